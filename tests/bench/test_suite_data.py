@@ -39,7 +39,7 @@ one_core_may_do = pytest.mark.filterwarnings("ignore:This DataLoader will create
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+def small(monkeypatch: pytest.MonkeyPatch, working_folder: Path) -> None:
     monkeypatch.setattr(data, "DATA", DATA)
     monkeypatch.setattr(
         data, "host_timing", lambda *args, **more: data.time_blocks(*args, **more, **DATA.timing)

@@ -65,13 +65,15 @@ CONFIG = """
 
 @pytest.mark.slow
 def test_judges_two_implementations_and_rejects_a_wrong_one(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    GitProject(here).commit("Attention", model=MODEL, benchmarks__suite=SUITE, **{"perfci.toml": CONFIG})
+    GitProject(working_folder).commit(
+        "Attention", model=MODEL, benchmarks__suite=SUITE, **{"perfci.toml": CONFIG}
+    )
 
     code = run_cli(["compare", "--vary", "attn=sdpa,by_hand,unscaled", "--at", "HEAD", "--json", "told.json"])
 
-    document = json.loads((here / "told.json").read_text())
+    document = json.loads((working_folder / "told.json").read_text())
     kinds = {
         verdict["verdict"]["series"]["metric"]["name"]: verdict["verdict"]["kind"]
         for verdict in document["verdicts"]

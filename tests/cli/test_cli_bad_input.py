@@ -13,14 +13,14 @@ SUITE = "def track_one(): return 1\n"
 
 
 @pytest.fixture
-def project(here: Path) -> GitProject:
-    project = GitProject(here)
+def project(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     project.commit("First", thing="A = 1\n", benchmarks__suite=SUITE)
     return project
 
 
 WRONG = {
-    "run nowhere": "there is no commit 'nowhere' in {here}; give a branch, a tag or a sha that `git log` "
+    "run nowhere": "there is no commit 'nowhere' in {folder}; give a branch, a tag or a sha that `git log` "
     "knows",
     "run -- --output=x": "'--output=x' is no revision: a commit, branch or tag was expected, not an option",
     "run HEAD..HEAD": "the range HEAD..HEAD holds no commit: HEAD already contains HEAD",
@@ -44,28 +44,28 @@ def test_explains_invalid_options(
     code = run_cli(arguments.split())
 
     captured = capsys.readouterr()
-    assert (code, captured.err.strip()) == (2, "perfci: " + sentence.format(here=project.folder))
+    assert (code, captured.err.strip()) == (2, "perfci: " + sentence.format(folder=project.folder))
     assert captured.out == ""
     assert not (project.folder / ".perfci" / "perfci.db").exists()
 
 
-def test_says_when_there_is_no_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_says_when_there_is_no_repository(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["run"]) == 2
-    assert capsys.readouterr().err.startswith(f"perfci: {here} is not inside a git repository;")
-    assert list(here.iterdir()) == []
+    assert capsys.readouterr().err.startswith(f"perfci: {working_folder} is not inside a git repository;")
+    assert list(working_folder.iterdir()) == []
 
 
 def test_names_the_last_line_when_the_suite_does_not_import(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    GitProject(here).commit("Broken", benchmarks__suite="import nowhere_to_be_found\n")
+    GitProject(working_folder).commit("Broken", benchmarks__suite="import nowhere_to_be_found\n")
 
     assert run_cli(["run"]) == 2
     assert capsys.readouterr().err == (
         "perfci: the suite does not import: benchmarks.suite: "
         "ModuleNotFoundError: No module named 'nowhere_to_be_found'\n"
     )
-    assert not (here / ".perfci" / "perfci.db").exists()
+    assert not (working_folder / ".perfci" / "perfci.db").exists()
 
 
 @pytest.mark.parametrize(

@@ -25,21 +25,21 @@ NOW = datetime.now(UTC)
 NIGHTS = 60
 
 
-def say(store: Store, uid: str, kind: str, at: datetime, verdicts: list[Verdict]) -> None:
+def add_aa_session(store: Store, uid: str, kind: str, at: datetime, verdicts: list[Verdict]) -> None:
     with store.begin() as tx:
         start_session(tx, PROJECT, uid, kind, "spec", 1, 0, at)
         add_run(tx, a_run(a_result(TIME), commit=a_commit(1), session=uid))
         add_verdicts(tx, PROJECT, uid, verdicts, at)
 
 
-def equal(series: Series, kind: VerdictKind, stage: Stage = LOOK, ratio: float = 1.001) -> Verdict:
+def an_aa_verdict(series: Series, kind: VerdictKind, stage: Stage = LOOK, ratio: float = 1.001) -> Verdict:
     return a_verdict(series, kind, stage=stage, base=a_sha(1), head=a_sha(1), ratio=ratio)
 
 
 @pytest.fixture
-def stored(nights: Path, here: Path) -> Path:
+def stored(nights: Path, working_folder: Path) -> Path:
     """A copy of the database of nightly A/A runs."""
-    return Path(shutil.copy(nights, here / "perfci.db"))
+    return Path(shutil.copy(nights, working_folder / "perfci.db"))
 
 
 @pytest.fixture(scope="module")
@@ -51,25 +51,25 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
             at = NOW - timedelta(days=NIGHTS - night, hours=1)
             kind = WORSE if night in (5, 50) else SAME
             ratio = 1.06 if kind is WORSE else 1.01
-            say(
+            add_aa_session(
                 store,
                 f"aa-{night}",
                 "aa",
                 at,
-                [equal(TIME, kind, ratio=ratio), equal(COUNT, SAME, ratio=1.0)],
+                [an_aa_verdict(TIME, kind, ratio=ratio), an_aa_verdict(COUNT, SAME, ratio=1.0)],
             )
             if kind is WORSE:
-                fresh = equal(TIME, WORSE if night == 5 else SAME, FRESH)
-                say(store, f"confirm-{night}", "confirm", at + timedelta(minutes=9), [fresh])
-        say(
+                fresh = an_aa_verdict(TIME, WORSE if night == 5 else SAME, FRESH)
+                add_aa_session(store, f"confirm-{night}", "confirm", at + timedelta(minutes=9), [fresh])
+        add_aa_session(
             store,
             "pr",
             "compare",
             NOW,
             [a_verdict(TIME, WORSE, stage=LOOK), a_verdict(COUNT, WORSE, stage=LOOK)],
         )
-        say(store, "pr-fresh", "confirm", NOW, [a_verdict(TIME, SAME), a_verdict(COUNT, WORSE)])
-        say(store, "again", "compare", NOW, [a_verdict(COUNT, SAME, stage=LOOK)])
+        add_aa_session(store, "pr-fresh", "confirm", NOW, [a_verdict(TIME, SAME), a_verdict(COUNT, WORSE)])
+        add_aa_session(store, "again", "compare", NOW, [a_verdict(COUNT, SAME, stage=LOOK)])
     return path
 
 
@@ -116,7 +116,7 @@ def test_counts_a_false_alarm_after_it_was_superseded(
     before = json.loads(read(stored, capsys, "--json"))["windows"][0]["false_alarms"]
 
     with closing(open_store(f"sqlite:///{stored}", create=False)) as store:
-        say(store, "hide", "aa", NOW, [equal(TIME, SAME)])
+        add_aa_session(store, "hide", "aa", NOW, [an_aa_verdict(TIME, SAME)])
 
     after = json.loads(read(stored, capsys, "--json"))["windows"][0]["false_alarms"]
     assert after["screening"]["alarms"] == before["screening"]["alarms"] == 2
@@ -152,10 +152,10 @@ def test_stored_verdicts_cannot_be_deleted(
     assert read(stored, capsys) == before
 
 
-def test_explains_how_to_start_aa_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    open_store(f"sqlite:///{here}/perfci.db", create=True).close()
+def test_explains_how_to_start_aa_runs(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    open_store(f"sqlite:///{working_folder}/perfci.db", create=True).close()
 
-    assert read(here / "perfci.db", capsys) == (
+    assert read(working_folder / "perfci.db", capsys) == (
         """\
 No A/A run yet. Run `perfci compare HEAD HEAD`, preferably every night.
 

@@ -27,9 +27,12 @@ HISTORY = a_series("training.Step.epoch", "epoch_time")
 
 
 @pytest.fixture
-def stored(here: Path) -> Path:
+def stored(working_folder: Path) -> Path:
     """A confirmed slowdown of 8 %, one operator more that nobody minded, and a history with a step of 8 %."""
-    with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store, store.begin() as tx:
+    with (
+        closing(open_store(f"sqlite:///{working_folder}/perfci.db", create=True)) as store,
+        store.begin() as tx,
+    ):
         upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 21)])
         start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON)
         sides = {
@@ -48,7 +51,7 @@ def stored(here: Path) -> Path:
         for number in range(1, 21):
             process = a_process((1.0 if number < 11 else 1.08) * (1 + NOISE[number % 10]))
             add_run(tx, a_run(a_result(HISTORY, process), commit=a_commit(number), session="line"))
-    return here
+    return working_folder
 
 
 def side(series: Series, role: Role) -> Sequence[Process]:
@@ -127,7 +130,7 @@ def test_the_original_policy_gives_identical_verdicts(
     assert problems["verdicts"] == []
 
 
-def test_requires_dry_run_or_replay(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_requires_dry_run_or_replay(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["check"]) == 2
     assert "perfci check needs --dry-run" in capsys.readouterr().err
 
@@ -144,9 +147,9 @@ def test_requires_dry_run_or_replay(here: Path, capsys: pytest.CaptureFixture[st
     ],
 )
 def test_rejects_an_invalid_policy_table(
-    here: Path, capsys: pytest.CaptureFixture[str], text: str, sentence: str
+    working_folder: Path, capsys: pytest.CaptureFixture[str], text: str, sentence: str
 ) -> None:
-    (here / "perfci.toml").write_text(text)
+    (working_folder / "perfci.toml").write_text(text)
 
     assert run_cli(["check", "--dry-run"]) == 2
     assert sentence in capsys.readouterr().err

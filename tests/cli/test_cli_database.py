@@ -13,8 +13,8 @@ from tests.support.git_project import GitProject
 
 
 @pytest.fixture
-def project(here: Path) -> GitProject:
-    project = GitProject(here)
+def project(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     project.commit("First", benchmarks__suite="def track_one(): return 1\n")
     return project
 

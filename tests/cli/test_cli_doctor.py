@@ -43,7 +43,7 @@ ASK = collect_facts.probe_environment
 
 
 @pytest.fixture(autouse=True)
-def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def probe_each_environment_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         collect_facts, "probe_environment", lambda python: seen_once(python, os.environ.get("PYTHONPATH"))
     )
@@ -59,18 +59,20 @@ def about(entries: list[dict[str, Any]], subject: str) -> list[tuple[str, str]]:
     return [(finding["level"], finding["sentence"]) for finding in entries if finding["subject"] == subject]
 
 
-def test_reports_no_problem_in_a_working_suite(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = GitProject(here)
+def test_reports_no_problem_in_a_working_suite(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(working_folder)
     sha = project.commit("First", benchmarks__suite=HEALTHY)
     assert run_cli(["run", "--rounds", "1"]) == 0
 
     code, result = findings(capsys)
 
     assert code == (1 if any(finding["level"] == "problem" for finding in result) else 0)
-    assert about(result, "repository") == [("ok", f"{here} at {sha[:10]} First")]
+    assert about(result, "repository") == [("ok", f"{working_folder} at {sha[:10]} First")]
     assert about(result, "suite") == [("ok", "2 benchmarks in 2 cells: 1 track, 1 time")]
     assert about(result, "history")[0][0] == "ok"
-    assert about(result, "database") == [("ok", f"{here}/.perfci/perfci.db has the current schema")]
+    assert about(result, "database") == [("ok", f"{working_folder}/.perfci/perfci.db has the current schema")]
     assert about(result, "Python") == [("ok", f"{sys.version.split()[0]} at {sys.executable}")]
     assert about(result, "lock") == [("ok", "nobody else measures on this machine")]
     assert [f["subject"] for f in result if f["subject"] in ("cores", "load", "memory", "clock", "disk")] == [
@@ -83,9 +85,9 @@ def test_reports_no_problem_in_a_working_suite(here: Path, capsys: pytest.Captur
 
 
 def test_reports_benchmarks_that_would_silently_be_skipped(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project = GitProject(here)
+    project = GitProject(working_folder)
     suite = """
         from perfci.bench import ModelBench
 
@@ -120,8 +122,10 @@ def test_reports_benchmarks_that_would_silently_be_skipped(
     ] == ["ok"]
 
 
-def test_reports_cells_missing_since_the_last_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = GitProject(here)
+def test_reports_cells_missing_since_the_last_run(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(working_folder)
     project.commit("First", benchmarks__suite=HEALTHY)
     assert run_cli(["run", "--rounds", "1"]) == 0
     project.commit(
@@ -139,9 +143,9 @@ def test_reports_cells_missing_since_the_last_run(here: Path, capsys: pytest.Cap
 
 
 def test_reports_plugins_that_asv_does_not_load(
-    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    working_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    GitProject(here).commit("First", benchmarks__suite=HEALTHY)
+    GitProject(working_folder).commit("First", benchmarks__suite=HEALTHY)
     for name in ("asv-bench-hyphens", "asv_bench_broken"):
         folder = tmp_path / f"{name.replace('-', '_')}-1.0.dist-info"
         folder.mkdir()
@@ -168,7 +172,9 @@ def test_reports_plugins_that_asv_does_not_load(
     ]
 
 
-def test_checks_the_rest_outside_a_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_checks_the_rest_outside_a_repository(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, result = findings(capsys)
 
     assert code == 1
@@ -177,9 +183,11 @@ def test_checks_the_rest_outside_a_repository(here: Path, capsys: pytest.Capture
     assert about(result, "asv")[0][0] in ("ok", "warning")
 
 
-def test_reports_an_interpreter_that_does_not_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_an_interpreter_that_does_not_run(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     toml = '[environment]\npython = "/no/such/python"\nrequirements = ["torch"]\n'
-    GitProject(here).commit("First", benchmarks__suite=HEALTHY, **{"perfci.toml": toml})
+    GitProject(working_folder).commit("First", benchmarks__suite=HEALTHY, **{"perfci.toml": toml})
 
     code, result = findings(capsys)
 
@@ -191,8 +199,10 @@ def test_reports_an_interpreter_that_does_not_run(here: Path, capsys: pytest.Cap
     assert about(result, "disk") != []
 
 
-def test_explains_how_to_create_a_missing_suite(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = GitProject(here)
+def test_explains_how_to_create_a_missing_suite(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(working_folder)
     project.commit("First", thing="X = 1\n")
 
     code, result = findings(capsys)
@@ -201,14 +211,14 @@ def test_explains_how_to_create_a_missing_suite(here: Path, capsys: pytest.Captu
     assert about(result, "suite") == [
         (
             "problem",
-            f"there is no suite folder {here}/benchmarks; make one with `perfci init`, or name yours "
-            "with --suite",
+            f"there is no suite folder {working_folder}/benchmarks; make one with `perfci init`, "
+            "or name yours with --suite",
         )
     ]
 
 
-def test_rejects_a_missing_suite_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    GitProject(here).commit("First", benchmarks__suite=HEALTHY)
+def test_rejects_a_missing_suite_folder(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(working_folder).commit("First", benchmarks__suite=HEALTHY)
 
     code = run_cli(["doctor", "--quick", "--suite", "nowhere"])
 
@@ -218,10 +228,12 @@ def test_rejects_a_missing_suite_folder(here: Path, capsys: pytest.CaptureFixtur
     )
 
 
-def test_does_not_disturb_a_running_measurement(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    GitProject(here).commit("First", benchmarks__suite=HEALTHY)
+def test_does_not_disturb_a_running_measurement(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GitProject(working_folder).commit("First", benchmarks__suite=HEALTHY)
 
-    with machine_lock(load_config(here).lock_path, owner="perfci run in /elsewhere"):
+    with machine_lock(load_config(working_folder).lock_path, owner="perfci run in /elsewhere"):
         run_cli(["doctor", "--json"])
 
     result = json.loads(capsys.readouterr().out)["findings"]
@@ -230,16 +242,16 @@ def test_does_not_disturb_a_running_measurement(here: Path, capsys: pytest.Captu
 
 
 @pytest.mark.slow
-def test_measures_aa_pairs_like_a_comparison(here: Path) -> None:
-    GitProject(here).commit("First", thing="X = 1\n")
-    repository = GitRepository(here)
+def test_measures_aa_pairs_like_a_comparison(working_folder: Path) -> None:
+    GitProject(working_folder).commit("First", thing="X = 1\n")
+    repository = GitRepository(working_folder)
 
     equals = measure_aa_pairs(repository, Settings(), repository.list_commits("HEAD")[0], seconds=0.0)
 
     assert len(equals.log_ratios) == equals.shift.pairs == 5
     assert equals.series.startswith("steady.measure_training_step")
     assert 0 < equals.shift.error < 1
-    assert not (here / ".perfci" / "perfci.db").exists()
+    assert not (working_folder / ".perfci" / "perfci.db").exists()
 
 
 def test_shows_level_subject_sentence_and_advice() -> None:

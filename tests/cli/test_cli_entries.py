@@ -63,8 +63,8 @@ COUNTS = "measure_step_counts"
 
 
 @pytest.fixture
-def project(here: Path) -> GitProject:
-    project = GitProject(here)
+def project(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     project.commit("Nothing")
     project.commit(
         "A network", mypkg__net=NET.format(layers=1), **{"mypkg/__init__.py": "", "perfci.toml": TABLE}

@@ -14,8 +14,8 @@ from perfci.cli import run_cli
 
 
 @pytest.fixture
-def custom(here: Path) -> Path:
-    path = here / "custom.json"
+def custom(working_folder: Path) -> Path:
+    path = working_folder / "custom.json"
     path.write_text(
         json.dumps(
             [{"name": "encode", "unit": "ms", "value": 12.5}, {"name": "cpu", "unit": "x", "value": 1}]
@@ -119,22 +119,24 @@ def test_allows_samples_for_csv_only(custom: Path, capsys: pytest.CaptureFixture
     assert "--samples is for CSV: asv holds raw samples anyway" in capsys.readouterr().err
 
 
-def sources(here: Path) -> list[str]:
+def sources(working_folder: Path) -> list[str]:
     """Return the sources of the stored sessions."""
-    with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as store:
+    with closing(sqlite3.connect(working_folder / ".perfci" / "perfci.db")) as store:
         return [source for (source,) in store.execute("SELECT source FROM sessions")]
 
 
-def test_records_an_order_by_date(here: Path, custom: Path) -> None:
+def test_records_an_order_by_date(working_folder: Path, custom: Path) -> None:
     run_cli(["ingest", "custom.json", "--commit", SHA, "--machine", "box", "--project", "it"])
 
-    assert sources(here) == ["commits ordered by date: no git repository was available"]
+    assert sources(working_folder) == ["commits ordered by date: no git repository was available"]
 
 
-def test_completes_a_short_sha_from_the_repository(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completes_a_short_sha_from_the_repository(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     git("init", "-q", "-b", "main")
     git("commit", "-q", "--allow-empty", "-m", "First")
-    (here / "table.csv").write_text(
+    (working_folder / "table.csv").write_text(
         f"benchmark,unit,value,commit\nencode,s,1,{git('rev-parse', '--short=8', 'HEAD')}\n"
     )
 
@@ -144,7 +146,7 @@ def test_completes_a_short_sha_from_the_repository(here: Path, capsys: pytest.Ca
 
     commit = json.loads(capsys.readouterr().out)["commit"]
     assert (commit["sha"], commit["subject"], commit["position"]) == (git("rev-parse", "HEAD"), "First", 1)
-    assert sources(here) == [""]
+    assert sources(working_folder) == [""]
 
 
 def hyperfine(path: Path, *seconds: float) -> str:
@@ -159,22 +161,26 @@ def hyperfine(path: Path, *seconds: float) -> str:
     return str(path)
 
 
-def test_stores_the_level_of_imported_results(here: Path) -> None:
-    run_cli(["ingest", hyperfine(here / "it.json", 3.0, 1.0, 2.0), "--commit", SHA, "--machine", "box"])
+def test_stores_the_level_of_imported_results(working_folder: Path) -> None:
+    run_cli(
+        ["ingest", hyperfine(working_folder / "it.json", 3.0, 1.0, 2.0), "--commit", SHA, "--machine", "box"]
+    )
 
-    with closing(sqlite3.connect(here / ".perfci" / "perfci.db")) as database:
+    with closing(sqlite3.connect(working_folder / ".perfci" / "perfci.db")) as database:
         levels = database.execute(
             "select r.level from results r join processes p on p.result_id = r.id"
         ).fetchall()
     assert levels[0] == (2.0,)
 
 
-def test_compares_two_files_that_name_no_commit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compares_two_files_that_name_no_commit(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     noise = [0.001 * (n % 5) for n in range(20)]
-    base = hyperfine(here / "base.json", *(1 + offset for offset in noise))
-    head = hyperfine(here / "head.json", *(1.3 + offset for offset in noise))
+    base = hyperfine(working_folder / "base.json", *(1 + offset for offset in noise))
+    head = hyperfine(working_folder / "head.json", *(1.3 + offset for offset in noise))
 
     assert run_cli(["compare", "--files", base, head, "--json", "verdicts.json"]) == 1
 
-    [verdict] = json.loads((here / "verdicts.json").read_text())["verdicts"]
+    [verdict] = json.loads((working_folder / "verdicts.json").read_text())["verdicts"]
     assert (verdict["kind"], verdict["series"]["metric"]["name"]) == ("regression", "time")

@@ -43,10 +43,10 @@ DATA, TOKEN, SLOW = (
 
 
 @pytest.fixture
-def stored(past: Path, here: Path) -> Path:
+def stored(past: Path, working_folder: Path) -> Path:
     """A folder with that history."""
-    shutil.copy(past, here)
-    return here
+    shutil.copy(past, working_folder)
+    return working_folder
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,8 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
         look_for_changes(store)
         with store.begin() as tx:
             start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON + timedelta(hours=LENGTH + 1))
-            said = [a_verdict(STEP, base=a_sha(11), head=a_sha(12), ratio=1.21, p_value=1e-12)]
-            add_verdicts(tx, PROJECT, "pairs", said, NOON + timedelta(hours=LENGTH + 1))
+            verdicts = [a_verdict(STEP, base=a_sha(11), head=a_sha(12), ratio=1.21, p_value=1e-12)]
+            add_verdicts(tx, PROJECT, "pairs", verdicts, NOON + timedelta(hours=LENGTH + 1))
     return path
 
 

@@ -50,10 +50,10 @@ def asv_results(folder: Path, values: list[float | None]) -> Path:
 
 
 def test_imports_asv_results_and_detects_the_step_in_their_history(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     noise = [0.0, 0.001, -0.001, 0.002, -0.002]
-    results = asv_results(here, [(1.0 if n < 20 else 1.3) * (1 + noise[n % 5]) for n in range(40)])
+    results = asv_results(working_folder, [(1.0 if n < 20 else 1.3) * (1 + noise[n % 5]) for n in range(40)])
 
     assert run_cli(["ingest", str(results), "--project", "box"]) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -68,8 +68,8 @@ def test_imports_asv_results_and_detects_the_step_in_their_history(
     )
 
 
-def test_exports_imported_results(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = asv_results(here, [1.5, None])
+def test_exports_imported_results(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = asv_results(working_folder, [1.5, None])
     assert run_cli(["ingest", str(results), "--project", "box", "--json", "report.json"]) == 0
     capsys.readouterr()
 
@@ -80,19 +80,19 @@ def test_exports_imported_results(here: Path, capsys: pytest.CaptureFixture[str]
         (f"{0:040x}", "ok", "1.5"),
         (f"{1:040x}", "failed", ""),
     ]
-    assert json.loads((here / "report.json").read_text())[0]["values"] == 1
+    assert json.loads((working_folder / "report.json").read_text())[0]["values"] == 1
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"results": ' + "[" * 5000, "\0\1\2"])
 def test_rejects_a_file_of_unknown_format(
-    here: Path, capsys: pytest.CaptureFixture[str], content: str
+    working_folder: Path, capsys: pytest.CaptureFixture[str], content: str
 ) -> None:
-    (here / "broken.json").write_text(content)
+    (working_folder / "broken.json").write_text(content)
 
     assert run_cli(["ingest", "broken.json"]) == 2
     assert capsys.readouterr().err.startswith("perfci: ")
 
 
-def test_rejects_a_missing_path(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_a_missing_path(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["ingest", "gone"]) == 2
     assert "gone" in capsys.readouterr().err

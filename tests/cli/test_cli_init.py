@@ -38,8 +38,8 @@ HASTY = ("--smoke", "--budget", "1s")
 
 
 @pytest.mark.slow
-def test_init_run_and_compare_need_no_edit(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = GitProject(here)
+def test_init_run_and_compare_need_no_edit(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = GitProject(working_folder)
     project.commit("A network", net=NET)
     project.commit("Describe it", net=NET + "    # A network.\n")
 
@@ -56,13 +56,13 @@ def test_init_run_and_compare_need_no_edit(here: Path, capsys: pytest.CaptureFix
     assert "starter.NetBench.measure_step_counts · peak_tensor_bytes" in out
 
 
-def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    GitProject(here).commit("First", net=NET)
-    (here / "perfci.toml").write_text("[run]\nrounds = 2\n")
+def test_init_never_overwrites(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(working_folder).commit("First", net=NET)
+    (working_folder / "perfci.toml").write_text("[run]\nrounds = 2\n")
 
     assert run_cli(["init"]) == 0
 
-    assert (here / "perfci.toml").read_text() == "[run]\nrounds = 2\n"
+    assert (working_folder / "perfci.toml").read_text() == "[run]\nrounds = 2\n"
     assert capsys.readouterr().out.splitlines() == [
         "kept    perfci.toml (it was there)",
         "wrote   benchmarks/__init__.py",
@@ -81,9 +81,9 @@ def test_init_never_overwrites(here: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_init_gives_no_branch_hint_for_an_existing_workflow(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    GitProject(here).commit("First", net=NET)
+    GitProject(working_folder).commit("First", net=NET)
     run_cli(["init"])
     capsys.readouterr()
 
@@ -92,31 +92,31 @@ def test_init_gives_no_branch_hint_for_an_existing_workflow(
     assert "branches" not in capsys.readouterr().out
 
 
-def test_picks_the_module_that_no_other_is_built_from(here: Path) -> None:
-    project = GitProject(here)
+def test_picks_the_module_that_no_other_is_built_from(working_folder: Path) -> None:
+    project = GitProject(working_folder)
     project.write("src/package/net.py", NET)
     project.write("tests/test_net.py", "from torch import nn\nclass Fake(nn.Module): pass\n")
 
-    model = find_torch_model(here)
+    model = find_torch_model(working_folder)
 
     assert model is not None
     assert (model.module, model.name) == ("package.net", "Net")
 
 
-def test_ignores_modules_that_need_arguments(here: Path) -> None:
-    project = GitProject(here)
+def test_ignores_modules_that_need_arguments(working_folder: Path) -> None:
+    project = GitProject(working_folder)
     project.write(
         "net.py", "from torch import nn\nclass Net(nn.Module):\n    def __init__(self, width): pass\n"
     )
     project.write("broken.py", "def (")
 
-    assert find_torch_model(here) is None
-    assert "measure yours here" in render_starter_files(here, "here")["benchmarks/starter.py"]
+    assert find_torch_model(working_folder) is None
+    assert "measure yours here" in render_starter_files(working_folder, "here")["benchmarks/starter.py"]
 
 
 @pytest.mark.slow
-def test_the_example_suite_can_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    GitProject(here).commit("Nothing to measure yet", thing="X = 1\n")
+def test_the_example_suite_can_be_measured(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(working_folder).commit("Nothing to measure yet", thing="X = 1\n")
 
     codes = [run_cli(["init"]), run_cli(["run", "--smoke", "--rounds", "1"])]
 
@@ -129,10 +129,10 @@ def test_the_example_suite_can_be_measured(here: Path, capsys: pytest.CaptureFix
     [("release/2.x", ["release/2.x"]), ("", ["main", "master"]), ("a+b", ["main", "master"])],
 )
 def test_the_workflow_measures_the_default_branch(
-    here: Path, branch: str, listed: list[str], capsys: pytest.CaptureFixture[str]
+    working_folder: Path, branch: str, listed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     yaml = pytest.importorskip("yaml")
-    project = GitProject(here)
+    project = GitProject(working_folder)
     project.commit("First", net=NET)
     if branch:
         project.git("update-ref", f"refs/remotes/origin/{branch}", "HEAD")
@@ -140,15 +140,15 @@ def test_the_workflow_measures_the_default_branch(
 
     run_cli(["init"])
 
-    workflow = yaml.load((here / ".github" / "workflows" / "perf.yml").read_text(), yaml.BaseLoader)
+    workflow = yaml.load((working_folder / ".github" / "workflows" / "perf.yml").read_text(), yaml.BaseLoader)
     assert workflow["on"]["push"]["branches"] == listed
     assert ("takes pushes to main and master" in capsys.readouterr().out) == (listed == ["main", "master"])
 
 
-def test_the_workflow_stores_an_aa_run_every_night(here: Path) -> None:
+def test_the_workflow_stores_an_aa_run_every_night(working_folder: Path) -> None:
     yaml = pytest.importorskip("yaml")
 
-    workflow = yaml.safe_load(render_starter_files(here, "here")[".github/workflows/perf.yml"])
+    workflow = yaml.safe_load(render_starter_files(working_folder, "here")[".github/workflows/perf.yml"])
     pull_request, night = (workflow["jobs"][name] for name in ("compare", "aa"))
 
     kept = [

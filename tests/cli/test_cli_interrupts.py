@@ -63,25 +63,25 @@ def wait_for(path: Path) -> None:
     assert until(path.exists), f"{path} never came"
 
 
-def test_ctrl_c_leaves_no_process_behind(here: Path) -> None:
-    GitProject(here).commit("Slow", benchmarks__suite=SLEEPER)
-    going = start(here, "run", "--rounds", "1")
-    wait_for(here / "started")
+def test_ctrl_c_leaves_no_process_behind(working_folder: Path) -> None:
+    GitProject(working_folder).commit("Slow", benchmarks__suite=SLEEPER)
+    going = start(working_folder, "run", "--rounds", "1")
+    wait_for(working_folder / "started")
 
     going.send_signal(signal.SIGINT)
     _, err = going.communicate(timeout=90)
 
     assert going.returncode == 130
     assert err.endswith("interrupted; what was measured is stored, run the same command again to go on\n")
-    assert survivors(here) == []
+    assert survivors(working_folder) == []
 
 
 def test_results_measured_before_an_interrupt_can_be_uploaded(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    GitProject(here).commit("Slow the second time", benchmarks__suite=SLOWER)
-    going = start(here, "run", "--rounds", "2")
-    wait_for(here / "started-again")
+    GitProject(working_folder).commit("Slow the second time", benchmarks__suite=SLOWER)
+    going = start(working_folder, "run", "--rounds", "2")
+    wait_for(working_folder / "started-again")
 
     going.send_signal(signal.SIGINT)
     going.communicate(timeout=90)
@@ -93,45 +93,46 @@ def test_results_measured_before_an_interrupt_can_be_uploaded(
     ]
 
 
-def test_rejects_a_second_run_that_may_not_wait(here: Path) -> None:
-    GitProject(here).commit("Slow", benchmarks__suite=SLEEPER)
-    first = start(here, "run", "--rounds", "1")
-    wait_for(here / "started")
+def test_rejects_a_second_run_that_may_not_wait(working_folder: Path) -> None:
+    GitProject(working_folder).commit("Slow", benchmarks__suite=SLEEPER)
+    first = start(working_folder, "run", "--rounds", "1")
+    wait_for(working_folder / "started")
 
-    second = start(here, "run", "--rounds", "1", "--no-wait")
+    second = start(working_folder, "run", "--rounds", "1", "--no-wait")
     _, err = second.communicate(timeout=90)
     first.send_signal(signal.SIGINT)
     first.communicate(timeout=90)
 
     assert second.returncode == 2
     assert err.startswith(
-        f"perfci: this machine is already being measured by perfci run in {here} (process {first.pid}, "
+        f"perfci: this machine is already being measured by perfci run in {working_folder} "
+        f"(process {first.pid}, "
     )
 
 
-def test_a_second_run_waits_for_the_first(here: Path) -> None:
+def test_a_second_run_waits_for_the_first(working_folder: Path) -> None:
     suite = """
         import os, time
         def track_span():
-            with open("{here}/spans", "a") as spans:
+            with open("{folder}/spans", "a") as spans:
                 spans.write("begin\\n"); spans.flush()
                 time.sleep(0.5)
                 spans.write("end\\n")
             return 1
-    """.replace("{here}", str(here))
-    GitProject(here).commit("Spans", benchmarks__suite=suite)
+    """.replace("{folder}", str(working_folder))
+    GitProject(working_folder).commit("Spans", benchmarks__suite=suite)
 
-    both = [start(here, "run", "--rounds", "2") for _ in range(2)]
+    both = [start(working_folder, "run", "--rounds", "2") for _ in range(2)]
     codes = [each_side.wait(timeout=300) for each_side in both]
     for side in both:
         side.communicate()
 
     assert codes == [0, 0]
-    assert (here / "spans").read_text() == "begin\nend\n" * 4
+    assert (working_folder / "spans").read_text() == "begin\nend\n" * 4
 
 
 def test_reports_a_process_that_the_kernel_killed_for_memory(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = memory_group(f"perfci-test-{os.getpid()}")
     suite = f"""
@@ -140,7 +141,7 @@ def test_reports_a_process_that_the_kernel_killed_for_memory(
             open({str(group / "cgroup.procs")!r}, "w").write(str(os.getpid()))
             return len(bytearray(os.urandom(1)) * 400_000_000)
     """
-    GitProject(here).commit("Hungry", benchmarks__suite=suite)
+    GitProject(working_folder).commit("Hungry", benchmarks__suite=suite)
 
     try:
         assert run_cli(["run", "--rounds", "1"]) == 4

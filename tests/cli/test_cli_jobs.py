@@ -45,20 +45,22 @@ def a_file(folder: Path, name: str, *processes: Any, **about: Any) -> str:
 
 @pytest.mark.slow
 def test_jobs_upload_without_a_secret(
-    here: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with a_bound_server(here, issuer) as address:
+    with a_bound_server(working_folder, issuer) as address:
         in_a_job(monkeypatch, issuer)
-        of_main = run_cli(["upload", a_file(here, "main"), "--server", address])
+        of_main = run_cli(["upload", a_file(working_folder, "main"), "--server", address])
         issuer.job = {
             "event_name": "pull_request",
             "ref": "refs/pull/12/merge",
             "job_workflow_ref": f"acme/model/{WORKFLOW}@refs/pull/12/merge",
         }
-        pairs = a_file(here, "pairs", a_process(role=Role.HEAD, pair=0), commit=a_commit(2))
+        pairs = a_file(working_folder, "pairs", a_process(role=Role.HEAD, pair=0), commit=a_commit(2))
         of_pull_request = run_cli(["upload", pairs, "--server", address])
         capsys.readouterr()
-        into_history = run_cli(["upload", a_file(here, "forged", commit=a_commit(3)), "--server", address])
+        into_history = run_cli(
+            ["upload", a_file(working_folder, "forged", commit=a_commit(3)), "--server", address]
+        )
         issuer.job = {"repository_id": "99"}
         of_a_stranger = run_cli(["flush"])
 
@@ -70,32 +72,32 @@ def test_jobs_upload_without_a_secret(
     assert lines[1].startswith(
         f"  {address} answers 403: No project of this name takes uploads from this job"
     )
-    assert stored(here) == {"main": "history", "pairs": "compare"}
+    assert stored(working_folder) == {"main": "history", "pairs": "compare"}
     assert issuer.published == 1
 
 
 @pytest.mark.slow
 def test_names_the_permission_that_a_job_lacks(
-    here: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with a_bound_server(here, issuer) as address:
+    with a_bound_server(working_folder, issuer) as address:
         in_a_job(monkeypatch, None)
 
-        status = run_cli(["upload", a_file(here, "main"), "--server", address])
+        status = run_cli(["upload", a_file(working_folder, "main"), "--server", address])
 
     assert (status, capsys.readouterr().err) == (1, f"  {MISSING_ID_TOKEN_PERMISSION}\n")
-    assert stored(here) == {}
+    assert stored(working_folder) == {}
 
 
 @pytest.mark.slow
-def test_rejects_an_oidc_token_for_another_server(here: Path, issuer: Issuer) -> None:
+def test_rejects_an_oidc_token_for_another_server(working_folder: Path, issuer: Issuer) -> None:
     question = urllib.request.Request(
         f"{issuer.ask_at}&audience=https://perf.example.org", headers={"Authorization": f"Bearer {SECRET}"}
     )
     with urllib.request.urlopen(question, timeout=30) as answer:
         token = json.load(answer)["value"]
 
-    with a_bound_server(here, issuer) as address:
+    with a_bound_server(working_folder, issuer) as address:
         body = json.dumps({"project": "acme/model", "token": token}).encode()
         sent = urllib.request.Request(
             f"{address}/api/v1/oidc/token", body, headers={"Content-Type": "application/json"}

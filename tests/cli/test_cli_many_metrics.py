@@ -42,30 +42,32 @@ def a_project(folder: Path, *sizes: int | None, flags: tuple[str, ...] = ()) -> 
     return project
 
 
-def told(path: Path) -> dict[str, tuple[str, str]]:
+def read_verdicts(path: Path) -> dict[str, tuple[str, str]]:
     """Kind and reason of the verdict on each metric."""
     verdicts = json.loads(path.read_text())["verdicts"]
     return {verdict["series"]["metric"]["name"]: (verdict["kind"], verdict["reason"]) for verdict in verdicts}
 
 
 def test_compare_judges_each_metric_once_and_no_informational_metric(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    a_project(here, 1000, 1200)
+    a_project(working_folder, 1000, 1200)
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
 
-    kinds = {metric: kind for metric, (kind, _) in told(here / "told.json").items()}
+    kinds = {metric: kind for metric, (kind, _) in read_verdicts(working_folder / "told.json").items()}
     complaint = f"  {CELL}: not available: reserved: this machine has no accelerator"
-    said = capsys.readouterr().err
+    error_output = capsys.readouterr().err
     assert code == 1
     assert kinds == {"cpu_ttft": "unchanged", "peak": "regression"}
-    assert said.count("models.Model: no generation metrics, because it defines no stream") == 1
-    assert said.count(complaint) == 1
+    assert error_output.count("models.Model: no generation metrics, because it defines no stream") == 1
+    assert error_output.count(complaint) == 1
 
 
-def test_run_stores_every_metric_of_a_process(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    a_project(here, 1000, flags=("throttled: SM clock at 60 %",))
+def test_run_stores_every_metric_of_a_process(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_project(working_folder, 1000, flags=("throttled: SM clock at 60 %",))
 
     assert run_cli(["run", "--rounds", "1"]) == 0
     assert "1 processes measured: 1 ok" in capsys.readouterr().out
@@ -79,17 +81,17 @@ def test_run_stores_every_metric_of_a_process(here: Path, capsys: pytest.Capture
         ("speed", "ok", "100.0"),
         ("ttft", "ok", "1.0"),
     ]
-    with sqlite3.connect(here / ".perfci" / "perfci.db") as database:
+    with sqlite3.connect(working_folder / ".perfci" / "perfci.db") as database:
         stored = database.execute("select distinct flags from processes").fetchall()
     assert stored == [('["throttled: SM clock at 60 %"]',)]
 
 
-def test_history_detects_changes_in_judged_metrics_only(here: Path) -> None:
-    a_project(here, *[1000] * 7, *[1500] * 7)
+def test_history_detects_changes_in_judged_metrics_only(working_folder: Path) -> None:
+    a_project(working_folder, *[1000] * 7, *[1500] * 7)
 
     assert run_cli(["run", "HEAD~13..HEAD", "--rounds", "1", "--no-confirm"]) == 0
 
-    with sqlite3.connect(here / ".perfci" / "perfci.db") as database:
+    with sqlite3.connect(working_folder / ".perfci" / "perfci.db") as database:
         moved = database.execute(
             "select s.metric from change_points c join series s on c.series_id = s.id"
         ).fetchall()
@@ -97,36 +99,36 @@ def test_history_detects_changes_in_judged_metrics_only(here: Path) -> None:
 
 
 def test_a_head_that_fails_has_failed_in_each_judged_metric(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    a_project(here, 1000, None)
+    a_project(working_folder, 1000, None)
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
 
-    result = told(here / "told.json")
+    result = read_verdicts(working_folder / "told.json")
     assert code == 1
     assert {metric: kind for metric, (kind, _) in result.items()} == {"cpu_ttft": "failed", "peak": "failed"}
     assert all("float() argument must be" in reason for _, reason in result.values())
 
 
 def test_throttled_processes_leave_the_comparison_open(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project = a_project(here, 1000)
+    project = a_project(working_folder, 1000)
     project.commit("Throttle", thing="BYTES, FLAGS = 1000, ('throttled: SM clock at 60 %',)\n")
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--strict", "--json", "told.json"])
 
     reason = "There is nothing to judge: 5 of 10 processes, flagged throttled: SM clock at 60 %."
     assert code == 3
-    assert told(here / "told.json") == {
+    assert read_verdicts(working_folder / "told.json") == {
         "cpu_ttft": ("inconclusive", reason),
         "peak": ("inconclusive", reason),
     }
 
 
-def test_stops_measuring_pairs_where_most_are_flagged(here: Path) -> None:
-    project = GitProject(here)
+def test_stops_measuring_pairs_where_most_are_flagged(working_folder: Path) -> None:
+    project = GitProject(working_folder)
     project.write("perfci.toml", "[judge]\nmax_pairs = 6\n")
     suite = """
         import os
@@ -140,13 +142,13 @@ def test_stops_measuring_pairs_where_most_are_flagged(here: Path) -> None:
             return Measurement({"level": 1.0}, flags=() if early else ("shared_gpu: a neighbour",))
     """
     project.commit("One", benchmarks__models=suite)
-    seen = here / "seen"
+    seen = working_folder / "seen"
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEEN", str(seen))
         code = run_cli(["compare", "HEAD", "HEAD", "--json", "told.json"])
 
-    kind, reason = told(here / "told.json")["level"]
+    kind, reason = read_verdicts(working_folder / "told.json")["level"]
     assert code == 0
     assert (kind, len(seen.read_text())) == ("inconclusive", 2 * 2 * 6)
     assert reason.endswith("Not judged: 22 of 24 processes, flagged shared_gpu: a neighbour.")

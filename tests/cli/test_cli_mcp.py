@@ -43,9 +43,9 @@ SERIES = series_identity(PROJECT, a_series())
 
 
 @pytest.fixture
-def database(here: Path) -> str:
+def database(working_folder: Path) -> str:
     """Five commits of one series with a step, and a verdict on it."""
-    url = f"sqlite:///{here}/perfci.db"
+    url = f"sqlite:///{working_folder}/perfci.db"
     with closing(open_store(url, create=True)) as store, store.begin() as tx:
         for number in range(1, 6):
             processes = [a_process(1.0 if number < 4 else 1.2, index=index) for index in range(2)]
@@ -61,13 +61,16 @@ def database(here: Path) -> str:
     return url
 
 
-def asked(database: str, questions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def call_tools(database: str, questions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What the tools answer; ``tools`` is what is offered."""
 
     async def talk() -> dict[str, Any]:
         arguments = ["-m", "perfci.cli", "--db", database, "--project", PROJECT, "mcp"]
-        there = StdioServerParameters(command=sys.executable, args=arguments)
-        async with stdio_client(there) as (reading, writing), ClientSession(reading, writing) as session:
+        server_parameters = StdioServerParameters(command=sys.executable, args=arguments)
+        async with (
+            stdio_client(server_parameters) as (reading, writing),
+            ClientSession(reading, writing) as session,
+        ):
             await session.initialize()
             result: dict[str, Any] = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
             for name, values in questions.items():
@@ -79,14 +82,14 @@ def asked(database: str, questions: dict[str, dict[str, Any]]) -> dict[str, Any]
         return elsewhere.submit(anyio.run, talk).result()
 
 
-def of_api(database: str, path: str) -> Any:
+def get_from_api(database: str, path: str) -> Any:
     with closing(open_store(database, create=False)) as store:
         return create_app(store).test_client().get(P + path).get_json()
 
 
 @pytest.mark.slow
 def test_answers_like_the_api(database: str) -> None:
-    answers = asked(
+    answers = call_tools(
         database,
         {
             "compare_commits": {"base": a_sha(3), "head": a_sha(4)},
@@ -98,10 +101,10 @@ def test_answers_like_the_api(database: str) -> None:
         },
     )
 
-    assert answers["compare_commits"] == of_api(database, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
-    assert answers["get_verdict"] == of_api(database, "/verdicts/1")
-    assert answers["find_series"]["items"] == of_api(database, "/series")["items"]
-    assert answers["get_points"] == of_api(database, f"/series/{SERIES}/points?max_points=200")
+    assert answers["compare_commits"] == get_from_api(database, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
+    assert answers["get_verdict"] == get_from_api(database, "/verdicts/1")
+    assert answers["find_series"]["items"] == get_from_api(database, "/series")["items"]
+    assert answers["get_points"] == get_from_api(database, f"/series/{SERIES}/points?max_points=200")
     assert answers["list_open_incidents"] == {"items": [], "more": False}
     assert "no incident" in answers["get_incident"].lower()
     assert answers["tools"] == [
@@ -116,7 +119,7 @@ def test_answers_like_the_api(database: str) -> None:
 
 
 def test_answers_like_the_commands_with_json(
-    database: str, here: Path, capsys: pytest.CaptureFixture[str]
+    database: str, working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with closing(open_store(database, create=False)) as store:
         reconcile(
@@ -131,7 +134,7 @@ def test_answers_like_the_commands_with_json(
         assert run_cli(["--db", database, "--project", PROJECT, *arguments, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    with open_api_client(load_config(here, db=database, project=PROJECT), "") as client:
+    with open_api_client(load_config(working_folder, db=database, project=PROJECT), "") as client:
         tools = AssistantTools(client, PROJECT)
         listed, incident, items = (
             tools.list_open_incidents()["items"],

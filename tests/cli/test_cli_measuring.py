@@ -26,8 +26,8 @@ SUITE = """
 
 
 @pytest.fixture
-def project(here: Path) -> GitProject:
-    project = GitProject(here)
+def project(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     for number, size in enumerate((1000, 1000, 1200, 1200)):
         project.commit(f"Commit {number}", thing=f"BYTES = {size}\n", benchmarks__suite=SUITE)
     return project
@@ -85,9 +85,9 @@ def test_runs_measured_in_a_github_job_name_it_as_origin(
 
 
 def test_measures_more_pairs_where_the_pooled_verdict_is_undecided(
-    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project, counts = GitProject(here), tmp_path / "counts"
+    project, counts = GitProject(working_folder), tmp_path / "counts"
     counts.mkdir()
     suite = f"""
         import pathlib
@@ -117,8 +117,10 @@ def test_measures_more_pairs_where_the_pooled_verdict_is_undecided(
     assert [v["kind"] for v in verdicts].count("regression") >= 4
 
 
-def test_confirms_noisy_candidates_on_ten_fresh_pairs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = GitProject(here)
+def test_confirms_noisy_candidates_on_ten_fresh_pairs(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(working_folder)
     suite = """
         import random
         import thing
@@ -209,16 +211,22 @@ def test_a_head_that_fails_where_the_base_works_is_a_regression(
     )
 
 
-def test_run_says_when_nothing_could_be_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    GitProject(here).commit("All fail", benchmarks__suite="def track_one(): raise ValueError('no')\n")
+def test_run_says_when_nothing_could_be_measured(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GitProject(working_folder).commit(
+        "All fail", benchmarks__suite="def track_one(): raise ValueError('no')\n"
+    )
 
     assert run_cli(["run", "--rounds", "1"]) == 4
     assert "1 processes measured: 1 failed" in capsys.readouterr().out
 
 
-def test_run_exits_with_1_when_some_cells_failed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_exits_with_1_when_some_cells_failed(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     suite = "def track_one(): raise ValueError('no')\ndef track_two(): return 2\n"
-    GitProject(here).commit("Some fail", benchmarks__suite=suite)
+    GitProject(working_folder).commit("Some fail", benchmarks__suite=suite)
 
     assert run_cli(["run", "--rounds", "1"]) == 1
 
@@ -242,14 +250,14 @@ def test_a_resumed_run_measures_only_what_is_missing(
 
 
 def test_raises_the_bar_of_a_series_with_a_high_noise_floor(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wandering = """
         import random
         import thing
         def track_level(): return {"samples": [thing.LEVEL * random.gauss(1, 0.004)], "number": 1}
     """
-    project = GitProject(here)
+    project = GitProject(working_folder)
     project.commit("Wanders", thing="LEVEL = 100.0\n", benchmarks__suite=wandering)
     for _ in range(3):
         run_cli(["compare", "HEAD", "HEAD"])
@@ -257,7 +265,7 @@ def test_raises_the_bar_of_a_series_with_a_high_noise_floor(
     floors = rows(project, "select noise_floor from verdicts order by id")
 
     assert run_cli(["compare", "HEAD", "HEAD", "--json", "told.json"]) == 0
-    (verdict,) = json.loads((here / "told.json").read_text())["verdicts"]
+    (verdict,) = json.loads((working_folder / "told.json").read_text())["verdicts"]
     wandered = [
         abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]
     ]

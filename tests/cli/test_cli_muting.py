@@ -19,14 +19,14 @@ from tests.support.stored_runs import ingest_run
 
 
 @pytest.fixture
-def stored(here: Path) -> Path:
+def stored(working_folder: Path) -> Path:
     """A folder whose store has one report of one suite."""
-    with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
+    with closing(open_store(f"sqlite:///{working_folder}/perfci.db", create=True)) as store:
         project = a_project(store)
         with store.begin() as tx:
             ingest_run(tx, a_run(a_result(), started_at=NOON), "key", "body", kind="history")
             MissingDataMonitor()(tx, project, NOON + timedelta(hours=1))
-    return here
+    return working_folder
 
 
 def incidents(*arguments: str) -> int:

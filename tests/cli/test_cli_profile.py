@@ -130,25 +130,27 @@ def read(profiled: ProfiledCell) -> str:
 # ------------------------------------------------------------------ what a person reads
 
 
-def test_formats_a_gpu_profile(here: Path) -> None:
+def test_formats_a_gpu_profile(working_folder: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
-    text = read(ProfiledCell(cell, Status.OK, "", here / "out" / "GPT-8-bf16", ON_A_GPU))
+    text = read(ProfiledCell(cell, Status.OK, "", working_folder / "out" / "GPT-8-bf16", ON_A_GPU))
 
     assert text == (Path(__file__).parent / "profile_of_a_gpu.txt").read_text()
 
 
-def test_formats_a_cpu_profile_and_names_what_is_missing(here: Path) -> None:
-    text = read(ProfiledCell(a_cell(), Status.OK, "", here / "out" / "GPT", ON_A_CPU))
+def test_formats_a_cpu_profile_and_names_what_is_missing(working_folder: Path) -> None:
+    text = read(ProfiledCell(a_cell(), Status.OK, "", working_folder / "out" / "GPT", ON_A_CPU))
 
     assert text == (Path(__file__).parent / "profile_of_a_cpu.txt").read_text()
 
 
-def test_the_nsys_command_repeats_the_options(here: Path) -> None:
+def test_the_nsys_command_repeats_the_options(working_folder: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
     words = shlex.split(
-        verb.nsys_command(cell, here / "out", verb.ProfileCommandLine("4c1be0a9d2", Path("my suite"), True))
+        verb.nsys_command(
+            cell, working_folder / "out", verb.ProfileCommandLine("4c1be0a9d2", Path("my suite"), True)
+        )
     )
 
     again = words[words.index("perfci") :]
@@ -208,8 +210,8 @@ def test_two_cells_never_share_a_folder() -> None:
 
 
 @pytest.fixture
-def project(here: Path) -> GitProject:
-    project = GitProject(here)
+def project(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     project.commit("A net", net=NET, benchmarks__suite=SUITE)
     return project
 
@@ -271,8 +273,8 @@ def test_profiles_a_step_and_a_timed_function_in_the_measured_environment(
 
 
 @pytest.fixture
-def small(here: Path) -> GitProject:
-    project = GitProject(here)
+def small(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     project.commit(
         "Begin", benchmarks__suite="def time_nothing(): sum(range(1000))\ndef time_broken(): nothing()\n"
     )
@@ -372,8 +374,8 @@ def a_python_with_asv_only(folder: Path) -> Path:
     return folder / "venv" / "bin" / "python"
 
 
-def test_ctrl_c_ends_it_and_leaves_no_process_behind(here: Path) -> None:
-    GitProject(here).commit(
+def test_ctrl_c_ends_it_and_leaves_no_process_behind(working_folder: Path) -> None:
+    GitProject(working_folder).commit(
         "Slow",
         benchmarks__suite="""
             import os, time
@@ -382,12 +384,12 @@ def test_ctrl_c_ends_it_and_leaves_no_process_behind(here: Path) -> None:
                 time.sleep(60)
         """,
     )
-    going = start(here, "profile")
-    wait_for(here / "started")
+    going = start(working_folder, "profile")
+    wait_for(working_folder / "started")
 
     going.send_signal(signal.SIGINT)
     _, err = going.communicate(timeout=90)
 
     assert going.returncode == 130
     assert err.endswith("interrupted; the profiles shown are complete\n")
-    assert survivors(here) == []
+    assert survivors(working_folder) == []

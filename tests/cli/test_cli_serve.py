@@ -33,17 +33,17 @@ def judges_of(process: subprocess.Popen[str]) -> set[str]:
     return set(listed.stdout.split())
 
 
-def answer(url: str) -> str:
+def fetch_url(url: str) -> str:
     with urllib.request.urlopen(url, timeout=30) as response:
         return str(response.read().decode())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_nothing_is_left_when_the_server_is_killed(here: Path, workers: str) -> None:
-    with serving(here, "--workers", workers) as (process, url):
+def test_nothing_is_left_when_the_server_is_killed(working_folder: Path, workers: str) -> None:
+    with serving(working_folder, "--workers", workers) as (process, url):
         assert until(lambda: any("judge-worker" in line for line in of_session(process)))
-        assert until(lambda: json.loads(answer(f"{url}readyz"))["status"] == "ready")
+        assert until(lambda: json.loads(fetch_url(f"{url}readyz"))["status"] == "ready")
 
         process.kill()
 
@@ -51,11 +51,11 @@ def test_nothing_is_left_when_the_server_is_killed(here: Path, workers: str) -> 
 
 
 @pytest.mark.slow
-def test_several_processes_end_by_a_signal_and_count_together(here: Path) -> None:
-    with serving(here, "--workers", "2", "--no-worker") as (process, url):
+def test_several_processes_end_by_a_signal_and_count_together(working_folder: Path) -> None:
+    with serving(working_folder, "--workers", "2", "--no-worker") as (process, url):
         for _ in range(20):
-            answer(f"{url}healthz")
-        reply = answer(f"{url}metrics")
+            fetch_url(f"{url}healthz")
+        reply = fetch_url(f"{url}metrics")
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
 
@@ -64,8 +64,8 @@ def test_several_processes_end_by_a_signal_and_count_together(here: Path) -> Non
 
 
 @pytest.mark.slow
-def test_restarts_a_judge_worker_that_died(here: Path) -> None:
-    with serving(here) as (process, _):
+def test_restarts_a_judge_worker_that_died(working_folder: Path) -> None:
+    with serving(working_folder) as (process, _):
         worker = f"pgrep -s {process.pid} -f judge-worker"
         assert until(lambda: subprocess.run(worker.split(), capture_output=True).stdout)
         first = subprocess.run(worker.split(), capture_output=True, text=True).stdout.split()
@@ -80,8 +80,8 @@ def test_restarts_a_judge_worker_that_died(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_logs_one_json_object_per_request_without_secrets(here: Path) -> None:
-    with serving(here, "--no-worker", PERFCI_SERVER_LOG="json") as (process, url):
+def test_logs_one_json_object_per_request_without_secrets(working_folder: Path) -> None:
+    with serving(working_folder, "--no-worker", PERFCI_SERVER_LOG="json") as (process, url):
         request = urllib.request.Request(
             f"{url}api/v1/projects?token=pfciu_query", headers={"X-Request-Id": "request-7"}
         )
@@ -98,20 +98,20 @@ def test_logs_one_json_object_per_request_without_secrets(here: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_without_logins_is_read_only_on_a_network(here: Path) -> None:
-    with serving(here, "--host", "0.0.0.0", "--no-worker") as (process, url):
+def test_a_server_without_logins_is_read_only_on_a_network(working_folder: Path) -> None:
+    with serving(working_folder, "--host", "0.0.0.0", "--no-worker") as (process, url):
         assert process.stdout is not None
-        said = process.stdout.readline()
+        line = process.stdout.readline()
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{url}api/v1/projects", data=b"{}", timeout=30)
         refused.value.close()
 
-    assert "because there is no login here" in said
+    assert "because there is no login here" in line
     assert refused.value.code in (403, 405)
 
 
 def test_writing_without_logins_on_a_network_is_refused(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run_cli(["serve", "--host", "0.0.0.0", "--writable"])
 
@@ -121,7 +121,7 @@ def test_writing_without_logins_on_a_network_is_refused(
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_explains_conflicting_settings_in_one_sentence(
-    here: Path, workers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, workers: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PERFCI_ACCESS_MODE", "github")
 

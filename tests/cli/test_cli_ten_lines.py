@@ -43,12 +43,12 @@ def ten_lines() -> str:
 
 @pytest.mark.slow
 def test_the_readme_example_measures_every_metric_group(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project = GitProject(here)
+    project = GitProject(working_folder)
     project.commit("A network", mymodel=MODULE)
-    (here / "benchmarks").mkdir()
-    (here / "benchmarks" / "mine.py").write_text(ten_lines())
+    (working_folder / "benchmarks").mkdir()
+    (working_folder / "benchmarks" / "mine.py").write_text(ten_lines())
 
     code = run_cli(["run", "--smoke", "--rounds", "1", "--bench", r"\(1, 'bf16'\)"])
     capsys.readouterr()

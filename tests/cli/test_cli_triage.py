@@ -16,15 +16,15 @@ from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 
 @pytest.fixture
-def stored(here: Path) -> Path:
+def stored(working_folder: Path) -> Path:
     """A folder whose store has two open incidents."""
-    with closing(open_store(f"sqlite:///{here}/perfci.db", create=True)) as store:
+    with closing(open_store(f"sqlite:///{working_folder}/perfci.db", create=True)) as store:
         result = (
             a_budgeted_incident("b1", a_move("serve.time_token", at=20), good=19, bad=20),
             a_budgeted_incident("a1", a_move("train.time_step"), a_move("train.time_loss")),
         )
         reconcile(store, datetime.now(UTC) - timedelta(days=1), *result)
-    return here
+    return working_folder
 
 
 def incidents(*arguments: str) -> int:

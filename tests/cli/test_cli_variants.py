@@ -51,8 +51,8 @@ LADDER = """
 
 
 @pytest.fixture
-def project(here: Path) -> GitProject:
-    project = GitProject(here)
+def project(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     project.commit("First", thing="MORE = 0\n", benchmarks__suite=SUITE)
     return project
 
@@ -215,12 +215,12 @@ def test_a_goal_sets_the_tolerance_of_numerics(
     assert "✓ goal close, attn=math: met" in capsys.readouterr().out
 
 
-def test_judges_two_files_without_measuring(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_judges_two_files_without_measuring(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = [a_pair(k, 1.0 + k / 1000, 1.2 + k / 1000) for k in range(8)]
     for name, role, number in (("a.json", Role.BASE, 1), ("b.json", Role.HEAD, 2)):
         side = [process for pair in pairs for process in pair if process.role is role]
         document = a_run(a_result(a_series(), *side), commit=a_commit(number))
-        (here / name).write_text(run_document.dump_run(document))
+        (working_folder / name).write_text(run_document.dump_run(document))
 
     code = run_cli(["compare", "--files", "a.json", "b.json"])
 
@@ -229,11 +229,11 @@ def test_judges_two_files_without_measuring(here: Path, capsys: pytest.CaptureFi
     assert out.startswith(
         "base a.json: 00000001cc Change number 1\nhead b.json: 00000002cc Change number 2\n\n1 regression."
     )
-    assert [path.name for path in here.iterdir() if path.name.startswith(".perfci")] == []
+    assert [path.name for path in working_folder.iterdir() if path.name.startswith(".perfci")] == []
 
 
 def test_an_ablation_skips_a_failing_step_and_measures_its_total(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     suite = """
         def track_step(batch):
@@ -244,7 +244,7 @@ def test_an_ablation_skips_a_failing_step_and_measures_its_total(
     """
     steps = ", ".join(f'{{ name = "batch {size}", set = {{ batch = {size} }} }}' for size in (1, 2, 4, 8))
     ladder = f'[[ablation]]\nname = "batch"\nsteps = [{steps}]\n'
-    GitProject(here).commit("One benchmark", benchmarks__suite=suite, **{"perfci.toml": ladder})
+    GitProject(working_folder).commit("One benchmark", benchmarks__suite=suite, **{"perfci.toml": ladder})
 
     code = run_cli(["compare", "--ablation", "batch"])
 

@@ -38,8 +38,8 @@ TRAIN = """
 
 
 @pytest.fixture
-def project(here: Path) -> GitProject:
-    project = GitProject(here)
+def project(working_folder: Path) -> GitProject:
+    project = GitProject(working_folder)
     project.commit("Train", train=TRAIN.format(step=0.1))
     return project
 
@@ -264,10 +264,10 @@ def test_the_peak_memory_is_that_of_the_script(project: GitProject) -> None:
 
 
 WRONG = {
-    "-- python nowhere.py": "there is no script nowhere.py in {here}",
+    "-- python nowhere.py": "there is no script nowhere.py in {folder}",
     "-- pythn train.py": "there is no program 'pythn' here or on the PATH; write: perfci wrap -- python "
     "train.py",
-    "--steps {here} -- python train.py": "--steps {here} cannot be written by the script; name a file in "
+    "--steps {folder} -- python train.py": "--steps {folder} cannot be written by the script; name a file in "
     "a folder that "
     "is there",
     "--config gone.toml -- python train.py": "there is no configuration file gone.toml",
@@ -278,9 +278,9 @@ WRONG = {
 def test_explains_invalid_options_and_writes_nothing(
     project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
-    assert wrap(*arguments.format(here=project.folder).split()) == 2
+    assert wrap(*arguments.format(folder=project.folder).split()) == 2
 
-    assert capsys.readouterr().err.strip() == "perfci: " + sentence.format(here=project.folder)
+    assert capsys.readouterr().err.strip() == "perfci: " + sentence.format(folder=project.folder)
     assert not (project.folder / ".perfci" / "perfci.db").exists()
 
 
@@ -317,27 +317,27 @@ SLOW = """
 """
 
 
-def test_ctrl_c_stops_the_script_and_stores_its_steps(here: Path) -> None:
-    project = GitProject(here)
+def test_ctrl_c_stops_the_script_and_stores_its_steps(working_folder: Path) -> None:
+    project = GitProject(working_folder)
     project.commit("Slow", train=SLOW, **{".gitignore": "started\ntold\n"})
-    going = start(here, "wrap", "--repeat", "3", *TRAINED)
-    wait_for(here / "started")
+    going = start(working_folder, "wrap", "--repeat", "3", *TRAINED)
+    wait_for(working_folder / "started")
 
     going.send_signal(signal.SIGINT)
     out, err = going.communicate(timeout=90)
 
-    assert (going.returncode, (here / "told").read_text()) == (130, "once ")
-    assert survivors(here) == []
+    assert (going.returncode, (working_folder / "told").read_text()) == (130, "once ")
+    assert survivors(working_folder) == []
     assert "process 1 of 3: interrupted, 12 steps" in err
     assert "step_time  100.0 ms" in out
     assert stored(project, "s.metric, p.status, p.flags") == [("step_time", "ok", '["interrupted"]')]
 
 
-def test_a_second_ctrl_c_kills_a_script_that_ignores_the_first(here: Path) -> None:
+def test_a_second_ctrl_c_kills_a_script_that_ignores_the_first(working_folder: Path) -> None:
     deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + textwrap.dedent(SLOW)
-    GitProject(here).commit("Stubborn", train=deaf)
-    going = start(here, "wrap", *TRAINED)
-    wait_for(here / "started")
+    GitProject(working_folder).commit("Stubborn", train=deaf)
+    going = start(working_folder, "wrap", *TRAINED)
+    wait_for(working_folder / "started")
 
     going.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -346,22 +346,24 @@ def test_a_second_ctrl_c_kills_a_script_that_ignores_the_first(here: Path) -> No
     going.communicate(timeout=90)
 
     assert going.returncode == 130
-    assert survivors(here) == []
+    assert survivors(working_folder) == []
 
 
-def test_a_script_does_not_outlive_a_killed_perfci(here: Path) -> None:
-    GitProject(here).commit("Slow", train=SLOW.replace('subprocess.Popen(["sleep", "1000"])', ""))
-    going = start(here, "wrap", *TRAINED)
-    wait_for(here / "started")
+def test_a_script_does_not_outlive_a_killed_perfci(working_folder: Path) -> None:
+    GitProject(working_folder).commit("Slow", train=SLOW.replace('subprocess.Popen(["sleep", "1000"])', ""))
+    going = start(working_folder, "wrap", *TRAINED)
+    wait_for(working_folder / "started")
 
     going.kill()
     going.communicate(timeout=90)
 
-    assert survivors(here) == []
+    assert survivors(working_folder) == []
 
 
-def test_a_step_in_the_history_is_found_and_shown(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    project = GitProject(here)
+def test_a_step_in_the_history_is_found_and_shown(
+    working_folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(working_folder)
     shas = []
     for number in range(16):
         step = (0.1 if number < 8 else 0.13) * (1 + number % 3 / 1000)
@@ -369,7 +371,7 @@ def test_a_step_in_the_history_is_found_and_shown(here: Path, capfd: pytest.Capt
         assert wrap(*TRAINED) == 0
 
     out = capfd.readouterr().out
-    with closing(open_store(f"sqlite:///{here}/.perfci/perfci.db", create=False)) as store:
+    with closing(open_store(f"sqlite:///{working_folder}/.perfci/perfci.db", create=False)) as store:
         page = create_app(store).test_client().get("/here/s/wrap.train/step_time").text
 
     results = [line for line in out.splitlines()[-8:] if "last changed" in line]

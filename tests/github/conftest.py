@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from perfci.github.client import GitHubClient, open_github_client
 from perfci.github.requester import GitHubRetryPolicy
 from tests.support.github_openapi import HOSTS, Description, described
-from tests.support.npm_packages import asked_of_npm
+from tests.support.npm_packages import skip_without_npm
 from tests.support.stateful_github import FakeGitHub, pull
 
 
 @pytest.fixture(params=list(HOSTS))
 def description(request: pytest.FixtureRequest) -> Description:
-    return asked_of_npm(lambda: described(request.param))
+    return skip_without_npm(lambda: described(request.param))
 
 
 @pytest.fixture

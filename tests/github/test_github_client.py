@@ -9,7 +9,16 @@ from perfci.github.client import GitHubClient, open_github_client
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
 from perfci.github.requester import DownloadLimits, GitHubRetryPolicy
 from perfci.model import PerfciError
-from tests.support.stateful_github import STORE, Dropped, FakeGitHub, Grant, Told, Unmade, comment, pull
+from tests.support.stateful_github import (
+    STORE,
+    CannedResponse,
+    ConnectionFailed,
+    FakeGitHub,
+    Grant,
+    ResponseLost,
+    comment,
+    pull,
+)
 
 ENOUGH = DownloadLimits(max_bytes=10_000)
 
@@ -118,7 +127,7 @@ def test_gives_up_on_a_slow_artifact_download(hub: FakeGitHub) -> None:
 
 
 def test_hides_the_download_url_of_an_artifact(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [None, Told(403)] * 5
+    hub.troubles = [None, CannedResponse(403)] * 5
 
     with pytest.raises(GitHubError) as caught:
         client.download_artifact("acme/model", 5, ENOUGH)
@@ -150,7 +159,7 @@ def test_names_the_permission_that_is_missing(client: GitHubClient, hub: FakeGit
 
 def test_names_the_permission_that_github_requires(client: GitHubClient, hub: FakeGitHub) -> None:
     wanted = {"X-Accepted-GitHub-Permissions": "issues=write; pull_requests=write,contents=read"}
-    hub.troubles = [Told(403, wanted, "Resource not accessible by personal access token")]
+    hub.troubles = [CannedResponse(403, wanted, "Resource not accessible by personal access token")]
 
     with pytest.raises(GitHubError) as caught:
         client.create_comment("acme/model", 7, "hello")
@@ -164,27 +173,27 @@ def test_names_the_permission_that_github_requires(client: GitHubClient, hub: Fa
     ("trouble", "sentence"),
     [
         (
-            Told(401, message="Bad credentials"),
+            CannedResponse(401, message="Bad credentials"),
             "GitHub does not take the token that was to read acme/model (401 Bad credentials): it "
             "is wrong, has ended, or was revoked. Give a new one.",
         ),
         (
-            Told(404, message="Not Found"),
+            CannedResponse(404, message="Not Found"),
             "GitHub has nothing there to read acme/model (404 Not Found): it does not exist, or "
             "the token may not see it. The token needs the permission metadata: read.",
         ),
         (
-            Told(301, {"Location": "https://api.github.com/repositories/1"}, "Moved Permanently"),
+            CannedResponse(301, {"Location": "https://api.github.com/repositories/1"}, "Moved Permanently"),
             "GitHub moved it to another address, so perfci did not read acme/model: use its current name.",
         ),
         (
-            Told(422, message="Validation\x1b[31m Failed"),
+            CannedResponse(422, message="Validation\x1b[31m Failed"),
             "GitHub refused to read acme/model: 422 Validation [31m Failed.",
         ),
     ],
 )
 def test_an_error_names_the_request_the_response_and_the_remedy(
-    client: GitHubClient, hub: FakeGitHub, trouble: Told, sentence: str
+    client: GitHubClient, hub: FakeGitHub, trouble: CannedResponse, sentence: str
 ) -> None:
     hub.troubles = [trouble]
 
@@ -211,7 +220,12 @@ def test_says_when_the_address_is_not_that_of_the_api(
 
 
 def test_retries_after_server_errors(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [Told(502), Told(503, {"Retry-After": "7"}), Dropped, Unmade]
+    hub.troubles = [
+        CannedResponse(502),
+        CannedResponse(503, {"Retry-After": "7"}),
+        ResponseLost,
+        ConnectionFailed,
+    ]
 
     assert client.get_repository("acme/model").id == 1
 
@@ -219,7 +233,7 @@ def test_retries_after_server_errors(client: GitHubClient, hub: FakeGitHub) -> N
 
 
 def test_gives_up_on_a_server_that_stays_broken(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [Told(502)] * 9
+    hub.troubles = [CannedResponse(502)] * 9
 
     with pytest.raises(GitHubError) as caught:
         client.get_repository("acme/model")
@@ -232,7 +246,7 @@ def test_gives_up_on_a_server_that_stays_broken(client: GitHubClient, hub: FakeG
 
 
 def test_does_not_repeat_a_comment_whose_response_was_lost(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [Dropped]
+    hub.troubles = [ResponseLost]
 
     with pytest.raises(GitHubNoResponse, match="It may be done or not; asking again finds out"):
         client.create_comment("acme/model", 7, "hello")
@@ -241,7 +255,7 @@ def test_does_not_repeat_a_comment_whose_response_was_lost(client: GitHubClient,
 
 
 def test_retries_a_write_that_never_connected(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [Unmade, Unmade]
+    hub.troubles = [ConnectionFailed, ConnectionFailed]
 
     client.create_comment("acme/model", 7, "hello")
 
@@ -251,7 +265,7 @@ def test_retries_a_write_that_never_connected(client: GitHubClient, hub: FakeGit
 def test_reports_that_nothing_was_done_if_the_host_is_unreachable(
     client: GitHubClient, hub: FakeGitHub
 ) -> None:
-    hub.troubles = [Unmade] * 9
+    hub.troubles = [ConnectionFailed] * 9
     host = hub.description.base_url.split("/")[2]
 
     with pytest.raises(GitHubUnreachable) as caught:
@@ -264,7 +278,7 @@ def test_reports_that_nothing_was_done_if_the_host_is_unreachable(
 
 def test_retries_an_edit_after_any_failure(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.comments = [comment(5, "old")]
-    hub.troubles = [Dropped, Told(500)]
+    hub.troubles = [ResponseLost, CannedResponse(500)]
 
     client.update_comment("acme/model", 5, "new")
 
@@ -272,24 +286,30 @@ def test_retries_an_edit_after_any_failure(client: GitHubClient, hub: FakeGitHub
 
 
 LIMITS = [
-    pytest.param(Told(429, {"Retry-After": "30"}), 30.0, id="retry-after"),
-    pytest.param(Told(403, {"Retry-After": "30"}, "secondary"), 30.0, id="secondary limit"),
+    pytest.param(CannedResponse(429, {"Retry-After": "30"}), 30.0, id="retry-after"),
+    pytest.param(CannedResponse(403, {"Retry-After": "30"}, "secondary"), 30.0, id="secondary limit"),
     pytest.param(
-        Told(403, {}, "You have exceeded a secondary rate limit."), 60.0, id="secondary limit without a time"
+        CannedResponse(403, {}, "You have exceeded a secondary rate limit."),
+        60.0,
+        id="secondary limit without a time",
     ),
     pytest.param(
-        Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790000090"}), 90.0, id="reset"
+        CannedResponse(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790000090"}),
+        90.0,
+        id="reset",
     ),
     pytest.param(
-        Told(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1789999999"}), 1.0, id="reset before"
+        CannedResponse(429, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1789999999"}),
+        1.0,
+        id="reset before",
     ),
-    pytest.param(Told(429, {"Retry-After": "soon"}), 60.0, id="no number"),
+    pytest.param(CannedResponse(429, {"Retry-After": "soon"}), 60.0, id="no number"),
 ]
 
 
 @pytest.mark.parametrize(("trouble", "waits_s"), LIMITS)
 def test_waits_for_retry_after_before_repeating_a_write(
-    client: GitHubClient, hub: FakeGitHub, trouble: Told, waits_s: float
+    client: GitHubClient, hub: FakeGitHub, trouble: CannedResponse, waits_s: float
 ) -> None:
     hub.troubles = [trouble]
 
@@ -300,7 +320,9 @@ def test_waits_for_retry_after_before_repeating_a_write(
 
 def test_stops_waiting_at_its_limit_and_reports_when_to_retry(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.troubles = [
-        Told(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790003600"}, "API rate limit")
+        CannedResponse(
+            403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1790003600"}, "API rate limit"
+        )
     ]
 
     with pytest.raises(GitHubError) as caught:
@@ -314,7 +336,9 @@ def test_stops_waiting_at_its_limit_and_reports_when_to_retry(client: GitHubClie
 
 
 def test_a_missing_permission_is_no_rate_limit(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [Told(403, {"X-RateLimit-Remaining": "4999"}, "Resource not accessible by integration")]
+    hub.troubles = [
+        CannedResponse(403, {"X-RateLimit-Remaining": "4999"}, "Resource not accessible by integration")
+    ]
 
     with pytest.raises(GitHubError):
         client.get_repository("acme/model")

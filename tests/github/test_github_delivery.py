@@ -22,11 +22,11 @@ from tests.support.stateful_github import (
     BOT,
     HEAD,
     NEWER,
-    Dropped,
+    CannedResponse,
+    ConnectionFailed,
     FakeGitHub,
     Grant,
-    Told,
-    Unmade,
+    ResponseLost,
     comment,
     pull,
 )
@@ -45,8 +45,8 @@ def check(
     )
 
 
-def report(comment: str = "2 regressions", told: CheckReport | None = None) -> PullReport:
-    return PullReport("acme/model", 7, HEAD, "acme/model", comment, told or check())
+def report(comment: str = "2 regressions", check_report: CheckReport | None = None) -> PullReport:
+    return PullReport("acme/model", 7, HEAD, "acme/model", comment, check_report or check())
 
 
 def body(text: str, sha: str = HEAD) -> str:
@@ -210,9 +210,13 @@ def test_writes_nothing_if_the_head_has_moved(client: GitHubClient, hub: FakeGit
     assert hub.writes == []
 
 
-@pytest.mark.parametrize("trouble", [Dropped, Unmade, Told(500), Told(502)])
+@pytest.mark.parametrize(
+    "trouble", [ResponseLost, ConnectionFailed, CannedResponse(500), CannedResponse(502)]
+)
 def test_the_next_delivery_completes_a_failed_one(
-    client: GitHubClient, hub: FakeGitHub, trouble: type[Dropped] | type[Unmade] | Told
+    client: GitHubClient,
+    hub: FakeGitHub,
+    trouble: type[ResponseLost] | type[ConnectionFailed] | CannedResponse,
 ) -> None:
     deliver_report(client, US, report())
     usual = len(hub.asked)
@@ -230,7 +234,7 @@ def test_the_next_delivery_completes_a_failed_one(
 
 
 def test_the_next_delivery_finds_what_a_lost_response_wrote(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [None, None, Dropped]
+    hub.troubles = [None, None, ResponseLost]
     with pytest.raises(GitHubNoResponse):
         deliver_report(client, US, report())
 
@@ -262,7 +266,7 @@ def test_sets_a_commit_status_with_a_token_of_no_app(client: GitHubClient, hub: 
 
 
 @pytest.mark.parametrize(
-    ("state", "conclusion", "said"),
+    ("state", "conclusion", "status_state"),
     [
         ("queued", None, "pending"),
         ("in_progress", None, "pending"),
@@ -275,13 +279,19 @@ def test_sets_a_commit_status_with_a_token_of_no_app(client: GitHubClient, hub: 
     ],
 )
 def test_every_check_conclusion_has_a_status_state(
-    client: GitHubClient, hub: FakeGitHub, state: CheckState, conclusion: CheckConclusion | None, said: str
+    client: GitHubClient,
+    hub: FakeGitHub,
+    state: CheckState,
+    conclusion: CheckConclusion | None,
+    status_state: str,
 ) -> None:
     hub.tokens["t0ken"] = Grant("ada", {"statuses": "write", "pull_requests": "write"})
 
     deliver_report(client, CommentAuthor("ada"), report("x", check("t" * 200, state, conclusion)))
 
-    assert [(status["state"], status["description"]) for status in hub.statuses] == [(said, "t" * 139 + "…")]
+    assert [(status["state"], status["description"]) for status in hub.statuses] == [
+        (status_state, "t" * 139 + "…")
+    ]
 
 
 def test_a_broken_measurement_is_a_neutral_check_and_an_error_status(
@@ -308,7 +318,7 @@ def test_names_both_permissions_if_both_are_missing(client: GitHubClient, hub: F
 
 
 def test_a_rate_limit_is_no_missing_permission(client: GitHubClient, hub: FakeGitHub) -> None:
-    hub.troubles = [None, Told(403, {"Retry-After": "900"})]
+    hub.troubles = [None, CannedResponse(403, {"Retry-After": "900"})]
 
     with pytest.raises(GitHubError, match="GitHub rate limit: perfci can list the checks"):
         deliver_report(client, US, report())

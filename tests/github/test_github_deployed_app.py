@@ -19,8 +19,8 @@ from tests.support.deployed_server import serving
 from tests.support.github_app_server import artifact
 from tests.support.github_openapi import described
 from tests.support.loopback_github import on_loopback
-from tests.support.npm_packages import asked_of_npm
-from tests.support.signed_webhooks import PATH, SECRET, signature, told_of_run
+from tests.support.npm_packages import skip_without_npm
+from tests.support.signed_webhooks import PATH, SECRET, signature, workflow_run_event
 from tests.support.stateful_github import BASE, HEAD, FakeGitHub, pull
 from tests.support.waiting import until
 
@@ -53,12 +53,12 @@ def followed(database: str) -> list[int]:
 
 @pytest.mark.slow
 def test_a_webhook_or_a_polled_run_becomes_comment_check_and_page(
-    here: Path, app_keys: tuple[str, str]
+    working_folder: Path, app_keys: tuple[str, str]
 ) -> None:
-    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), pulls=[pull()])
-    (here / "app.pem").write_text(app_keys[0])
-    hub.public_key, hub.artifact, hub.runs = app_keys[1], artifact(here), [ended(18)]
-    database = f"sqlite:///{here}/server.db"
+    hub = FakeGitHub(skip_without_npm(lambda: described("api.github.com")), pulls=[pull()])
+    (working_folder / "app.pem").write_text(app_keys[0])
+    hub.public_key, hub.artifact, hub.runs = app_keys[1], artifact(working_folder), [ended(18)]
+    database = f"sqlite:///{working_folder}/server.db"
     numbers = ["--repository-id", "1", "--owner-id", "10", "--workflow", ".github/workflows/perf.yml"]
     assert run_cli(["project", "create", "acme/model", "--db", database]) == 0
     assert (
@@ -67,9 +67,9 @@ def test_a_webhook_or_a_polled_run_becomes_comment_check_and_page(
 
     with (
         on_loopback(hub) as api,
-        serving(here, **SECRETS, PERFCI_APP_API=api, PERFCI_DB=database) as (_, url),
+        serving(working_folder, **SECRETS, PERFCI_APP_API=api, PERFCI_DB=database) as (_, url),
     ):
-        status = deliver(url, json.dumps(told_of_run()).encode())
+        status = deliver(url, json.dumps(workflow_run_event()).encode())
         assert until(lambda: hub.comments and followed(database) == [17, 18])
 
     assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
@@ -103,7 +103,7 @@ def test_a_webhook_or_a_polled_run_becomes_comment_check_and_page(
     ids=["no key", "no file", "no PEM", "no secret"],
 )
 def test_reports_missing_settings_before_serving(
-    here: Path,
+    working_folder: Path,
     app_keys: tuple[str, str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -121,7 +121,10 @@ def test_reports_missing_settings_before_serving(
 
 
 def test_once_processes_pending_runs_and_exits(
-    here: Path, app_keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    working_folder: Path,
+    app_keys: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("PERFCI_APP_ID", "Iv1.7")
     monkeypatch.setenv("PERFCI_APP_PRIVATE_KEY", app_keys[0])

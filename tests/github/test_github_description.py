@@ -134,17 +134,27 @@ def is_included(need: str, listed: set[str]) -> bool:
 def test_the_description_detects_deviations(description: Description) -> None:
     """That the oracle sees mistakes, so that its silence means something."""
     prefix = PREFIXES[description.edition]
-    here = f"{prefix}/repos/acme/model"
+    repository_url = f"{prefix}/repos/acme/model"
     wrong = [
-        ("POST", f"{here}/issues/7/comments", {}, {"text": "x"}),
-        ("POST", f"{here}/issues/7/comments", {}, {"body": "x", "marker": "x"}),
-        ("POST", f"{here}/check-runs", {}, {"name": "x", "head_sha": "x", "conclusion": "regressed"}),
-        ("POST", f"{here}/check-runs", {}, {"name": "x", "head_sha": "x", "output": {"title": "x"}}),
-        ("POST", f"{here}/check-runs", {}, {"name": "x", "head_sha": "x", "output": LONG}),
-        ("POST", f"{here}/statuses/{'a' * 40}", {}, {"state": "neutral"}),
-        ("GET", f"{here}/issues/7/comments", {"per_page": "abc"}, None),
-        ("GET", f"{here}/issues/7/comments", {"perpage": "100"}, None),
-        ("GET", f"{here}/compare/feature/x...main", {}, None),
+        ("POST", f"{repository_url}/issues/7/comments", {}, {"text": "x"}),
+        ("POST", f"{repository_url}/issues/7/comments", {}, {"body": "x", "marker": "x"}),
+        (
+            "POST",
+            f"{repository_url}/check-runs",
+            {},
+            {"name": "x", "head_sha": "x", "conclusion": "regressed"},
+        ),
+        (
+            "POST",
+            f"{repository_url}/check-runs",
+            {},
+            {"name": "x", "head_sha": "x", "output": {"title": "x"}},
+        ),
+        ("POST", f"{repository_url}/check-runs", {}, {"name": "x", "head_sha": "x", "output": LONG}),
+        ("POST", f"{repository_url}/statuses/{'a' * 40}", {}, {"state": "neutral"}),
+        ("GET", f"{repository_url}/issues/7/comments", {"per_page": "abc"}, None),
+        ("GET", f"{repository_url}/issues/7/comments", {"perpage": "100"}, None),
+        ("GET", f"{repository_url}/compare/feature/x...main", {}, None),
         ("POST", f"{prefix}/app/installations/4/access_tokens", {}, {"permissions": {"check": "write"}}),
     ]
 

@@ -28,7 +28,7 @@ from perfci.github.webhook_events import (
     parse_event,
 )
 from perfci.model import PerfciError
-from tests.support.npm_packages import EXAMPLES, asked_of_npm, content
+from tests.support.npm_packages import EXAMPLES, content, skip_without_npm
 from tests.support.stateful_github import HEAD, FakeGitHub, pull
 
 HERE = {"id": 1, "full_name": "acme/model"}
@@ -47,7 +47,7 @@ def read(kind: str, **sent: Any) -> WebhookEvent | None:
 
 
 def test_accepts_or_ignores_every_event_of_github() -> None:
-    kinds = asked_of_npm(examples)
+    kinds = skip_without_npm(examples)
 
     fields = {kind: {type(read(kind, **sent_item)) for sent_item in sent} for kind, sent in kinds.items()}
 
@@ -57,7 +57,7 @@ def test_accepts_or_ignores_every_event_of_github() -> None:
 
 
 def test_reads_the_used_fields_of_events() -> None:
-    sent = asked_of_npm(examples)
+    sent = skip_without_npm(examples)
 
     pulled = next(
         read("pull_request", **item) for item in sent["pull_request"] if item["action"] == "synchronize"

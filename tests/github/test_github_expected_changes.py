@@ -31,14 +31,14 @@ from tests.support.github_app_server import Server
 from tests.support.github_app_server import description as description
 from tests.support.github_app_server import server as server
 from tests.support.github_payloads import example
-from tests.support.npm_packages import asked_of_npm
+from tests.support.npm_packages import skip_without_npm
 from tests.support.signed_webhooks import INSTALLATION, post
-from tests.support.stateful_github import BASE, HEAD, OWNER, FakeGitHub, Told, pull
+from tests.support.stateful_github import BASE, HEAD, OWNER, CannedResponse, FakeGitHub, pull
 
 MERGE = "d" * 40
 MERGED_AT = datetime(2026, 3, 1, 11, 30, tzinfo=UTC)
 BODY = "Keep two layers.\n\nPerfci-Expect: peak_bytes +3% the cache holds two layers\n"
-KEPT = ExpectedChangeRecord(MERGE, "peak_bytes", 0.03, "the cache holds two layers", "#7", MERGED_AT)
+STORED = ExpectedChangeRecord(MERGE, "peak_bytes", 0.03, "the cache holds two layers", "#7", MERGED_AT)
 
 
 def merged(body: str = BODY, author: str = "ada", **changes: Any) -> dict[str, Any]:
@@ -49,32 +49,32 @@ def merged(body: str = BODY, author: str = "ada", **changes: Any) -> dict[str, A
     return proposal | about | {"body": body, "user": {"id": 3, "login": author}} | changes
 
 
-def told_of_merge(proposal: dict[str, Any]) -> dict[str, Any]:
+def merge_event(proposal: dict[str, Any]) -> dict[str, Any]:
     """What GitHub tells its App of a pull request that was closed."""
     repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
     payload = example("pull_request", "closed", number=7, pull_request=proposal, repository=repository)
     return payload | {"installation": {"id": INSTALLATION}}
 
 
-def is_told(server: Server, proposal: dict[str, Any], delivery: str = "d-1") -> int:
+def receive_merge_event(server: Server, proposal: dict[str, Any], delivery: str = "d-1") -> int:
     """GitHub has the pull request, and tells that it was closed."""
     server.hub.pulls = [proposal]
     return post(
-        server.web, "pull_request", asked_of_npm(lambda: told_of_merge(proposal)), delivery
+        server.web, "pull_request", skip_without_npm(lambda: merge_event(proposal)), delivery
     ).status_code
 
 
-def kept(store: Store) -> list[ExpectedChangeRecord]:
+def load_stored(store: Store) -> list[ExpectedChangeRecord]:
     with store.read() as tx:
         return exemptions.load_expected_changes(tx, "acme/model")
 
 
 def test_stores_expected_changes_of_a_merge_webhook(server: Server) -> None:
-    assert is_told(server, merged()) == 202
+    assert receive_merge_event(server, merged()) == 202
 
-    assert server.works() == 1
+    assert server.process_due_events() == 1
 
-    assert (kept(server.store), server.events()) == ([KEPT], [("done", 0, "")])
+    assert (load_stored(server.store), server.events()) == ([STORED], [("done", 0, "")])
     with server.store.read() as tx:
         project = find_project(tx, "acme/model")
         assert project is not None
@@ -94,20 +94,20 @@ def test_stores_expected_changes_of_a_merge_webhook(server: Server) -> None:
 
 
 def test_stores_a_repeated_webhook_once(server: Server) -> None:
-    answers = [is_told(server, merged(), name) for name in ("d-1", "d-1", "d-2")]
+    answers = [receive_merge_event(server, merged(), name) for name in ("d-1", "d-1", "d-2")]
 
-    server.works()
+    server.process_due_events()
 
-    assert (answers, len(kept(server.store))) == ([202, 200, 202], 1)
+    assert (answers, len(load_stored(server.store))) == ([202, 200, 202], 1)
 
 
 def test_stores_expected_changes_from_a_deleted_fork(server: Server) -> None:
     proposal = merged()
-    is_told(server, proposal | {"head": proposal["head"] | {"repo": None}})
+    receive_merge_event(server, proposal | {"head": proposal["head"] | {"repo": None}})
 
-    server.works()
+    server.process_due_events()
 
-    assert kept(server.store) == [KEPT]
+    assert load_stored(server.store) == [STORED]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_stores_expected_changes_from_a_deleted_fork(server: Server) -> None:
 def test_stores_nothing_for_a_merge_without_expected_changes(
     server: Server, proposal: dict[str, Any]
 ) -> None:
-    assert (is_told(server, proposal), server.events()) == (200, [])
+    assert (receive_merge_event(server, proposal), server.events()) == (200, [])
 
 
 BRANCH = "acme/model#7 is merged into no branch whose history is kept."
@@ -150,23 +150,23 @@ NOBODY = "No expected change by an author with write access."
 def test_ignores_expected_changes_that_do_not_count(
     server: Server, changes: dict[str, Any], why: str
 ) -> None:
-    is_told(server, merged())
+    receive_merge_event(server, merged())
     server.hub.pulls = [merged() | changes]
 
-    server.works()
+    server.process_due_events()
 
-    assert (kept(server.store), server.events()) == ([], [("done", 0, why)])
+    assert (load_stored(server.store), server.events()) == ([], [("done", 0, why)])
 
 
 def test_retries_if_github_does_not_answer(server: Server) -> None:
-    is_told(server, merged())
-    server.hub.troubles = [Told(503)]
+    receive_merge_event(server, merged())
+    server.hub.troubles = [CannedResponse(503)]
 
-    server.works()
-    before = kept(server.store)
-    server.works()
+    server.process_due_events()
+    before = load_stored(server.store)
+    server.process_due_events()
 
-    assert (before, kept(server.store)) == ([], [KEPT])
+    assert (before, load_stored(server.store)) == ([], [STORED])
 
 
 Announce = Callable[..., int]
@@ -200,7 +200,7 @@ def upload_job(
             "commits": [{"id": commit} for commit in commits],
         }
         event["repository"] = {"id": 1, "full_name": "acme/model"}
-        job.starts("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
+        job.restart_worker("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
         return run_cli(
             ["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"]
         )
@@ -214,7 +214,7 @@ def test_the_upload_job_sends_expected_changes(
 ) -> None:
     codes = [upload_job(merged()) for _ in range(2)]
 
-    assert (codes, kept(store)) == ([0, 0], [KEPT])
+    assert (codes, load_stored(store)) == ([0, 0], [STORED])
     assert capsys.readouterr().out.splitlines() == [
         "dddddddddddd: 1 expected change found, 1 sent to https://perf.example.com",
         "dddddddddddd: 1 expected change found, 0 sent to https://perf.example.com, the others "
@@ -234,7 +234,7 @@ def test_queries_every_pull_request_of_a_push(
 
     code = upload_job(*proposals, commits=[HEAD, MERGE])
 
-    assert (code, [(row.sha, row.match, row.source) for row in kept(store)]) == (
+    assert (code, [(row.sha, row.match, row.source) for row in load_stored(store)]) == (
         0,
         [(MERGE, "peak_bytes", "#7"), (MERGE, "step_time", "#8")],
     )
@@ -279,4 +279,4 @@ def test_the_job_sends_no_expected_changes_that_do_not_count(
 ) -> None:
     assert upload_job(proposal) == 0
 
-    assert (kept(store), capsys.readouterr().out) == ([], says)
+    assert (load_stored(store), capsys.readouterr().out) == ([], says)

@@ -21,32 +21,44 @@ from tests.support.databases import store as store
 from tests.support.github_app_server import Server
 from tests.support.github_app_server import description as description
 from tests.support.github_app_server import server as server
-from tests.support.signed_webhooks import HERE, a_bound_project, post, told_of_comment
-from tests.support.stateful_github import HEAD, OWNER, FakeGitHub, Told, Trouble, Unmade, comment
+from tests.support.signed_webhooks import HERE, a_bound_project, comment_event_payload, post
+from tests.support.stateful_github import (
+    HEAD,
+    OWNER,
+    CannedResponse,
+    ConnectionFailed,
+    FakeGitHub,
+    Trouble,
+    comment,
+)
 
 HOUR = timedelta(hours=1)
 
 
-def told_at(at: datetime) -> str:
+def format_github_time(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def a_run(began: datetime = NOON - HOUR, ended: datetime = NOON - HOUR / 2, **changes: Any) -> dict[str, Any]:
     """Run 17 as GitHub lists it; half an hour ago it ended."""
-    times = {"created_at": told_at(began), "run_started_at": told_at(began), "updated_at": told_at(ended)}
+    times = {
+        "created_at": format_github_time(began),
+        "run_started_at": format_github_time(began),
+        "updated_at": format_github_time(ended),
+    }
     return times | changes
 
 
 @pytest.fixture
-def catching_up(server: Server) -> ReconciliationPoll:
+def poll(server: Server) -> ReconciliationPoll:
     server.hub.runs = [a_run()]
     return ReconciliationPoll(server.store, server.app)
 
 
-def test_recovers_a_lost_delivery(server: Server, catching_up: ReconciliationPoll) -> None:
-    assert catching_up(server.now) == 1
+def test_recovers_a_lost_delivery(server: Server, poll: ReconciliationPoll) -> None:
+    assert poll(server.now) == 1
 
-    assert server.works() == 1
+    assert server.process_due_events() == 1
     assert ["### perfci: 1 regression" in each_comment["body"] for each_comment in server.hub.comments] == [
         True
     ]
@@ -55,29 +67,29 @@ def test_recovers_a_lost_delivery(server: Server, catching_up: ReconciliationPol
 
 
 def test_does_not_recover_a_received_delivery(
-    server: Server, catching_up: ReconciliationPoll, monkeypatch: pytest.MonkeyPatch
+    server: Server, poll: ReconciliationPoll, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.is_told()
+    server.receive_run_event()
     monkeypatch.setattr(Store, "begin", lambda _: pytest.fail("nothing was to be written"))
 
-    assert catching_up(server.now) == 0
+    assert poll(server.now) == 0
 
 
-def test_recovers_a_lost_delivery_once(server: Server, catching_up: ReconciliationPoll) -> None:
-    server.hub.troubles = [*[None] * 5, Told(404)]  # the sixth looks for the run, and gives up
-    result = catching_up(server.now)
-    server.works()
+def test_recovers_a_lost_delivery_once(server: Server, poll: ReconciliationPoll) -> None:
+    server.hub.troubles = [*[None] * 5, CannedResponse(404)]  # the sixth looks for the run, and gives up
+    result = poll(server.now)
+    server.process_due_events()
 
-    assert (result, catching_up(server.now)) == (1, 0)
+    assert (result, poll(server.now)) == (1, 0)
     assert [state for state, _, _ in server.events()] == ["failed"]
 
 
-def test_recovers_a_new_attempt_of_a_run(server: Server, catching_up: ReconciliationPoll) -> None:
-    server.is_told()
+def test_recovers_a_new_attempt_of_a_run(server: Server, poll: ReconciliationPoll) -> None:
+    server.receive_run_event()
     server.now += 3 * HOUR
-    server.hub.runs = [a_run() | {"run_started_at": told_at(NOON + HOUR), "run_attempt": 2}]
+    server.hub.runs = [a_run() | {"run_started_at": format_github_time(NOON + HOUR), "run_attempt": 2}]
 
-    assert catching_up(server.now) == 1
+    assert poll(server.now) == 1
     assert server.deliveries() == ["d-1", "missed-17-2"]
 
 
@@ -94,32 +106,32 @@ def test_recovers_a_new_attempt_of_a_run(server: Server, catching_up: Reconcilia
     ids=["just now", "still on", "too old", "a push", "another file", "another owner"],
 )
 def test_ignores_runs_that_are_foreign_unfinished_or_too_recent(
-    server: Server, catching_up: ReconciliationPoll, run: dict[str, Any]
+    server: Server, poll: ReconciliationPoll, run: dict[str, Any]
 ) -> None:
     server.hub.runs = [run]
 
-    assert (catching_up(server.now), server.events()) == (0, [])
+    assert (poll(server.now), server.events()) == (0, [])
 
 
 ACCEPTS = "/perfci accept aaaaaaaaaa the cache is worth it"
 
 
-def said(body: str = ACCEPTS, at: datetime = NOON - HOUR / 2, **changes: Any) -> dict[str, Any]:
+def accept_comment(body: str = ACCEPTS, at: datetime = NOON - HOUR / 2, **changes: Any) -> dict[str, Any]:
     """A comment of somebody who may write, half an hour ago."""
-    return comment(5000, body, "bob") | {"updated_at": told_at(at)} | changes
+    return comment(5000, body, "bob") | {"updated_at": format_github_time(at)} | changes
 
 
 def test_recovers_a_lost_accept_comment(
-    server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture
+    server: Server, poll: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "perfci.github")
-    server.is_told()
-    server.works()
-    server.hub.comments.append(said())
+    server.receive_run_event()
+    server.process_due_events()
+    server.hub.comments.append(accept_comment())
     server.hub.measured = [HEAD]
 
-    outcomes = [catching_up(server.now) for _ in range(2)]
-    server.works()
+    outcomes = [poll(server.now) for _ in range(2)]
+    server.process_due_events()
 
     assert (outcomes, [check["conclusion"] for check in server.hub.checks]) == ([1, 0], ["success"])
     assert server.deliveries() == ["d-1", "missed-comment-5000-1772364600"]
@@ -129,42 +141,43 @@ def test_recovers_a_lost_accept_comment(
 @pytest.mark.parametrize(
     "comment",
     [
-        said("Looks good, /perfci accept aaaaaaaaaa I would say"),
-        said(at=NOON - timedelta(minutes=4)),
-        said(at=NOON - timedelta(days=3, minutes=1)),
-        said(html_url="https://github.com/acme/model/issues/7#issuecomment-5000"),
+        accept_comment("Looks good, /perfci accept aaaaaaaaaa I would say"),
+        accept_comment(at=NOON - timedelta(minutes=4)),
+        accept_comment(at=NOON - timedelta(days=3, minutes=1)),
+        accept_comment(html_url="https://github.com/acme/model/issues/7#issuecomment-5000"),
     ],
     ids=["accepts nothing", "just now", "too old", "on an issue"],
 )
-def test_ignores_other_comments(
-    server: Server, catching_up: ReconciliationPoll, comment: dict[str, Any]
-) -> None:
+def test_ignores_other_comments(server: Server, poll: ReconciliationPoll, comment: dict[str, Any]) -> None:
     server.hub.runs, server.hub.comments = [], [comment]
 
-    assert (catching_up(server.now), server.events()) == (0, [])
+    assert (poll(server.now), server.events()) == (0, [])
 
 
-def test_does_not_recover_a_received_comment(server: Server, catching_up: ReconciliationPoll) -> None:
-    server.hub.runs, server.hub.comments = [], [said()]
-    post(server.web, "issue_comment", told_of_comment(ACCEPTS), "d-2")
+def test_does_not_recover_a_received_comment(server: Server, poll: ReconciliationPoll) -> None:
+    server.hub.runs, server.hub.comments = [], [accept_comment()]
+    post(server.web, "issue_comment", comment_event_payload(ACCEPTS), "d-2")
 
-    assert (catching_up(server.now), server.deliveries()) == (0, ["d-2"])
+    assert (poll(server.now), server.deliveries()) == (0, ["d-2"])
 
 
 def a_merge(at: datetime = NOON - HOUR / 2, body: str = BODY, **changes: Any) -> dict[str, Any]:
-    return merged(body, merged_at=told_at(at), updated_at=told_at(max(at, NOON - HOUR))) | changes
+    return (
+        merged(body, merged_at=format_github_time(at), updated_at=format_github_time(max(at, NOON - HOUR)))
+        | changes
+    )
 
 
-def test_recovers_a_lost_merge(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_recovers_a_lost_merge(server: Server, poll: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.pulls = [], [a_merge()]
 
-    outcomes = [catching_up(server.now) for _ in range(2)]
-    server.works()
+    outcomes = [poll(server.now) for _ in range(2)]
+    server.process_due_events()
 
     with server.store.read() as tx:
-        kept = exemptions.load_expected_changes(tx, "acme/model")
+        expected_changes = exemptions.load_expected_changes(tx, "acme/model")
     assert (outcomes, server.deliveries()) == ([1, 0], ["missed-merge-7"])
-    assert [(row.sha, row.match, row.source) for row in kept] == [(MERGE, "peak_bytes", "#7")]
+    assert [(row.sha, row.match, row.source) for row in expected_changes] == [(MERGE, "peak_bytes", "#7")]
 
 
 @pytest.mark.parametrize(
@@ -174,92 +187,90 @@ def test_recovers_a_lost_merge(server: Server, catching_up: ReconciliationPoll) 
         a_merge(merged_at=None),
         a_merge(NOON - timedelta(minutes=4)),
         a_merge(NOON - timedelta(days=3, minutes=1)),
-        a_merge(updated_at=told_at(NOON - timedelta(days=4))),
+        a_merge(updated_at=format_github_time(NOON - timedelta(days=4))),
     ],
     ids=["announces nothing", "closed without a merge", "just now", "too old", "long untouched"],
 )
 def test_ignores_other_pull_requests(
-    server: Server, catching_up: ReconciliationPoll, proposal: dict[str, Any]
+    server: Server, poll: ReconciliationPoll, proposal: dict[str, Any]
 ) -> None:
     server.hub.runs, server.hub.pulls = [], [proposal]
 
-    assert (catching_up(server.now), server.events()) == (0, [])
+    assert (poll(server.now), server.events()) == (0, [])
 
 
-def test_recovers_runs_even_if_comments_cannot_be_listed(
-    server: Server, catching_up: ReconciliationPoll
-) -> None:
-    server.hub.troubles = [None, None, None, Told(403)]
-    server.hub.comments = [said()]
+def test_recovers_runs_even_if_comments_cannot_be_listed(server: Server, poll: ReconciliationPoll) -> None:
+    server.hub.troubles = [None, None, None, CannedResponse(403)]
+    server.hub.comments = [accept_comment()]
 
-    assert [catching_up(server.now) for _ in range(2)] == [1, 1]
+    assert [poll(server.now) for _ in range(2)] == [1, 1]
 
 
-def test_reads_pages_until_they_are_too_old(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_reads_pages_until_they_are_too_old(server: Server, poll: ReconciliationPoll) -> None:
     others = [a_run(path=".github/workflows/lint.yml")] * 150
     old = [a_run(began=NOON - timedelta(days=4), id=number) for number in range(100, 400)]
     server.hub.runs = [*others, a_run(), *old]
 
-    assert catching_up(server.now) == 1
+    assert poll(server.now) == 1
     assert sum(item.url.path.endswith("/actions/runs") for item in server.hub.asked) == 2
 
 
 @pytest.mark.parametrize(
     ("trouble", "why"),
     [
-        (Told(503), "GitHub could not find who installed this App for acme/model: 503"),
+        (CannedResponse(503), "GitHub could not find who installed this App for acme/model: 503"),
         (
-            Told(429, {"Retry-After": "600"}),
+            CannedResponse(429, {"Retry-After": "600"}),
             "GitHub rate limit: perfci can find who installed this App for acme/model after",
         ),
-        (Unmade, "could not be reached to find who installed this App for acme/model"),
+        (ConnectionFailed, "could not be reached to find who installed this App for acme/model"),
     ],
     ids=["broken", "a limit", "down"],
 )
 def test_polls_again_if_github_does_not_answer(
     server: Server,
-    catching_up: ReconciliationPoll,
+    poll: ReconciliationPoll,
     caplog: pytest.LogCaptureFixture,
     trouble: Trouble,
     why: str,
 ) -> None:
     server.hub.troubles = [trouble]
 
-    outcomes = [catching_up(server.now) for _ in range(2)]
+    outcomes = [poll(server.now) for _ in range(2)]
 
     assert "polling acme/model for missed events failed, will retry: " in caplog.text
     assert why in caplog.text
     assert outcomes == [0, 1]
 
 
-def test_a_failing_repository_does_not_block_another(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_a_failing_repository_does_not_block_another(server: Server, poll: ReconciliationPoll) -> None:
     a_bound_project(server.store, NOON, "acme/first", replace(HERE, repository_id=0, slug="acme/first"))
-    server.hub.troubles = [Told(503)]
+    server.hub.troubles = [CannedResponse(503)]
 
-    assert catching_up(server.now) == 1
+    assert poll(server.now) == 1
 
 
 def test_skips_repositories_without_the_app(
-    server: Server, catching_up: ReconciliationPoll, caplog: pytest.LogCaptureFixture
+    server: Server, poll: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.hub.installed = False
 
-    assert catching_up(server.now) == 0
+    assert poll(server.now) == 0
     assert [server.hub.inside(item) for item in server.hub.asked] == ["/repos/acme/model/installation"]
     assert caplog.text == ""
 
 
-def test_skips_archived_projects(server: Server, catching_up: ReconciliationPoll) -> None:
+def test_skips_archived_projects(server: Server, poll: ReconciliationPoll) -> None:
     with server.store.begin() as tx:
         project = find_project(tx, "acme/model")
         assert project is not None
         update_project(tx, project.id, archived_at=NOON)
 
-    assert (catching_up(server.now), server.hub.asked) == (0, [])
+    assert (poll(server.now), server.hub.asked) == (0, [])
 
 
-def test_only_one_process_polls(server: Server, catching_up: ReconciliationPoll, hub: FakeGitHub) -> None:
-    first, second = (LeasedLoop(server.store, POLL_LEASE, catching_up, lambda: server.now) for _ in range(2))
+def test_only_one_process_polls(server: Server, poll: ReconciliationPoll, hub: FakeGitHub) -> None:
+    first, second = (LeasedLoop(server.store, POLL_LEASE, poll, lambda: server.now) for _ in range(2))
 
     assert (first.run_once(), second.run_once()) == (1, 0)
     assert sum(item.url.path.endswith("/installation") for item in hub.asked) == 1

@@ -51,8 +51,8 @@ def worse(name: str, ratio: float = 1.5) -> Verdict:
     return a_verdict(ratio=ratio, interval=(ratio - 0.01, ratio + 0.01), series=a_series(f"suite.{name}"))
 
 
-def compared(here: Path, *verdicts: Verdict) -> Findings:
-    project = GitProject(here)
+def compared(working_folder: Path, *verdicts: Verdict) -> Findings:
+    project = GitProject(working_folder)
     project.commit("Begin", thing="WORK = 10_000\n", benchmarks__suite=SUITE)
     project.commit("Think harder", thing="WORK = 20_000\n")
     repository = current_repository()
@@ -82,8 +82,8 @@ def profiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("profiler")
-def test_profiles_both_sides_unless_one_fails(here: Path) -> None:
-    comparison = compared(here, worse("time_broken", 2.0), worse("time_step"), worse("time_gone"))
+def test_profiles_both_sides_unless_one_fails(working_folder: Path) -> None:
+    comparison = compared(working_folder, worse("time_broken", 2.0), worse("time_step"), worse("time_gone"))
 
     assert profiled(comparison) == ["suite.time_step"]
 
@@ -103,25 +103,27 @@ def test_profiles_both_sides_unless_one_fails(here: Path) -> None:
 
 
 @pytest.mark.usefixtures("profiler")
-def test_omits_a_trace_that_is_too_large(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omits_a_trace_that_is_too_large(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfci.cli.github.slowdown_profiles.MAX_TRACE_BYTES", 10)
 
-    profiled(compared(here, worse("time_step")))
+    profiled(compared(working_folder, worse("time_step")))
 
     assert {path.suffix for path in Path("out").iterdir()} == {".txt"}
 
 
-def test_profiles_nothing_after_the_deadline(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    comparison = compared(here, worse("time_step"))
+def test_profiles_nothing_after_the_deadline(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison = compared(working_folder, worse("time_step"))
     monkeypatch.setattr("perfci.cli.github.slowdown_profiles.time.monotonic", lambda: 100.0)
 
     assert (profiled(comparison, until=100.0), Path("out").exists()) == ([], False)
 
 
-def test_reports_that_profiling_failed_to_start(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_that_profiling_failed_to_start(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     nowhere = ComparisonOptions(Path("nowhere"), "", False, None, False, False, None, None)
 
-    assert profiled(compared(here, worse("time_step")), nowhere) == []
+    assert profiled(compared(working_folder, worse("time_step")), nowhere) == []
     assert capsys.readouterr().err.startswith("the slowdowns are not profiled: ")
 
 

@@ -27,7 +27,7 @@ from tests.support.stateful_github import BASE, HEAD, NEWER, pull
 
 
 def test_stores_all_runs_of_a_real_artifact(server: Server, job: Job) -> None:
-    job.starts("pull_request", job.proposed())
+    job.restart_worker("pull_request", job.proposed())
     assert run_verb(["github", "compare"]) == 0
     handed = {
         str(path.relative_to("perfci-results")): path for path in Path("perfci-results").rglob("*.json")
@@ -35,11 +35,11 @@ def test_stores_all_runs_of_a_real_artifact(server: Server, job: Job) -> None:
     server.hub.artifact = zipped({name: path.read_bytes() for name, path in handed.items()})
     server.hub.pulls, server.hub.run = [pull(head=job.head)], {"head_sha": job.head}
 
-    server.is_told(proposal=server.hub.pulls[0])
-    server.works()
+    server.receive_run_event(proposal=server.hub.pulls[0])
+    server.process_due_events()
 
-    (said,) = server.hub.comments
-    assert "### perfci: 1 regression" in said["body"]
+    (report_comment,) = server.hub.comments
+    assert "### perfci: 1 regression" in report_comment["body"]
     assert (len(server.runs()), set(server.kinds().values())) == (len(handed) - 1, {"compare"})
 
 
@@ -61,14 +61,14 @@ def test_reads_the_artifact_of_the_newest_attempt(server: Server, monkeypatch: p
         return answer(asked_for)
 
     monkeypatch.setattr(server.hub, "handle_request", listed)
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     assert requests == [5]
 
 
-def answer_with(told: dict[str, Any]) -> Any:
-    return httpx.Response(200, json=told)
+def answer_with(payload: dict[str, Any]) -> Any:
+    return httpx.Response(200, json=payload)
 
 
 @pytest.mark.parametrize(
@@ -86,23 +86,25 @@ def answer_with(told: dict[str, Any]) -> Any:
 def test_reports_an_unreadable_artifact(server: Server, left: bytes, says: str) -> None:
     server.hub.artifact = left
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
-    (said,), (check,) = server.hub.comments, server.hub.checks
-    assert "### perfci: not run, measurement failed" in said["body"]
-    assert says in said["body"]
+    (report_comment,), (check,) = server.hub.comments, server.hub.checks
+    assert "### perfci: not run, measurement failed" in report_comment["body"]
+    assert says in report_comment["body"]
     assert (check["conclusion"], server.events(), server.runs()) == ("neutral", [("done", 0, "")], [])
 
 
 def test_rejects_results_of_another_commit(server: Server, tmp_path: Path) -> None:
     server.hub.artifact = artifact(tmp_path, head=NEWER)
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
-    (said,) = server.hub.comments
-    assert "findings.json is about cccccccccccc, and aaaaaaaaaaaa was to be measured." in said["body"]
+    (report_comment,) = server.hub.comments
+    assert (
+        "findings.json is about cccccccccccc, and aaaaaaaaaaaa was to be measured." in report_comment["body"]
+    )
     assert server.runs() == []
 
 
@@ -123,8 +125,8 @@ def test_does_not_trust_claims_in_documents(server: Server, tmp_path: Path) -> N
     server.hub.run = {"run_attempt": 2, "head_commit": {"id": HEAD, "message": "Cache more\n\nMuch more."}}
     server.hub.artifact = artifact(tmp_path, runs, project="rival/own")
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     base, head = server.runs()
     github = {"run_id": "17", "attempt": "2", "event": "pull_request", "job": "compare", "step": "0"}
@@ -169,8 +171,8 @@ def test_stores_no_runs_of_other_commits(
     stranger = changed if changed.session == "nightly" else replace(changed, session="x")
     server.hub.artifact = artifact(tmp_path, (*COMPARED, stranger))
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     assert why in caplog.text
     assert sorted(server.kinds()) == ["nightly", "pairs"]
@@ -204,8 +206,8 @@ def test_stores_the_others_beside_an_unreadable_document(
         archive.writestr("runs/x.json", body)
     server.hub.artifact = whole.getvalue()
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     assert why in caplog.text
     assert (len(server.runs()), len(server.hub.comments)) == (2, 1)
@@ -215,7 +217,7 @@ def test_stores_an_already_uploaded_run_once(server: Server) -> None:
     for run in COMPARED:
         post_run(server, run)
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     assert (len(server.runs()), PAGE in server.hub.comments[0]["body"]) == (2, True)

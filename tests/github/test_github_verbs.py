@@ -83,8 +83,8 @@ class Job:
 
 
 @pytest.fixture
-def job(here: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
-    project = GitProject(here)
+def job(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    project = GitProject(working_folder)
     project.commit("Begin", thing="BYTES = 1000\n", benchmarks__suite=SUITE)
     project.git("checkout", "--quiet", "-b", "faster")
     head = project.commit("Cache more", thing="BYTES = 1200\n")
@@ -297,7 +297,7 @@ def test_accepts_without_measuring_again(job: Job, github: FakeGitHub, tmp_path:
     bare = tmp_path / "bare"
     bare.mkdir()
     job.monkeypatch.chdir(bare)
-    job.starts("issue_comment", said(github.comments[-1]), TOKEN="t0ken")
+    job.starts("issue_comment", comment_event(github.comments[-1]), TOKEN="t0ken")
 
     code = run_cli(["github", "report", "--gate", "block"])
 
@@ -310,7 +310,7 @@ def test_cannot_accept_without_results(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"/perfci accept {job.head[:10]} it is meant"
-    job.starts("issue_comment", said(comment(50, words, "bob")), TOKEN="t0ken")
+    job.starts("issue_comment", comment_event(comment(50, words, "bob")), TOKEN="t0ken")
 
     code = run_cli(["github", "report"])
 
@@ -324,8 +324,10 @@ def test_cannot_accept_without_results(
 def test_ignores_other_comments_on_a_pull_request(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    talk = said(comment(50, "looks good", "bob"))
-    issue = said(comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"), issue={"number": 7})
+    talk = comment_event(comment(50, "looks good", "bob"))
+    issue = comment_event(
+        comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"), issue={"number": 7}
+    )
 
     for event in (talk, issue):
         job.starts("issue_comment", event, TOKEN="t0ken")
@@ -366,7 +368,7 @@ def test_outdated_results_are_reported_without_failing(
     capsys.readouterr()
 
     codes = [run_cli(["github", "report"])]
-    job.starts("workflow_run", followed(job.head, fork=2), TOKEN="t0ken")
+    job.starts("workflow_run", run_event(job.head, fork=2), TOKEN="t0ken")
     codes.append(run_cli(["github", "report"]))
     github.pulls[0]["state"] = "closed"
     codes.append(run_cli(["github", "report"]))
@@ -388,7 +390,7 @@ def test_marks_the_comment_as_outdated_while_a_newer_commit_is_measured(job: Job
     run_cli(["github", "report"])
     newer = "c" * 40
     github.pulls = [pull(head=newer, repository=2)]
-    job.starts("workflow_run", followed(newer, fork=2, action="requested", conclusion=None), TOKEN="t0ken")
+    job.starts("workflow_run", run_event(newer, fork=2, action="requested", conclusion=None), TOKEN="t0ken")
 
     codes = [run_cli(["github", "report", "nothing-yet"]), run_cli(["github", "report", "nothing-yet"])]
 
@@ -415,7 +417,7 @@ def test_a_job_without_checkout_finds_the_comment_of_the_project(
     github.pulls = [pull(head=job.head, repository=2)]
 
     for where, conclusion in ((results, "success"), (bare / "nothing", "cancelled")):
-        job.starts("workflow_run", followed(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
+        job.starts("workflow_run", run_event(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
         assert run_cli(["github", "report", str(where)]) == 0
 
     (each_comment,), (check,) = github.comments, github.checks
@@ -443,7 +445,7 @@ def test_a_workflow_run_of_a_fork_is_resolved_through_the_api(job: Job, github: 
     job.starts("pull_request", job.proposed())
     run_cli(["github", "compare"])
     github.pulls = [pull(head=job.head, repository=2)]
-    job.starts("workflow_run", followed(job.head, fork=2), TOKEN="t0ken")
+    job.starts("workflow_run", run_event(job.head, fork=2), TOKEN="t0ken")
 
     code = run_cli(["github", "report"])
 
@@ -453,7 +455,7 @@ def test_a_workflow_run_of_a_fork_is_resolved_through_the_api(job: Job, github: 
 
 def test_reports_a_cancelled_job(job: Job, github: FakeGitHub) -> None:
     github.pulls = [pull(head=job.head, repository=2)]
-    job.starts("workflow_run", followed(job.head, fork=2, conclusion="cancelled"), TOKEN="t0ken")
+    job.starts("workflow_run", run_event(job.head, fork=2, conclusion="cancelled"), TOKEN="t0ken")
 
     code = run_cli(["github", "report"])
 
@@ -504,8 +506,10 @@ def test_does_not_trust_links_in_results(job: Job, github: FakeGitHub) -> None:
     assert "Identical inputs" not in document["body"]
 
 
-def test_suggests_an_alternative_outside_of_a_job(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    GitProject(here).commit("Begin")
+def test_suggests_an_alternative_outside_of_a_job(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    GitProject(working_folder).commit("Begin")
 
     code = run_cli(["github", "compare"])
 
@@ -513,7 +517,7 @@ def test_suggests_an_alternative_outside_of_a_job(here: Path, capsys: pytest.Cap
     assert "this is not a job of GitHub Actions" in capsys.readouterr().err
 
 
-def followed(
+def run_event(
     head: str, fork: int, conclusion: str | None = "success", action: str = "completed"
 ) -> dict[str, Any]:
     """The event of a workflow run that a pull request of a fork started."""
@@ -539,7 +543,7 @@ def followed(
     }
 
 
-def said(talk: dict[str, Any], **about: Any) -> dict[str, Any]:
+def comment_event(talk: dict[str, Any], **about: Any) -> dict[str, Any]:
     """The event of a comment on a pull request."""
     issue = {"number": 7, "pull_request": {"url": "https://api.github.com/repos/acme/model/pulls/7"}}
     return {

@@ -24,7 +24,7 @@ from tests.support.builders import NOON as NOW
 from tests.support.databases import database_url as database_url
 from tests.support.databases import kind as kind
 from tests.support.databases import store as store
-from tests.support.npm_packages import EXAMPLES, asked_of_npm, content
+from tests.support.npm_packages import EXAMPLES, content, skip_without_npm
 from tests.support.signed_webhooks import (
     HERE,
     INSTALLATION,
@@ -35,13 +35,13 @@ from tests.support.signed_webhooks import (
     SECRETS,
     SETTINGS,
     a_bound_project,
+    comment_event_payload,
     post,
     signature,
-    told_of_comment,
-    told_of_run,
+    workflow_run_event,
 )
 
-TOLD = RunEventPayload("d-1", INSTALLATION, "acme/model", RUN, "completed")
+QUEUED_RUN = RunEventPayload("d-1", INSTALLATION, "acme/model", RUN, "completed")
 
 
 @pytest.fixture
@@ -56,51 +56,53 @@ def served(store: Store, over: ExitStack, settings: Settings = SETTINGS, secrets
     return app
 
 
-def kept(store: Store) -> list[tuple[str, RunEventPayload]]:
+def load_queued_runs(store: Store) -> list[tuple[str, RunEventPayload]]:
     with store.read() as tx:
         return [(event.project, event.payload) for event in github_events.load_due_run_events(tx, NOW, 100)]
 
 
 @pytest.fixture
-def ended() -> dict[str, Any]:
-    return asked_of_npm(told_of_run)
+def run_event() -> dict[str, Any]:
+    return skip_without_npm(workflow_run_event)
 
 
-def test_queues_a_workflow_run_of_a_pull_request(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_queues_a_workflow_run_of_a_pull_request(app: Flask, store: Store, run_event: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
 
-    answer = post(app, "workflow_run", ended)
+    answer = post(app, "workflow_run", run_event)
 
     assert (answer.status_code, answer.text) == (202, "The pull request will be updated.\n")
-    assert kept(store) == [("acme/model", TOLD)]
+    assert load_queued_runs(store) == [("acme/model", QUEUED_RUN)]
 
 
-def test_ignores_a_repeated_delivery(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_ignores_a_repeated_delivery(app: Flask, store: Store, run_event: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
 
-    answers = [post(app, "workflow_run", ended) for _ in range(3)]
+    answers = [post(app, "workflow_run", run_event) for _ in range(3)]
 
     assert [answer.status_code for answer in answers] == [202, 200, 200]
-    assert len(kept(store)) == 1
+    assert len(load_queued_runs(store)) == 1
 
 
 def test_queues_a_run_for_each_project_of_the_repository(
-    app: Flask, store: Store, ended: dict[str, Any]
+    app: Flask, store: Store, run_event: dict[str, Any]
 ) -> None:
     nightly = replace(HERE, workflow=".github/workflows/nightly.yml")
     for slug, bound in {"acme/one": HERE, "acme/two": HERE, "acme/nightly": nightly}.items():
         a_bound_project(store, NOW, slug, bound)
 
-    post(app, "workflow_run", ended)
+    post(app, "workflow_run", run_event)
 
-    assert [slug for slug, _ in kept(store)] == ["acme/one", "acme/two"]
+    assert [slug for slug, _ in load_queued_runs(store)] == ["acme/one", "acme/two"]
 
 
-def test_updates_the_name_of_a_renamed_repository(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_updates_the_name_of_a_renamed_repository(
+    app: Flask, store: Store, run_event: dict[str, Any]
+) -> None:
     made = a_bound_project(store, NOW)
-    ended["repository"]["full_name"] = "acme/models"
+    run_event["repository"]["full_name"] = "acme/models"
 
-    post(app, "workflow_run", ended)
+    post(app, "workflow_run", run_event)
 
     with store.read() as tx:
         bound, (line,) = (
@@ -119,8 +121,8 @@ def test_updates_the_name_of_a_renamed_repository(app: Flask, store: Store, ende
 def test_accepts_a_reusable_workflow_of_another_repository(app: Flask, store: Store) -> None:
     a_bound_project(store, NOW, bound=replace(HERE, workflow="acme/ci/.github/workflows/perf.yml"))
     called = [{"path": "acme/ci/.github/workflows/perf.yml@refs/heads/main", "sha": "a" * 40}]
-    result = asked_of_npm(
-        lambda: told_of_run(path=".github/workflows/ci.yml@main", referenced_workflows=called)
+    result = skip_without_npm(
+        lambda: workflow_run_event(path=".github/workflows/ci.yml@main", referenced_workflows=called)
     )
 
     assert post(app, "workflow_run", result).status_code == 202
@@ -141,12 +143,12 @@ def test_accepts_a_reusable_workflow_of_another_repository(app: Flask, store: St
 )
 def test_ignores_runs_of_unbound_repositories(app: Flask, store: Store, changes: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
-    result = asked_of_npm(lambda: told_of_run(**changes))
+    result = skip_without_npm(lambda: workflow_run_event(**changes))
 
     answer = post(app, "workflow_run", result)
 
     assert (answer.status_code, answer.text) == (200, "Nothing to do, or already processed.\n")
-    assert kept(store) == []
+    assert load_queued_runs(store) == []
 
 
 def test_queues_an_accept_comment(app: Flask, store: Store) -> None:
@@ -155,28 +157,33 @@ def test_queues_an_accept_comment(app: Flask, store: Store) -> None:
 
     status_codes = [
         post(
-            app, "issue_comment", asked_of_npm(lambda body=body: told_of_comment(body)), body[:3].strip("/")
+            app,
+            "issue_comment",
+            skip_without_npm(lambda body=body: comment_event_payload(body)),
+            body[:3].strip("/"),
         ).status_code
         for body in bodies
     ]
 
     assert status_codes == [202, 200, 200]
-    assert kept(store) == [("acme/model", RunEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))]
+    assert load_queued_runs(store) == [
+        ("acme/model", RunEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))
+    ]
 
 
-def test_ignores_repository_webhooks(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_ignores_repository_webhooks(app: Flask, store: Store, run_event: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
 
     answer = post(
-        app, "workflow_run", {name: value for name, value in ended.items() if name != "installation"}
+        app, "workflow_run", {name: value for name, value in run_event.items() if name != "installation"}
     )
 
-    assert (answer.status_code, kept(store)) == (200, [])
+    assert (answer.status_code, load_queued_runs(store)) == (200, [])
 
 
 def test_accepts_or_ignores_every_event_of_github(app: Flask, store: Store) -> None:
     a_bound_project(store, NOW)
-    kinds = asked_of_npm(lambda: json.loads(content(EXAMPLES, "api.github.com/index.json")))
+    kinds = skip_without_npm(lambda: json.loads(content(EXAMPLES, "api.github.com/index.json")))
 
     messages = {
         (kind["name"], post(app, kind["name"], sent, f"{number}").status_code)
@@ -186,12 +193,14 @@ def test_accepts_or_ignores_every_event_of_github(app: Flask, store: Store) -> N
 
     assert len(kinds) == 58
     assert {message for message in messages if message[1] != 200} == set()
-    assert kept(store) == []
+    assert load_queued_runs(store) == []
 
 
-def test_accepts_the_previous_secret_while_it_is_set(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_accepts_the_previous_secret_while_it_is_set(
+    app: Flask, store: Store, run_event: dict[str, Any]
+) -> None:
     a_bound_project(store, NOW)
-    body = json.dumps(ended).encode()
+    body = json.dumps(run_event).encode()
 
     answer = post(app, "workflow_run", body, **{"X-Hub-Signature-256": signature(body, OLD_SECRET)})
 
@@ -199,11 +208,11 @@ def test_accepts_the_previous_secret_while_it_is_set(app: Flask, store: Store, e
 
 
 def test_rejects_unsigned_deliveries(
-    app: Flask, store: Store, ended: dict[str, Any], caplog: pytest.LogCaptureFixture
+    app: Flask, store: Store, run_event: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     a_bound_project(store, NOW)
-    body = json.dumps(ended).encode()
+    body = json.dumps(run_event).encode()
     wrong = [
         "",
         "sha256=",
@@ -218,7 +227,7 @@ def test_rejects_unsigned_deliveries(
     assert {(answer.status_code, answer.json["detail"]) for answer in answers} == {
         (401, "The body is not signed with the secret of this server's webhook.")
     }
-    assert kept(store) == []
+    assert load_queued_runs(store) == []
     assert SECRET not in caplog.text + "".join(answer.text for answer in answers)
 
 
@@ -301,7 +310,7 @@ def test_does_not_start_without_the_secret(store: Store) -> None:
     )
 
 
-def test_needs_no_login(store: Store, ended: dict[str, Any]) -> None:
+def test_needs_no_login(store: Store, run_event: dict[str, Any]) -> None:
     a_bound_project(store, NOW)
     text = SETTINGS.model_dump() | {"access": {"mode": "open"}}
     with ExitStack() as over:
@@ -312,16 +321,18 @@ def test_needs_no_login(store: Store, ended: dict[str, Any]) -> None:
             "Authorization": "Bearer nonsense",
         }
 
-        answer = post(app, "workflow_run", ended, **foreign)
+        answer = post(app, "workflow_run", run_event, **foreign)
 
     assert answer.status_code == 202
 
 
-def test_reports_a_delivery_that_cannot_be_stored(app: Flask, store: Store, ended: dict[str, Any]) -> None:
+def test_reports_a_delivery_that_cannot_be_stored(
+    app: Flask, store: Store, run_event: dict[str, Any]
+) -> None:
     a_bound_project(store, NOW)
     app.extensions["perfci"].group_commit.close()
 
-    answer = post(app, "workflow_run", ended)
+    answer = post(app, "workflow_run", run_event)
 
     assert (answer.status_code, answer.json["detail"]) == (
         503,

@@ -25,16 +25,22 @@ from tests.support.databases import store as store
 from tests.support.github_app_server import PAGE, Server, artifact
 from tests.support.github_app_server import description as description
 from tests.support.github_app_server import server as server
-from tests.support.npm_packages import asked_of_npm
-from tests.support.signed_webhooks import SECRET, a_bound_project, post, told_of_comment, told_of_run
+from tests.support.npm_packages import skip_without_npm
+from tests.support.signed_webhooks import (
+    SECRET,
+    a_bound_project,
+    comment_event_payload,
+    post,
+    workflow_run_event,
+)
 from tests.support.stateful_github import (
     BASE,
     HEAD,
     NEWER,
     OWNER,
-    Dropped,
+    CannedResponse,
     FakeGitHub,
-    Told,
+    ResponseLost,
     Trouble,
     comment,
     pull,
@@ -42,16 +48,16 @@ from tests.support.stateful_github import (
 
 
 def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) -> None:
-    assert server.is_told() == 202
+    assert server.receive_run_event() == 202
 
-    assert server.works() == 1
+    assert server.process_due_events() == 1
 
-    (said,), (check,) = server.hub.comments, server.hub.checks
-    assert said["body"].startswith(
+    (report_comment,), (check,) = server.hub.comments, server.hub.checks
+    assert report_comment["body"].startswith(
         f"<!-- perfci report acme/model -->\n<!-- at {HEAD} -->\n### perfci: 1 regression"
     )
-    assert f"[full report]({PAGE})" in said["body"]
-    assert (said["issue"], said["user"]["login"]) == (7, "perfci[bot]")
+    assert f"[full report]({PAGE})" in report_comment["body"]
+    assert (report_comment["issue"], report_comment["user"]["login"]) == (7, "perfci[bot]")
     assert (check["name"], check["conclusion"], check["app"], check["details_url"]) == (
         "perfci",
         "neutral",
@@ -66,8 +72,8 @@ def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) 
 
 
 def test_judges_stored_runs_on_the_server(server: Server) -> None:
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     JudgeWorker(server.store, lambda _: ProjectPolicies(), clock=lambda: server.now).drain()
 
@@ -77,20 +83,20 @@ def test_judges_stored_runs_on_the_server(server: Server) -> None:
 
 
 def test_a_repeated_delivery_writes_nothing(server: Server) -> None:
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
     before = list(server.hub.writes)
 
-    answers = [server.is_told(), server.is_told("d-2")]
+    answers = [server.receive_run_event(), server.receive_run_event("d-2")]
 
-    assert (answers, server.works()) == ([200, 202], 1)
+    assert (answers, server.process_due_events()) == ([200, 202], 1)
     assert [
         each_write for each_write in server.hub.writes[len(before) :] if "access_tokens" not in each_write
     ] == []
     assert len(server.runs()) == 2
 
 
-@pytest.mark.parametrize("trouble", [Told(502), Dropped])
+@pytest.mark.parametrize("trouble", [CannedResponse(502), ResponseLost])
 def test_recovers_from_a_crash_between_check_and_comment(
     server: Server, trouble: Trouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,11 +110,11 @@ def test_recovers_from_a_crash_between_check_and_comment(
         return answer(request)
 
     monkeypatch.setattr(server.hub, "handle_request", once)
-    server.is_told()
-    server.works()
-    server.starts()
+    server.receive_run_event()
+    server.process_due_events()
+    server.restart_worker()
 
-    server.works()
+    server.process_due_events()
 
     assert (len(server.hub.comments), len(server.hub.checks), len(server.runs())) == (1, 1, 2)
     assert [state for state, _, _ in server.events()] == ["done"]
@@ -118,27 +124,27 @@ def test_another_worker_takes_over_after_a_crash(server: Server, monkeypatch: py
     def dies(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    server.is_told()
+    server.receive_run_event()
     monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.report_to_pull", dies)
     with pytest.raises(KeyboardInterrupt):
-        server.works()
+        server.process_due_events()
     monkeypatch.undo()
-    server.courier._lease.release()
-    server.starts()
+    server.inbox_loop._lease.release()
+    server.restart_worker()
 
-    server.works()
+    server.process_due_events()
 
     assert (len(server.hub.comments), len(server.runs()), server.events()) == (1, 2, [("done", 0, "")])
 
 
 def test_retries_later_if_github_does_not_answer(server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    server.hub.troubles = [Told(503), Told(503)]
-    server.is_told()
+    server.hub.troubles = [CannedResponse(503), CannedResponse(503)]
+    server.receive_run_event()
 
-    server.works()
+    server.process_due_events()
     ((state, attempts, problem),) = server.events()
-    server.works()
-    server.works()
+    server.process_due_events()
+    server.process_due_events()
 
     assert (state, attempts) == ("waiting", 1)
     assert problem.startswith("GitHub could not make a token for installation 44: 503")
@@ -150,10 +156,10 @@ def test_retries_later_if_github_does_not_answer(server: Server, caplog: pytest.
 
 
 def test_waits_for_a_rate_limit(server: Server) -> None:
-    server.hub.troubles = [Told(429, {"Retry-After": "600"})]
-    server.is_told()
+    server.hub.troubles = [CannedResponse(429, {"Retry-After": "600"})]
+    server.receive_run_event()
 
-    done = [server.works() for _ in range(11)]
+    done = [server.process_due_events() for _ in range(11)]
 
     assert (done, len(server.hub.comments)) == ([1, *[0] * 9, 1], 1)
 
@@ -161,11 +167,11 @@ def test_waits_for_a_rate_limit(server: Server) -> None:
 def test_a_refused_request_is_not_retried(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.hub.troubles = [
         None,
-        Told(403, {"X-Accepted-GitHub-Permissions": "actions=read"}, "Not accessible"),
+        CannedResponse(403, {"X-Accepted-GitHub-Permissions": "actions=read"}, "Not accessible"),
     ]
-    server.is_told()
+    server.receive_run_event()
 
-    server.works()
+    server.process_due_events()
 
     why = (
         "GitHub refused to read workflow run 17 of acme/model: 403 Not accessible. The token needs "
@@ -181,13 +187,13 @@ def test_a_refused_request_is_not_retried(server: Server, caplog: pytest.LogCapt
 
 
 def test_a_redelivery_restarts_an_abandoned_run(server: Server) -> None:
-    server.hub.troubles = [Told(404)]
-    server.is_told()
-    server.works()
+    server.hub.troubles = [CannedResponse(404)]
+    server.receive_run_event()
+    server.process_due_events()
 
-    again = server.is_told()
+    again = server.receive_run_event()
 
-    assert (again, server.works(), server.events(), len(server.hub.comments)) == (
+    assert (again, server.process_due_events(), server.events(), len(server.hub.comments)) == (
         202,
         1,
         [("done", 0, "")],
@@ -196,11 +202,11 @@ def test_a_redelivery_restarts_an_abandoned_run(server: Server) -> None:
 
 
 def test_gives_up_after_five_hours(server: Server) -> None:
-    server.is_told()
-    server.hub.troubles = [Told(503)] * 20
+    server.receive_run_event()
+    server.hub.troubles = [CannedResponse(503)] * 20
 
     for _ in range(8 * 4):
-        server.works()
+        server.process_due_events()
         server.now += timedelta(minutes=14)
 
     ((state, attempts, _),) = server.events()
@@ -213,9 +219,9 @@ def test_retries_and_records_an_internal_error(
     monkeypatch.setattr(
         "perfci.service.pulls.workflow_run_handler.find_pulls_of_run", lambda client, ran: 1 / 0
     )
-    server.is_told()
+    server.receive_run_event()
 
-    server.works()
+    server.process_due_events()
 
     assert server.events() == [("waiting", 1, "ZeroDivisionError: division by zero")]
     assert "Traceback" in caplog.text
@@ -259,10 +265,10 @@ def gone(hub: FakeGitHub) -> None:
     ids=["moved", "closed", "fork gone", "begun again", "workflow", "event", "owner"],
 )
 def test_skips_an_outdated_run(server: Server, happens: Callable[[FakeGitHub], None], why: str) -> None:
-    server.is_told()
+    server.receive_run_event()
     happens(server.hub)
 
-    server.works()
+    server.process_due_events()
 
     ((state, attempts, problem),) = server.events()
     assert (state, attempts, problem[: len(why)]) == ("done", 0, why)
@@ -271,13 +277,13 @@ def test_skips_an_outdated_run(server: Server, happens: Callable[[FakeGitHub], N
 
 
 def test_skips_an_unbound_project(server: Server) -> None:
-    server.is_told()
+    server.receive_run_event()
     with server.store.begin() as tx:
         project = find_project(tx, "acme/model")
         assert project is not None
         github_bindings.unbind_repository(tx, project.id)
 
-    server.works()
+    server.process_due_events()
 
     assert server.events() == [("done", 0, "The project is archived, or bound to no repository any more.")]
     assert server.hub.asked == []
@@ -286,8 +292,8 @@ def test_skips_an_unbound_project(server: Server) -> None:
 def test_a_project_with_another_name_has_its_own_comment(server: Server, store: Store) -> None:
     a_bound_project(store, NOON, "team one/gpu")
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     assert sorted(each_comment["body"].splitlines()[0] for each_comment in server.hub.comments) == [
         "<!-- perfci report acme/model -->",
@@ -302,26 +308,26 @@ def test_reports_a_run_of_a_fork_on_its_pull_request(server: Server) -> None:
     server.hub.pulls = [pull(7, repository=2), pull(8, repository=3)]
     server.hub.run = {"head_repository": fork}
 
-    server.is_told(proposal=server.hub.pulls[0])
-    server.works()
+    server.receive_run_event(proposal=server.hub.pulls[0])
+    server.process_due_events()
 
     assert [each_comment["issue"] for each_comment in server.hub.comments] == [7]
 
 
 def test_an_accept_comment_of_a_writer_accepts_regressions(server: Server) -> None:
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
     before = server.hub.checks[0]["conclusion"]
     accepts = "/perfci accept aaaaaaaaaa the cache is worth it"
     server.hub.comments.append(comment(5000, accepts, "bob"))
     server.hub.measured = [NEWER, HEAD]
 
-    post(server.web, "issue_comment", told_of_comment(accepts), "d-2")
-    server.works()
+    post(server.web, "issue_comment", comment_event_payload(accepts), "d-2")
+    server.process_due_events()
 
-    (check,), (said, _) = server.hub.checks, server.hub.comments
+    (check,), (report_comment, _) = server.hub.checks, server.hub.comments
     assert (before, check["conclusion"]) == ("neutral", "success")
-    assert "the cache is worth it" in said["body"]
+    assert "the cache is worth it" in report_comment["body"]
     assert [state for state, _, _ in server.events()] == ["done", "done"]
 
 
@@ -329,10 +335,10 @@ def test_cannot_accept_results_that_were_removed(server: Server) -> None:
     post(
         server.web,
         "issue_comment",
-        asked_of_npm(lambda: told_of_comment("/perfci accept aaaaaaaaaa because")),
+        skip_without_npm(lambda: comment_event_payload("/perfci accept aaaaaaaaaa because")),
     )
 
-    server.works()
+    server.process_due_events()
 
     assert server.events() == [
         ("done", 0, "No results of the newest commit are kept: they have to be measured again.")
@@ -341,16 +347,20 @@ def test_cannot_accept_results_that_were_removed(server: Server) -> None:
 
 @pytest.mark.parametrize("action", ["requested", "in_progress"])
 def test_marks_the_comment_as_outdated_while_a_newer_commit_is_measured(server: Server, action: str) -> None:
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
     server.hub.pulls = [pull(head=NEWER)]
     server.hub.run = {"head_sha": NEWER, "status": "in_progress", "conclusion": None}
 
-    server.is_told("d-2", action=action, proposal=server.hub.pulls[0])
-    server.works()
+    server.receive_run_event("d-2", action=action, proposal=server.hub.pulls[0])
+    server.process_due_events()
 
-    (said,) = server.hub.comments
-    assert said["body"].splitlines()[2].startswith("> **Outdated:** there is a newer head, `cccccccccc`")
+    (report_comment,) = server.hub.comments
+    assert (
+        report_comment["body"]
+        .splitlines()[2]
+        .startswith("> **Outdated:** there is a newer head, `cccccccccc`")
+    )
     assert (len(server.hub.checks), [state for state, _, _ in server.events()]) == (1, ["done", "done"])
 
 
@@ -364,28 +374,28 @@ def test_marks_the_comment_as_outdated_while_a_newer_commit_is_measured(server: 
 def test_reports_a_run_without_artifact(server: Server, conclusion: str, title: str, says: str) -> None:
     server.hub.artifact, server.hub.run = b"", {"conclusion": conclusion}
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
-    (said,), (check,) = server.hub.comments, server.hub.checks
-    assert says in said["body"]
-    assert "[log](https://github.com/acme/model/actions/runs/17/attempts/1)" in said["body"]
+    (report_comment,), (check,) = server.hub.comments, server.hub.checks
+    assert says in report_comment["body"]
+    assert "[log](https://github.com/acme/model/actions/runs/17/attempts/1)" in report_comment["body"]
     assert (check["output"]["title"][: len(title)], server.runs()) == (title, [])
 
 
 def test_does_not_report_a_run_waiting_for_approval(server: Server) -> None:
     server.hub.artifact, server.hub.run = b"", {"conclusion": "action_required"}
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     assert server.events() == [("done", 0, "Nothing was measured: the run ended as action_required.")]
     assert (server.hub.comments, server.hub.checks) == ([], [])
 
 
 def test_the_audit_log_names_the_sender(server: Server) -> None:
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
 
     with server.store.read() as tx:
         project = find_project(tx, "acme/model")
@@ -402,13 +412,13 @@ def test_a_gate_turns_the_check_red(
     a_bound_project(store, NOON)
     server = Server(store, hub, pem, Settings.model_validate({"app": {"id": "Iv1.7", "gate": "block"}}))
 
-    server.is_told()
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
     server.web.extensions["perfci"].group_commit.close()
 
-    (said,), (check,) = hub.comments, hub.checks
+    (report_comment,), (check,) = hub.comments, hub.checks
     assert check["conclusion"] == "failure"
-    assert "full report" not in said["body"]  # without a public address there is no page to lead to
+    assert "full report" not in report_comment["body"]  # without a public address there is no page to lead to
 
 
 def test_logs_and_responses_contain_no_secrets(
@@ -416,15 +426,17 @@ def test_logs_and_responses_contain_no_secrets(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     caplog.set_level(logging.WARNING, "httpx")  # as a server has it: addresses of files are as good as keys
-    server.hub.troubles = [None, Told(403)]
+    server.hub.troubles = [None, CannedResponse(403)]
     answers = [server.web.test_client().get("/metrics").text]
 
-    server.is_told()
-    server.works()
-    answers.append(post(server.web, "workflow_run", told_of_run()).text)
-    server.works()
+    server.receive_run_event()
+    server.process_due_events()
+    answers.append(post(server.web, "workflow_run", workflow_run_event()).text)
+    server.process_due_events()
 
-    said = caplog.text + "".join(answers) + json.dumps(server.events()) + server.hub.comments[0]["body"]
+    report_comment = (
+        caplog.text + "".join(answers) + json.dumps(server.events()) + server.hub.comments[0]["body"]
+    )
     for secret in (SECRET, "ghs_1", "s3cret", app_keys[0].splitlines()[1]):
-        assert secret not in said
+        assert secret not in report_comment
     assert any("sig=s3cret" in str(item.url) for item in server.hub.asked)

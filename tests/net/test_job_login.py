@@ -101,7 +101,7 @@ def test_names_the_missing_permission_on_a_401(both: Both) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "said"),
+    ("path", "answer", "sentence"),
     [
         ("/idtoken", httpx.Response(403), "GitHub answers 403: Forbidden"),
         ("/idtoken", httpx.Response(200, json={}), "GitHub returned an unexpected token response."),
@@ -113,7 +113,7 @@ def test_names_the_missing_permission_on_a_401(both: Both) -> None:
     ],
 )
 def test_keeps_documents_in_the_spool_if_login_fails(
-    both: Both, tmp_path: Path, path: str, answer: httpx.Response, said: str
+    both: Both, tmp_path: Path, path: str, answer: httpx.Response, sentence: str
 ) -> None:
     spool = Spool(tmp_path)
     spool.put(b"{}", KEY, SERVER)
@@ -121,7 +121,7 @@ def test_keeps_documents_in_the_spool_if_login_fails(
 
     flushed = flush_spool(spool, both.client(), FlushRetryPolicy(give_up_after_s=0))
 
-    assert (flushed.messages, flushed.waiting, flushed.rejected) == ([said], 1, [])
+    assert (flushed.messages, flushed.waiting, flushed.rejected) == ([sentence], 1, [])
 
 
 def test_retries_if_github_is_busy(both: Both, tmp_path: Path) -> None:

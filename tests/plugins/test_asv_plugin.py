@@ -73,11 +73,11 @@ CONFIG = {
 
 
 @pytest.fixture
-def project(here: Path, installed_plugin: Path, monkeypatch: pytest.MonkeyPatch) -> GitProject:
+def project(working_folder: Path, installed_plugin: Path, monkeypatch: pytest.MonkeyPatch) -> GitProject:
     """A suite in an environment in which the plugin is installed, on a machine without an accelerator."""
     monkeypatch.setenv("PYTHONPATH", str(installed_plugin))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    project = GitProject(here)
+    project = GitProject(working_folder)
     project.write("benchmarks/__init__.py", "")
     project.commit("First", benchmarks__tiny=SUITE)
     return project

@@ -131,7 +131,7 @@ def test_downsampling_never_merges_marks_or_failures(
     drawn = downsample(trend, max_dots)
 
     unmerged = {dot.index for dot in drawn.dots if dot.merged == 1}
-    kept = {0, count - 1} | {k for k in marked if k < count} | {k for k in failed if k < count}
-    assert kept <= unmerged
+    unmerged = {0, count - 1} | {k for k in marked if k < count} | {k for k in failed if k < count}
+    assert unmerged <= unmerged
     assert sum(dot.merged for dot in drawn.dots) == count
-    assert len(drawn.dots) <= max_dots + 3 * len(kept | {k - 1 for k in marked}) + 2
+    assert len(drawn.dots) <= max_dots + 3 * len(unmerged | {k - 1 for k in marked}) + 2

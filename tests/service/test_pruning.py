@@ -60,7 +60,7 @@ def test_the_judge_worker_prunes_once_a_day_if_configured(store: Store) -> None:
 
 
 def test_the_prune_command_reports_what_was_deleted(
-    store: Store, here: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     codes = [run_cli(["db", "prune", "--db", store.url, "--raw-older-than", age]) for age in ("90d", "soon")]
 

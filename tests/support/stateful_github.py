@@ -41,7 +41,7 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Told:
+class CannedResponse:
     """An answer that comes instead of the real one; nothing is done."""
 
     status: int
@@ -49,15 +49,15 @@ class Told:
     message: str = ""
 
 
-class Unmade(Exception):
+class ConnectionFailed(Exception):
     """The connection was not made."""
 
 
-class Dropped(Exception):
+class ResponseLost(Exception):
     """The connection ended before the answer, after everything was done."""
 
 
-Trouble = Told | type[Unmade] | type[Dropped] | None
+Trouble = CannedResponse | type[ConnectionFailed] | type[ResponseLost] | None
 BOT = Grant("perfci[bot]", dict(PERMISSIONS), app=7)
 
 
@@ -105,12 +105,12 @@ class FakeGitHub(httpx.BaseTransport):
         if requests.url.host != STORE:
             self._hold_against_the_description(requests)
         trouble = self.troubles.pop(0) if self.troubles else None
-        if isinstance(trouble, Told):
+        if isinstance(trouble, CannedResponse):
             return httpx.Response(trouble.status, headers=trouble.headers, json={"message": trouble.message})
-        if trouble is Unmade:
+        if trouble is ConnectionFailed:
             raise httpx.ConnectError("connection refused")
         answer = self._wsgi.handle_request(requests)
-        if trouble is Dropped:
+        if trouble is ResponseLost:
             raise httpx.ReadError("connection reset by peer")
         return answer
 
