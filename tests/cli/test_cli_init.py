@@ -151,7 +151,7 @@ def test_the_workflow_stores_an_aa_run_every_night(working_folder: Path) -> None
     workflow = yaml.safe_load(render_starter_files(working_folder, "here")[".github/workflows/perf.yml"])
     pull_request, night = (workflow["jobs"][name] for name in ("compare", "aa"))
 
-    kept = [
+    cached_paths = [
         step["with"]["path"] for job in (pull_request, night) for step in job["steps"] if "cache" in str(step)
     ]
 
@@ -159,5 +159,5 @@ def test_the_workflow_stores_an_aa_run_every_night(working_folder: Path) -> None
         "github.event_name == 'pull_request'",
         "github.event_name == 'schedule'",
     )
-    assert kept == [".perfci/perfci.db", ".perfci/perfci.db"]
+    assert cached_paths == [".perfci/perfci.db", ".perfci/perfci.db"]
     assert "perfci compare HEAD HEAD --smoke" in night["steps"][-2]["run"]

@@ -160,7 +160,7 @@ def test_the_nsys_command_repeats_the_options(working_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "said"),
+    ("status", "reason", "sentence"),
     [
         (Status.SKIPPED, "no GPU", "train.GPT.measure_training: not profiled: no GPU\n"),
         (
@@ -171,8 +171,8 @@ def test_the_nsys_command_repeats_the_options(working_folder: Path) -> None:
         (Status.OK, "", "train.GPT.measure_training: ran in NVTX ranges\n"),
     ],
 )
-def test_explains_a_cell_without_a_profile(status: Status, reason: str, said: str) -> None:
-    assert read(ProfiledCell(a_cell(), status, reason)) == said
+def test_explains_a_cell_without_a_profile(status: Status, reason: str, sentence: str) -> None:
+    assert read(ProfiledCell(a_cell(), status, reason)) == sentence
 
 
 @pytest.mark.parametrize(

@@ -434,7 +434,7 @@ def test_logs_and_responses_contain_no_secrets(
     answers.append(post(server.web, "workflow_run", workflow_run_event()).text)
     server.process_due_events()
 
-    report_comment = (
+    all_output = (
         caplog.text + "".join(answers) + json.dumps(server.events()) + server.hub.comments[0]["body"]
     )
     for secret in (SECRET, "ghs_1", "s3cret", app_keys[0].splitlines()[1]):
