@@ -86,7 +86,7 @@ def test_a_slower_pull_request_is_reported_accepted_and_fixed(hosted: Hosted, hu
     slower = hosted.propose(hosted.branch("faster", "Think harder", thing=a_thing(work=90_000)))
 
     measured = hosted.measure(slower, "opened")
-    asked_by_it = list(hub.asked)
+    asked_by_it = list(hub.received_requests)
     hosted.report(slower, measured)
 
     profile = hosted.artifact(measured) / "profiles" / "starter.time_step-head.txt"
@@ -144,7 +144,7 @@ def test_a_fork_reports_and_never_sees_a_credential(hosted: Hosted, hub: FakeGit
     )
 
     measured = hosted.measure(proposal, "opened")
-    asked_by_it = list(hub.asked)
+    asked_by_it = list(hub.received_requests)
     hosted.report(proposal, measured)
 
     seen = json.loads((tmp_path / "seen.json").read_text())

@@ -1,4 +1,4 @@
-"""Bad input gets one clear sentence and exit 2, and nothing is written."""
+"""Bad input gives one sentence and exit code 2, and nothing is written."""
 
 from __future__ import annotations
 

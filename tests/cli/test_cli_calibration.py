@@ -1,4 +1,4 @@
-"""`perfci calibration` as a user reads it: whole texts, from a database of nightly A/A runs."""
+"""``perfci calibration``: whole texts, from a database of nightly A/A runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that cannot be used gets one sentence and exit 2, and stays as it is."""
+"""A database that cannot be used gives one sentence and exit code 2, and stays unchanged."""
 
 from __future__ import annotations
 

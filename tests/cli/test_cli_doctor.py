@@ -1,4 +1,4 @@
-"""`perfci doctor` from the outside, in repositories in which something is wrong."""
+"""``perfci doctor`` in repositories with problems."""
 
 from __future__ import annotations
 

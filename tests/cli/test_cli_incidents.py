@@ -1,4 +1,4 @@
-"""The incidents of a stored history, as a terminal shows them."""
+"""``perfci incidents`` with incidents derived from a stored history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of other tools in, CSV out."""
+"""``perfci ingest`` of asv results, and ``perfci export`` as CSV."""
 
 from __future__ import annotations
 

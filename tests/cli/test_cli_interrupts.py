@@ -1,4 +1,4 @@
-"""What happens to processes when a run is interrupted, and when two want the same machine."""
+"""Processes of an interrupted run, and two runs on one machine."""
 
 from __future__ import annotations
 

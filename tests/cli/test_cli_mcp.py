@@ -1,4 +1,4 @@
-"""An assistant's questions over the protocol itself, answered as everybody else's are."""
+"""``perfci mcp`` over the protocol itself answers like the API and the commands."""
 
 from __future__ import annotations
 

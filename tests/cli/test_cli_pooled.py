@@ -1,4 +1,4 @@
-"""``perfci compare`` sees what all benchmarks have in common."""
+"""``perfci compare`` reports a shift that all benchmarks have in common."""
 
 from __future__ import annotations
 

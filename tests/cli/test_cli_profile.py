@@ -1,4 +1,4 @@
-"""``perfci profile``: what a person reads, whole; and a real profile in a real repository."""
+"""``perfci profile``: whole texts, and a real profile in a real repository."""
 
 from __future__ import annotations
 

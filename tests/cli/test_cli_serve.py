@@ -1,4 +1,4 @@
-"""Serving as it is deployed: real processes, real signals."""
+"""``perfci serve`` as it is deployed: real processes, real signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incidents that people work on, from the command line."""
+"""``perfci incidents`` with stored incidents and destinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfci compare`` of variants, ladders, recorded files and goals, from the outside."""
+"""``perfci compare`` of variants, ablations, recorded files and goals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfci wrap``: a script that knows nothing of perfci, with real processes and a real database."""
+"""``perfci wrap`` of scripts that know nothing of perfci, with real processes and a real database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fake GitHub of each edition, which holds every request against GitHub's own description of its API."""
+"""A fake GitHub of each edition, which checks every request against GitHub's description of its API."""
 
 from __future__ import annotations
 

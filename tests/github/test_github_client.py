@@ -1,4 +1,4 @@
-"""What the client asks of GitHub, in its own words, and what it makes of the answers."""
+"""Requests of the GitHub client, and how it handles responses and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_rejects_invalid_repository_names(client: GitHubClient, hub: FakeGitHub,
     with pytest.raises(PerfciError, match="is no repository; expected for example acme/model"):
         client.get_repository(name)
 
-    assert hub.asked == []
+    assert hub.received_requests == []
 
 
 def test_reports_write_permission(client: GitHubClient) -> None:
@@ -55,7 +55,7 @@ def test_reads_all_pages_of_a_list(client: GitHubClient, hub: FakeGitHub) -> Non
 
     comments = list(client.list_comments("acme/model", 7))
 
-    assert [len(comments), comments[-1].id, len(hub.asked)] == [350, 349, 4]
+    assert [len(comments), comments[-1].id, len(hub.received_requests)] == [350, 349, 4]
 
 
 def test_reads_no_more_pages_than_github_can_fill(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -66,7 +66,7 @@ def test_reads_no_more_pages_than_github_can_fill(client: GitHubClient, hub: Fak
     ):
         list(client.list_comments("acme/model", 7))
 
-    assert len(hub.asked) == 30
+    assert len(hub.received_requests) == 30
 
 
 def test_follows_no_page_to_another_host(
@@ -99,8 +99,8 @@ def test_downloads_an_artifact_without_showing_the_token_to_its_host(
     content = client.download_artifact("acme/model", artifact.id, ENOUGH)
 
     assert content == hub.artifact
-    assert hub.asked[-1].url.host == STORE
-    assert "Authorization" not in hub.asked[-1].headers
+    assert hub.received_requests[-1].url.host == STORE
+    assert "Authorization" not in hub.received_requests[-1].headers
 
 
 def test_rejects_an_artifact_above_the_size_limit(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -201,7 +201,7 @@ def test_an_error_names_the_request_the_response_and_the_remedy(
         client.get_repository("acme/model")
 
     assert str(caught.value) == sentence
-    assert len(hub.asked) == 1
+    assert len(hub.received_requests) == 1
 
 
 def test_says_when_the_address_is_not_that_of_the_api(
@@ -242,7 +242,7 @@ def test_gives_up_on_a_server_that_stays_broken(client: GitHubClient, hub: FakeG
         "GitHub could not read acme/model: 502 Bad Gateway. Try again later; www.githubstatus.com "
         "says how GitHub is."
     )
-    assert len(hub.asked) == 5
+    assert len(hub.received_requests) == 5
 
 
 def test_does_not_repeat_a_comment_whose_response_was_lost(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -360,4 +360,4 @@ def test_rejects_an_invalid_token_without_showing_it(hub: FakeGitHub, token: str
         client.get_repository("acme/model")
 
     assert "s3cr" not in str(caught.value)
-    assert hub.asked == []
+    assert hub.received_requests == []

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from test_github_verbs import Job
-from test_github_verbs import job as job
+from test_github_commands import Job
+from test_github_commands import job as job
 
 from perfci.cli import run_cli
 from perfci.github.client import open_github_client
@@ -251,7 +251,9 @@ def test_queries_only_the_newest_commits_of_a_large_push(
 
     assert capsys.readouterr().out.splitlines()[0] == "of 1,201 pushed commits only the newest 3 are checked"
     requests = [
-        request.url.path.split("/")[-2] for request in hub.asked if request.url.path.endswith("/pulls")
+        request.url.path.split("/")[-2]
+        for request in hub.received_requests
+        if request.url.path.endswith("/pulls")
     ]
     assert requests == [MERGE, *older[:-3:-1]]
 

@@ -1,4 +1,4 @@
-"""Deliveries that were lost: what they were about is found, told like any other, and told once."""
+"""The reconciliation poll recovers lost webhook deliveries, each once."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_reads_pages_until_they_are_too_old(server: Server, poll: Reconciliation
     server.hub.runs = [*others, a_run(), *old]
 
     assert poll(server.now) == 1
-    assert sum(item.url.path.endswith("/actions/runs") for item in server.hub.asked) == 2
+    assert sum(item.url.path.endswith("/actions/runs") for item in server.hub.received_requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,9 @@ def test_skips_repositories_without_the_app(
     server.hub.installed = False
 
     assert poll(server.now) == 0
-    assert [server.hub.inside(item) for item in server.hub.asked] == ["/repos/acme/model/installation"]
+    assert [server.hub.inside(item) for item in server.hub.received_requests] == [
+        "/repos/acme/model/installation"
+    ]
     assert caplog.text == ""
 
 
@@ -266,11 +268,11 @@ def test_skips_archived_projects(server: Server, poll: ReconciliationPoll) -> No
         assert project is not None
         update_project(tx, project.id, archived_at=NOON)
 
-    assert (poll(server.now), server.hub.asked) == (0, [])
+    assert (poll(server.now), server.hub.received_requests) == (0, [])
 
 
 def test_only_one_process_polls(server: Server, poll: ReconciliationPoll, hub: FakeGitHub) -> None:
     first, second = (LeasedLoop(server.store, POLL_LEASE, poll, lambda: server.now) for _ in range(2))
 
     assert (first.run_once(), second.run_once()) == (1, 0)
-    assert sum(item.url.path.endswith("/installation") for item in hub.asked) == 1
+    assert sum(item.url.path.endswith("/installation") for item in hub.received_requests) == 1

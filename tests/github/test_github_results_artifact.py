@@ -10,8 +10,8 @@ from zipfile import ZipFile
 
 import httpx
 import pytest
-from test_github_verbs import Job
-from test_github_verbs import job as job
+from test_github_commands import Job
+from test_github_commands import job as job
 
 from perfci.cli import run_cli as run_verb
 from perfci.formats import run_document
@@ -53,12 +53,12 @@ def test_reads_the_artifact_of_the_newest_attempt(server: Server, monkeypatch: p
     ]
     answer = server.hub.handle_request
 
-    def listed(asked_for: Any) -> Any:
-        if asked_for.url.path.endswith("/artifacts"):
+    def listed(request: Any) -> Any:
+        if request.url.path.endswith("/artifacts"):
             return answer_with({"total_count": 4, "artifacts": attempts})
-        if asked_for.url.path.endswith("/zip"):
-            requests.append(int(asked_for.url.path.split("/")[-2]))
-        return answer(asked_for)
+        if request.url.path.endswith("/zip"):
+            requests.append(int(request.url.path.split("/")[-2]))
+        return answer(request)
 
     monkeypatch.setattr(server.hub, "handle_request", listed)
     server.receive_run_event()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_github_verbs import job as job
+from test_github_commands import job as job
 
 from perfci.config import Settings
 from perfci.policies import ProjectPolicies
@@ -286,7 +286,7 @@ def test_skips_an_unbound_project(server: Server) -> None:
     server.process_due_events()
 
     assert server.events() == [("done", 0, "The project is archived, or bound to no repository any more.")]
-    assert server.hub.asked == []
+    assert server.hub.received_requests == []
 
 
 def test_a_project_with_another_name_has_its_own_comment(server: Server, store: Store) -> None:
@@ -434,9 +434,7 @@ def test_logs_and_responses_contain_no_secrets(
     answers.append(post(server.web, "workflow_run", workflow_run_event()).text)
     server.process_due_events()
 
-    all_output = (
-        caplog.text + "".join(answers) + json.dumps(server.events()) + server.hub.comments[0]["body"]
-    )
+    all_output = caplog.text + "".join(answers) + json.dumps(server.events()) + server.hub.comments[0]["body"]
     for secret in (SECRET, "ghs_1", "s3cret", app_keys[0].splitlines()[1]):
-        assert secret not in report_comment
-    assert any("sig=s3cret" in str(item.url) for item in server.hub.asked)
+        assert secret not in all_output
+    assert any("sig=s3cret" in str(item.url) for item in server.hub.received_requests)

@@ -1,4 +1,4 @@
-"""The public keys of an issuer: one address, an hour, a day, and never more often than once a minute."""
+"""Public keys of an issuer: fetched hourly, cached for a day, at most once a minute."""
 
 from __future__ import annotations
 

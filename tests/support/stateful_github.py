@@ -79,7 +79,7 @@ class FakeGitHub(httpx.BaseTransport):
     installed: bool = True
     measured: list[str] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
-    asked: list[httpx.Request] = field(default_factory=list)
+    received_requests: list[httpx.Request] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     now_s: float = 1_790_000_000.0
     slept: list[float] = field(default_factory=list)
@@ -90,7 +90,9 @@ class FakeGitHub(httpx.BaseTransport):
     @property
     def writes(self) -> list[str]:
         """What was sent to change something: method and path."""
-        return [f"{item.method} {self.inside(item)}" for item in self.asked if item.method != "GET"]
+        return [
+            f"{item.method} {self.inside(item)}" for item in self.received_requests if item.method != "GET"
+        ]
 
     def inside(self, requests: httpx.Request) -> str:
         return requests.url.path.removeprefix(PREFIXES[self.description.edition])
@@ -101,7 +103,7 @@ class FakeGitHub(httpx.BaseTransport):
 
     def handle_request(self, requests: httpx.Request) -> httpx.Response:
         requests.read()
-        self.asked.append(requests)
+        self.received_requests.append(requests)
         if requests.url.host != STORE:
             self._hold_against_the_description(requests)
         trouble = self.troubles.pop(0) if self.troubles else None
@@ -251,7 +253,9 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("POST", f"{here}/issues/<int:number>/comments")
     def create_comment(number: int) -> tuple[Json, int]:
-        made = comment(len(hub.asked) + 1000, request.json["body"], _grant(hub).login) | {"issue": number}
+        made = comment(len(hub.received_requests) + 1000, request.json["body"], _grant(hub).login) | {
+            "issue": number
+        }
         hub.comments.append(made)
         return made, 201
 

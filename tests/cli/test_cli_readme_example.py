@@ -1,4 +1,4 @@
-"""The ten lines of the README, in a repository that holds nothing but a torch module."""
+"""The ten-line example of the README, in a repository that holds nothing but a torch module."""
 
 from __future__ import annotations
 

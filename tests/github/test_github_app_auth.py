@@ -1,4 +1,4 @@
-"""An App proves who it is with its key, and asks with tokens as small and short as they can be."""
+"""Authentication as a GitHub App: JWTs, and installation tokens with few permissions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_requests_a_token_for_one_repository_with_few_permissions(app: GitHubApp
 
     assert client.get_pull("acme/model", 7).number == 7
 
-    assert hub.inside(hub.asked[0]) == "/app/installations/44/access_tokens"
+    assert hub.inside(hub.received_requests[0]) == "/app/installations/44/access_tokens"
     assert hub.tokens["ghs_1"].permissions == dict(PERMISSIONS)
 
 
@@ -60,7 +60,7 @@ def test_rejects_a_token_for_all_repositories(app: GitHubApp, hub: FakeGitHub) -
     with pytest.raises(PerfciError, match="made for named repositories; none was named"):
         app.open_installation_client(44, [])
 
-    assert hub.asked == []
+    assert hub.received_requests == []
 
 
 def test_reuses_a_token_until_five_minutes_before_it_expires(app: GitHubApp, hub: FakeGitHub) -> None:

@@ -1,4 +1,4 @@
-"""Every decision can be taken again from what is stored, and a changed sample does not go unnoticed."""
+"""``perfci check --replay`` recomputes every verdict from what is stored, and detects changed samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of GitHub Actions uploads to a real server, by what a loopback issuer signs of it."""
+"""A GitHub Actions job uploads to a real server with an OIDC token of a loopback issuer."""
 
 from __future__ import annotations
 

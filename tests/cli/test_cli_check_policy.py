@@ -1,4 +1,4 @@
-"""What another policy would have said of everything that is stored."""
+"""``perfci check --dry-run``: stored results judged by another policy."""
 
 from __future__ import annotations
 

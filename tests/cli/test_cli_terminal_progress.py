@@ -1,4 +1,4 @@
-"""What a log, and what a terminal, shows of work while it goes on."""
+"""Progress of a measurement in a log and on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfci token`` and ``perfci project``: who may do what, from the command line of the server."""
+"""``perfci token`` and ``perfci project`` on the local store."""
 
 from __future__ import annotations
 

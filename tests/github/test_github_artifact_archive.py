@@ -1,4 +1,4 @@
-"""Well-formed and malicious artifacts: a malicious one is refused with one sentence, and nothing is read."""
+"""Valid and malicious artifacts: a malicious one is rejected with one sentence, and nothing is read."""
 
 from __future__ import annotations
 

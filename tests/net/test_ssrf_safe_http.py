@@ -1,4 +1,4 @@
-"""Requests to addresses users typed in end: in time, in size, and where they were checked to end."""
+"""Requests to URLs that users typed: checked addresses only, bounded time and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``perfci github``: what a pull request's jobs do, with real commits and a GitHub that remembers."""
+"""``perfci github``: the jobs of a pull request, with real commits and a stateful fake of GitHub."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def test_ignores_other_comments_on_a_pull_request(
         job.starts("issue_comment", event, TOKEN="t0ken")
         assert run_cli(["github", "report"]) == 0
 
-    assert github.asked == []
+    assert github.received_requests == []
     assert (
         capsys.readouterr().out.splitlines() == ["this comment is not an accept command: nothing to do"] * 2
     )

@@ -1,4 +1,4 @@
-"""Regressions are profiled at base and head, and the profiles lie in the artifact beside the measurements."""
+"""Profiles of regressions at base and head are written to the artifact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""perfci asks what GitHub's own description of its API knows, and reads what it says is answered."""
+"""perfci sends what GitHub's description of its API allows, and reads what it documents."""
 
 from __future__ import annotations
 
@@ -181,9 +181,9 @@ def test_skips_without_npm_except_in_ci(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.delenv("PERFCI_TEST_NPM", raising=False)
     with pytest.raises(pytest.skip.Exception, match="npm was not found"):
-        npm_packages.asked_of_npm(read)
+        npm_packages.skip_without_npm(read)
     monkeypatch.setenv("PERFCI_TEST_NPM", "required")
     with pytest.raises(
         pytest.fail.Exception, match=r"npm was not found.*PERFCI_TEST_NPM=required asks for it"
     ):
-        npm_packages.asked_of_npm(read)
+        npm_packages.skip_without_npm(read)

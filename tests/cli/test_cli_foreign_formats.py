@@ -1,4 +1,4 @@
-"""Other tools' results in and out by command."""
+"""``perfci ingest`` and ``perfci export`` with other tools' formats."""
 
 from __future__ import annotations
 

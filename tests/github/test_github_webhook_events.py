@@ -1,4 +1,4 @@
-"""Webhooks: what GitHub really sends is read or passed over, and what it did not send is not believed."""
+"""Webhook events of GitHub are parsed or ignored; unsigned ones are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GitHub posts is believed by its signature, kept once, and done later; everybody else is sent away."""
+"""The webhook receiver verifies signatures and queues each delivery once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report gets onto its pull request once, whatever happens on the way."""
+"""A report is delivered to its pull request once, whatever fails on the way."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_the_next_delivery_completes_a_failed_one(
     trouble: type[ResponseLost] | type[ConnectionFailed] | CannedResponse,
 ) -> None:
     deliver_report(client, US, report())
-    usual = len(hub.asked)
+    usual = len(hub.received_requests)
     for place in range(usual):
         hub.comments, hub.checks = [], []
         hub.troubles = [None] * place + [trouble] * 5

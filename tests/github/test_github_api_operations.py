@@ -1,4 +1,4 @@
-"""Everything that perfci ever asks of GitHub is asked here once, and held against GitHub's description."""
+"""Every operation of the GitHub API is sent once, and checked against GitHub's description."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_sends_every_operation_as_github_describes_it_and_no_other(
 
     paths = [
         (item.method, item.url.raw_path.decode().partition("?")[0])
-        for item in hub.asked
+        for item in hub.received_requests
         if item.url.host != STORE
     ]
     assert {hub.description.operation(*path) for path in paths} == set(ALL_OPERATIONS)

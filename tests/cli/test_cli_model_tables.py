@@ -1,4 +1,4 @@
-"""A suite given by dotted names in perfci.toml, in a repository that holds nothing but a torch module."""
+"""Models given by dotted names in perfci.toml, in a repository that holds nothing but a torch module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No message of ours reaches a machine that only this network knows (study of GitHub and security, 4.9)."""
+"""Requests never reach private addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job logs in by what GitHub signs of it, and is told what it lacks."""
+"""A GitHub Actions job logs in with its OIDC token, and learns what it lacks."""
 
 from __future__ import annotations
 

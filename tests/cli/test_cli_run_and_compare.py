@@ -1,4 +1,4 @@
-"""``perfci run`` and ``perfci compare`` from the outside, with real processes and a real database."""
+"""``perfci run`` and ``perfci compare`` with real processes and a real database."""
 
 from __future__ import annotations
 
