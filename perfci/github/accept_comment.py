@@ -29,12 +29,12 @@ def is_accept_request(body: str) -> bool:
 
 
 def format_accept_command(head: str) -> str:
-    """What to write, before the reason."""
+    """The accept command for a commit, without the reason that follows it."""
     return f"{ACCEPT_COMMAND} {require_full_sha(head)[:10]}"
 
 
 def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str) -> Acceptance | None:
-    """The newest valid accept command: not deleted, and about this commit."""
+    """Find the newest accept command for this commit by a user with write access."""
     head = require_full_sha(head)
     has_write_access = cache(lambda login: can_write(client, repository, login))
     # GitHub lists the comments of an issue oldest first, and in no other order.
@@ -48,7 +48,7 @@ def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str)
 
 
 def can_write(client: GitHubClient, repository: str, login: str) -> bool:
-    """GitHub does not know every login that may comment, Apps for one."""
+    """Whether a user may write to a repository; False for users unknown to GitHub, such as some Apps."""
     try:
         return client.get_permission(repository, login).may_write
     except GitHubError as error:

@@ -31,12 +31,12 @@ class GitHubOperation:
         )
 
     def describe(self, path_values: Mapping[str, str | int]) -> str:
-        """What was to be done, in words that end the sentence "GitHub refused to ..."."""
+        """The operation as words that end the sentence "GitHub refused to ..."."""
         return self.description.format_map(path_values)
 
 
 def repository_path_parameters(repository: str) -> dict[str, str | int]:
-    """Owner and name of a repository as the paths want them."""
+    """The path parameters of a repository: its owner and its name."""
     if not REPOSITORY_PATTERN.fullmatch(repository):
         raise PerfciError(f"{repository!r} is no repository; expected for example acme/model.")
     owner, _, name = repository.partition("/")
@@ -44,7 +44,7 @@ def repository_path_parameters(repository: str) -> dict[str, str | int]:
 
 
 def require_full_sha(sha: str) -> str:
-    """Refs have slashes, move, and look like options; a full sha names one commit for ever."""
+    """Return a full sha, or raise: refs have slashes, move, and can look like options."""
     if not SHA_PATTERN.fullmatch(sha):
         raise PerfciError(f"{sha!r} is no commit's full sha; expected 40 (or 64) characters of 0-9 and a-f.")
     return sha

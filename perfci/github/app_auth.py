@@ -39,7 +39,7 @@ PERMISSIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class AppKey:
-    """Who the App is (its client id or number) and how it proves that; the key never shows."""
+    """The id and private key of the App; ``repr`` does not show the key."""
 
     issuer: str
     pem: str = field(repr=False)
@@ -75,7 +75,7 @@ class GitHubApp:
         self._lock = threading.Lock()
 
     def comment_author(self) -> CommentAuthor:
-        """Under whose name comments and checks of this App appear."""
+        """The author that comments and checks of this App appear under."""
         app = self._app_client.get_app()
         if not app.slug:
             raise PerfciError(
@@ -84,9 +84,7 @@ class GitHubApp:
         return CommentAuthor(f"{app.slug}[bot]", app.id)
 
     def find_installation(self, repository: str) -> int | None:
-        """The number of the installation that covers a repository; none where nobody installed this App for
-        it.
-        """
+        """The id of the installation that covers a repository; None if the App is not installed for it."""
         try:
             return self._app_client.get_installation(repository).id
         except GitHubError as error:
@@ -97,7 +95,7 @@ class GitHubApp:
     def open_installation_client(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str] = PERMISSIONS
     ) -> GitHubClient:
-        """A client that may do these things in these repositories (by number) and nothing else."""
+        """Open a client with exactly these permissions in these repositories (by id)."""
         if not repositories:
             raise PerfciError("A token of the GitHub App is made for named repositories; none was named.")
         return self._connect(

@@ -35,14 +35,13 @@ READ_CHUNK_BYTES = 64 * 1024
 
 
 class InvalidArtifact(PerfciError):
-    """The archive is none that GitHub made of the results of perfci."""
+    """The archive is no results artifact of perfci, or it is damaged."""
 
 
 def read_archive(archive: bytes) -> dict[str, bytes]:
-    """The files that perfci knows, by name; nothing is written to a disk, and nothing a header says is
-    believed.
+    """Read the known files of an archive in memory, by name; no header is trusted.
 
-    Everything that is wrong with the archive as a whole refuses all of it.
+    Any fault of the archive as a whole rejects all of it.
     """
     entry_count = _count_entries(archive)
     try:
@@ -141,5 +140,5 @@ def _invalid_artifact(reason: str) -> InvalidArtifact:
 
 
 def select_run_documents(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The run documents among the files."""
+    """Select the run documents among the files."""
     return {name: body for name, body in files.items() if name.startswith("runs/")}

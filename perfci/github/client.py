@@ -27,7 +27,7 @@ def open_github_client(
     retry_policy: GitHubRetryPolicy | None = None,
     transport: httpx.BaseTransport | None = None,
 ) -> GitHubClient:
-    """A client of github.com, or of an Enterprise Server at ``https://HOST/api/v3``."""
+    """Open a client of github.com, or of an Enterprise Server at ``https://HOST/api/v3``."""
     held = token if callable(token) else lambda: token
     return GitHubClient(GitHubRequester(open_http_client(base_url, transport=transport), held, retry_policy))
 
@@ -39,11 +39,11 @@ class GitHubClient:
         self._requester = requester
 
     def get_app(self) -> payloads.AppInfo:
-        """Which App asks; GitHub answers to its own signature only, and to no token."""
+        """Get the App that the request authenticates as; needs its JWT, not a token."""
         return self._request_one(payloads.AppInfo, ask.GET_APP, {})
 
     def get_installation(self, repository: str) -> payloads.InstallationRef:
-        """Where this App is installed for a repository; GitHub answers to the App's signature."""
+        """Get the installation of this App that covers a repository; needs the JWT of the App."""
         return self._request_one(
             payloads.InstallationRef, ask.GET_INSTALLATION, repository_path_parameters(repository)
         )
@@ -51,9 +51,7 @@ class GitHubClient:
     def create_installation_token(
         self, installation: int, repositories: Sequence[int], permissions: Mapping[str, str]
     ) -> payloads.MintedToken:
-        """A token for some repositories and permissions of an installation; GitHub answers to the App's
-        signature.
-        """
+        """Create a token for repositories and permissions of an installation; needs the JWT of the App."""
         body_fields = {"repository_ids": list(repositories), "permissions": dict(permissions)}
         return self._request_one(
             payloads.MintedToken,
@@ -84,7 +82,7 @@ class GitHubClient:
     def list_open_pulls(
         self, repository: str, head_owner: str, head_branch: str
     ) -> Iterator[payloads.PullRequest]:
-        """Open pull requests from a branch of that name in any repository of that owner."""
+        """List open pull requests from a branch of that name in any repository of that owner."""
         # A branch without its owner is no filter for GitHub: every pull request would come.
         query = {"state": "open", "head": f"{head_owner}:{head_branch}"}
         return self._list_all(
@@ -92,14 +90,14 @@ class GitHubClient:
         )
 
     def list_closed_pulls(self, repository: str) -> Iterator[payloads.PullRequest]:
-        """Pull requests that were closed, merged or not, the one that changed last first."""
+        """List closed pull requests, merged or not, the last updated first."""
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
         return self._list_all(
             payloads.PullRequest, ask.LIST_PULLS, repository_path_parameters(repository), query
         )
 
     def list_pulls_of_commit(self, repository: str, sha: str) -> Iterator[payloads.PullRequest]:
-        """The pull requests that brought a commit; of one that is on no branch yet, those that would."""
+        """List the pull requests that contain a commit."""
         return self._list_all(
             payloads.PullRequest,
             ask.LIST_PULLS_OF_COMMIT,
@@ -114,7 +112,7 @@ class GitHubClient:
         )
 
     def list_comments_since(self, repository: str, since: datetime) -> Iterator[payloads.Comment]:
-        """Comments on issues and pull requests, written or edited since ``since``, newest first."""
+        """List comments on issues and pull requests, written or edited since ``since``, newest first."""
         query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
         return self._list_all(
             payloads.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_parameters(repository), query
@@ -134,7 +132,7 @@ class GitHubClient:
         )
 
     def list_newest_issues(self, repository: str, label: str) -> tuple[payloads.Issue, ...]:
-        """The hundred that were opened last, closed ones too."""
+        """List the hundred issues that were opened last, closed ones too."""
         query = {"labels": label, "state": "all", "sort": "created", "direction": "desc", "per_page": 100}
         return self._request_one(
             tuple[payloads.Issue, ...], ask.LIST_ISSUES, repository_path_parameters(repository), query=query
@@ -149,7 +147,7 @@ class GitHubClient:
         )
 
     def list_checks(self, repository: str, sha: str, name: str) -> Iterator[payloads.CheckRun]:
-        """Checks of that name on a commit, those that another one followed too."""
+        """List the check runs of that name on a commit, superseded ones too."""
         where, query = (
             repository_path_parameters(repository) | {"ref": require_full_sha(sha)},
             {"check_name": name, "filter": "all"},
@@ -175,7 +173,7 @@ class GitHubClient:
         )
 
     def list_statuses(self, repository: str, sha: str) -> Iterator[payloads.CommitStatus]:
-        """The newest first."""
+        """List the commit statuses of a commit, newest first."""
         return self._list_all(
             payloads.CommitStatus,
             ask.LIST_STATUSES,
@@ -198,9 +196,7 @@ class GitHubClient:
         )
 
     def list_completed_runs(self, repository: str, event: str) -> Iterator[payloads.WorkflowRun]:
-        """Runs of any workflow that such events started and that are over, the newest first; a thousand at
-        most.
-        """
+        """List completed runs of any workflow that such events started, newest first; a thousand at most."""
         # The pull requests of a run are empty for forks (see WorkflowRun), so nothing here reads them.
         query = {"event": event, "status": "completed", "exclude_pull_requests": True}
         where, operation = repository_path_parameters(repository), ask.LIST_WORKFLOW_RUNS
@@ -212,14 +208,14 @@ class GitHubClient:
         )
 
     def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[payloads.Artifact, ...]:
-        """Artifacts of that name, one for each attempt that made it."""
+        """List the artifacts of that name of one run, one for each attempt."""
         where = repository_path_parameters(repository) | {"run_id": run}
         return self._request_one(
             payloads.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}
         ).artifacts
 
     def list_artifacts(self, repository: str, name: str) -> Iterator[payloads.Artifact]:
-        """Artifacts of that name, whichever run left them, the newest first."""
+        """List the artifacts of that name of all runs, newest first."""
         where = repository_path_parameters(repository)
         pages = self._requester.iter_pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})
         shape, operation = payloads.Artifacts, ask.LIST_REPOSITORY_ARTIFACTS
@@ -228,7 +224,7 @@ class GitHubClient:
         )
 
     def download_artifact(self, repository: str, artifact: int, limits: DownloadLimits) -> bytes:
-        """An artifact as a zip, which whoever opened the pull request may have written."""
+        """Download an artifact as a zip, any byte of which may come from the pull request."""
         where = repository_path_parameters(repository) | {"artifact_id": artifact, "archive_format": "zip"}
         return self._requester.download_file(ask.DOWNLOAD_ARTIFACT, where, f"artifact {artifact}", limits)
 

@@ -26,7 +26,7 @@ STATE_OF_CONCLUSION = {"success": "success", "neutral": "success", "skipped": "s
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResult:
-    """Where it can be read, and what had to be written; nothing, where everything stood there already."""
+    """Where the report is, and what had to be written; nothing if it was up to date."""
 
     comment_url: str
     check_url: str
@@ -36,7 +36,7 @@ class DeliveryResult:
 def deliver_report(client: GitHubClient, author: CommentAuthor, report: PullReport) -> DeliveryResult:
     """Write the check and the comment of a report, unless the pull request has another head by now.
 
-    What is lost on the way is completed by the next delivery.
+    The next delivery completes one that failed half way.
     """
     head = client.get_pull(report.repository, report.pull).head.sha
     if head != report.head_sha:
@@ -59,9 +59,7 @@ def mark_comment_outdated(
     head: str,
     mark_outdated: Callable[[str], str],
 ) -> str:
-    """Where a comment on another commit than the head stands, told to be of the past; nowhere, where there is
-    none.
-    """
+    """Mark the comment on another commit than the head as outdated, and return its URL; empty without one."""
     for comment in _list_own_comments(client, author, repository, pull, key)[:1]:
         # Whoever edits a comment in a browser leaves CRLF in it.
         first, second, text = [*comment.body.replace("\r", "").split("\n", 2), "", ""][:3]

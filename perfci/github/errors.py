@@ -18,15 +18,15 @@ https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-res
 
 
 class GitHubUnreachable(PerfciError):
-    """No connection was made: nothing was done."""
+    """No connection could be made, so nothing was done."""
 
 
 class GitHubNoResponse(PerfciError):
-    """The connection ended before the answer: nobody knows whether it was done."""
+    """The connection ended before a response came, so it is unknown whether the request was carried out."""
 
 
 class GitHubError(PerfciError):
-    """GitHub answered, and not with what was asked for; ``retry_after_s`` is how long it wants to wait."""
+    """An error response of GitHub; ``retry_after_s`` is the wait that it asks for."""
 
     def __init__(
         self, message: str, status: int, *, is_rate_limited: bool = False, retry_after_s: float | None = None
@@ -41,12 +41,13 @@ class GitHubError(PerfciError):
 
     @property
     def lacks_permission(self) -> bool:
+        """Whether the token lacks a permission: a 403 that is no rate limit."""
         return self.status == 403 and not self.is_rate_limited
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationFault:
-    """One of the things that GitHub found wrong with a request."""
+    """One fault that GitHub names in a rejected request."""
 
     message: str = ""
     field: str = ""
@@ -69,7 +70,7 @@ class ErrorBody:
 def error_from_response(
     operation: GitHubOperation, path_values: Mapping[str, str | int], response: httpx.Response, now: float
 ) -> GitHubError:
-    """The answer as an exception that speaks to whoever asked."""
+    """Build the exception for an error response, with a sentence that says what to do."""
     try:
         message = str(parse_payload(ErrorBody, response.content))
     except UnexpectedPayload:
@@ -97,7 +98,7 @@ def error_from_response(
 
 
 def is_rate_limit(response: httpx.Response, message: str) -> bool:
-    """Limits come as 429, and as a 403 that otherwise means a missing permission.
+    """Whether a response is a rate limit: a 429, or a 403 with the headers or the text of one.
 
     https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
     """

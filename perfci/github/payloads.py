@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class UnexpectedPayload(ValueError):
-    """What came lacks a field, or is no JSON; the text names the place."""
+    """A payload that lacks a field or is no JSON; the message names the place."""
 
 
 def parse_payload(payload_type: type[T], body: bytes) -> T:
-    """One value out of JSON; what it must have and lacks is named."""
+    """Parse JSON into a payload type; an error names the invalid or missing field."""
     try:
         payload: T = _adapter(cast(Any, payload_type)).validate_json(body)
     except ValidationError as error:
@@ -40,7 +40,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryRef:
-    """A repository as others mention it; its number stays when it gets another name or owner."""
+    """A repository as other payloads mention it; its id stays when it is renamed or transferred."""
 
     id: int
     full_name: str
@@ -58,9 +58,7 @@ class RepositoryDetails:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """``permission`` is one of admin, write, read and none; roles of one's own are told as the nearest of
-    them.
-    """
+    """``permission`` is one of admin, write, read and none; a custom role counts as the nearest of them."""
 
     permission: str
 
@@ -195,15 +193,13 @@ class WorkflowRun:
 
     @property
     def workflow_files(self) -> tuple[str, ...]:
-        """The workflow files it ran: its own, and those of other repositories as OWNER/NAME/PATH, without
-        refs.
-        """
+        """The workflow files of the run: its own, and reusable ones as OWNER/NAME/PATH, without refs."""
         paths = (self.path, *(workflow.path for workflow in self.referenced_workflows or ()))
         return tuple(path.partition("@")[0] for path in paths)
 
     @property
     def log_url(self) -> str:
-        """Where a person sees how it went; nothing where GitHub does not say."""
+        """The page of this attempt of the run; empty if GitHub names none."""
         return f"{self.html_url}/attempts/{self.run_attempt}" if self.html_url else ""
 
 
@@ -214,7 +210,7 @@ class WorkflowRuns:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRun:
-    """The workflow run that left an artifact, and which commit that was about."""
+    """The workflow run that made an artifact, and its commit."""
 
     id: int | None = None
     head_sha: str | None = None
@@ -249,7 +245,7 @@ class InstallationRef:
 
 @dataclass(frozen=True, slots=True)
 class MintedToken:
-    """Its text never shows: neither in a traceback nor in a log."""
+    """A token that ``repr`` does not show, neither in a traceback nor in a log."""
 
     expires_at: datetime
     token: str = field(repr=False)

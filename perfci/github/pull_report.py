@@ -20,7 +20,7 @@ StatusState = Literal["success", "failure", "error"]
 
 
 class ReportOutdated(PerfciError):
-    """There is nothing to tell any more: the pull request has other commits by now, is closed, or its fork is
+    """The report has no place any more: the pull request has other commits or is closed, or its fork is
     gone.
     """
 
@@ -99,7 +99,7 @@ def comment_marker(key: str) -> str:
 
 
 def commit_marker(sha: str) -> str:
-    """The second line: which commit it tells of."""
+    """The second line of our comment: the commit that it reports on."""
     return f"<!-- at {require_full_sha(sha)} -->"
 
 

@@ -27,7 +27,7 @@ NOT_SENT_ERRORS = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, 
 
 @dataclass(frozen=True, slots=True)
 class DownloadLimits:
-    """What perfci takes of a file that anybody may have written."""
+    """Limits on a file that anybody may have written."""
 
     max_bytes: int
     timeout_s: float = 120.0
@@ -35,7 +35,7 @@ class DownloadLimits:
 
 @dataclass(frozen=True, slots=True)
 class GitHubRetryPolicy:
-    """How often and how long one request is tried, and what time is."""
+    """How often and how long a request is tried, and the clock."""
 
     attempts: int = 5
     max_wait_s: float = 120.0
@@ -44,8 +44,8 @@ class GitHubRetryPolicy:
     random_fraction: Callable[[], float] = random.random
 
     def backoff_s(self, attempt: int) -> float:
-        """One second, two, four ..., half of it by chance: jobs that failed together do not come back
-        together.
+        """Seconds to wait: one, two, four ..., half of it random, so that jobs that failed together spread
+        out.
         """
         return float(2**attempt) * (0.5 + self.random_fraction() / 2)
 
@@ -77,7 +77,7 @@ class GitHubRequester:
     def iter_pages(
         self, operation: GitHubOperation, path_values: PathValues, query: Mapping[str, Any] | None = None
     ) -> Iterator[bytes]:
-        """Every page of a list, as GitHub links them."""
+        """Iterate over the pages of a list, following the links of GitHub."""
         url, parameters = operation.build_url(path_values), {"per_page": PER_PAGE} | dict(query or {})
         for _ in range(MAX_PAGES):
             response = self._send_with_retries(operation, path_values, url, parameters, None)
@@ -94,7 +94,7 @@ class GitHubRequester:
     def download_file(
         self, operation: GitHubOperation, path_values: PathValues, file_label: str, limits: DownloadLimits
     ) -> bytes:
-        """A file that GitHub keeps elsewhere: the one redirect that is followed, without the token."""
+        """Download a file through the one redirect that is followed, without sending the token there."""
         request = self._build_request(operation, operation.build_url(path_values))
 
         def send_once() -> bytes:

@@ -160,7 +160,7 @@ EVENT_TYPES: dict[str, type[WebhookEvent]] = {
 
 
 def has_valid_signature(body: bytes, header: str, secrets: Sequence[str]) -> bool:
-    """Whether ``X-Hub-Signature-256`` is that of one of the secrets: two hold while one replaces the other.
+    """Whether ``X-Hub-Signature-256`` belongs to one of the secrets: two are valid during a rotation.
 
     https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
     """
@@ -175,7 +175,7 @@ def has_valid_signature(body: bytes, header: str, secrets: Sequence[str]) -> boo
 
 
 def parse_event(kind: str, body: bytes) -> WebhookEvent | None:
-    """The event that ``X-GitHub-Event`` names, or none where perfci does nothing about its kind."""
+    """Parse the event that ``X-GitHub-Event`` names; None for kinds that perfci does not use."""
     shape = EVENT_TYPES.get(kind)
     if shape is None:
         return None

@@ -32,7 +32,7 @@ class ForbiddenAddress(PerfciError):
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """All addresses of a host, as the system's resolver gives them."""
+    """Resolve all addresses of a host with the system's resolver."""
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -43,7 +43,7 @@ def resolve_host(host: str, port: int) -> list[str]:
 def resolve_allowed_addresses(
     host: str, port: int, allowed_networks: Sequence[IpNetwork] = (), resolver: Resolver = resolve_host
 ) -> list[str]:
-    """The addresses of a host, if all of them are allowed; the caller connects to these.
+    """Resolve a host, and raise unless all of its addresses are allowed; the caller connects to these.
 
     Resolving again after the check would allow DNS rebinding, where a name resolves differently each time.
     For the same reason one forbidden address rejects all.

@@ -68,11 +68,11 @@ API_PREFIX = "/api/v1"
 
 
 class ServerUnreachable(PerfciError):
-    """No answer came: nobody knows whether the request arrived."""
+    """No response came, so it is unknown whether the request arrived."""
 
 
 class ApiError(PerfciError):
-    """The server answered, and not with what was asked for."""
+    """An error response of the server."""
 
     def __init__(self, message: str, *, status: int, body: bytes, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -85,7 +85,7 @@ class ApiError(PerfciError):
 
 
 class ApiClient:
-    """Asks one server; ``http`` knows its address and the token."""
+    """Client of one server; ``http`` knows its address and the token."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
@@ -98,7 +98,7 @@ class ApiClient:
         self._http.close()
 
     def upload_run(self, compressed_body: bytes, key: str) -> UploadReceipt:
-        """Send a gzip run document; the same one twice is one run."""
+        """Upload a gzip run document; the same document twice is one run."""
         about = {"Content-Type": "application/json", "Content-Encoding": "gzip", "Idempotency-Key": key}
         return self._request(UploadReceipt, "POST", "/runs", content=compressed_body, headers=about)
 
@@ -120,7 +120,7 @@ class ApiClient:
         return self._list_all(RunPage, f"{_project_path(project)}/runs", **filters)
 
     def get_run(self, project: str, key: str) -> bytes:
-        """A whole run as a ``perfci.run/1`` document."""
+        """Get a whole run as a ``perfci.run/1`` document."""
         return self._send("GET", f"{_project_path(project)}/runs/{key}").content
 
     def list_series(self, project: str, **filters: Any) -> Iterator[SeriesShape]:
@@ -147,7 +147,7 @@ class ApiClient:
         return self._list_all(EnvironmentPage, f"{_project_path(project)}/environments")
 
     def get_comparison(self, project: str, base: str, head: str, **filters: Any) -> ComparisonPage:
-        """How many verdicts of each kind stand between two commits, with the first of them, worst first."""
+        """Get the verdict counts between two commits, with the first verdicts, worst first."""
         return self._request(
             ComparisonPage, "GET", _comparison_path(project, base, head), params=_drop_none(filters)
         )
@@ -155,13 +155,13 @@ class ApiClient:
     def list_comparison_verdicts(
         self, project: str, base: str, head: str, **filters: Any
     ) -> Iterator[VerdictShape]:
-        """All verdicts between two commits, worst first."""
+        """List all verdicts between two commits, worst first."""
         return self._list_all(ComparisonPage, _comparison_path(project, base, head), **filters)
 
     def list_result_summaries(
         self, project: str, base: str, head: str, **filters: Any
     ) -> Iterator[ResultSummaryShape]:
-        """What every series came to at two commits, compared or not."""
+        """List the result summaries of every series at two commits, compared or not."""
         path = f"{_comparison_path(project, base, head)}/summaries"
         return self._list_all(ResultSummaryPage, path, **filters)
 
@@ -180,7 +180,7 @@ class ApiClient:
     def change_incident(
         self, project: str, number: int, change: IncidentPatch, revision: int
     ) -> IncidentDetailShape:
-        """Change an incident as it was seen; ``ApiError`` with 412 where somebody was faster."""
+        """Change an incident of a known revision; ``ApiError`` with 412 if it has changed since."""
         return self._request(
             IncidentDetailShape,
             "PATCH",
@@ -190,7 +190,7 @@ class ApiClient:
         )
 
     def undo_incident(self, project: str, number: int, revision: int) -> IncidentShape:
-        """Take back the last change of state of an incident as it was seen."""
+        """Undo the last state change of an incident of a known revision."""
         path = f"{_project_path(project)}/incidents/{number}/undo"
         return self._request(IncidentShape, "POST", path, headers={"If-Match": f'"{revision}"'})
 
@@ -198,7 +198,7 @@ class ApiClient:
         return self._list_all(ExpectedChangePage, f"{_project_path(project)}/expected-changes")
 
     def add_expected_changes(self, project: str, changes: NewExpectedChanges) -> AddedExpectedChanges:
-        """Tell what was announced of a commit that came to the main branch; told twice it is kept once."""
+        """Add the expected changes of a commit on the main branch; repeated ones are stored once."""
         body = changes.model_dump(mode="json", exclude_none=True)
         return self._request(
             AddedExpectedChanges, "POST", f"{_project_path(project)}/expected-changes", json=body
@@ -216,7 +216,7 @@ class ApiClient:
         self._send("DELETE", f"{_project_path(project)}/tokens/{uid}")
 
     def get_repository_binding(self, project: str) -> RepositoryBindingShape:
-        """The repository whose jobs may upload; ``ApiError`` with 404 where there is none."""
+        """Get the repository whose jobs may upload; ``ApiError`` with 404 if there is none."""
         return self._request(RepositoryBindingShape, "GET", f"{_project_path(project)}/repository")
 
     def bind_repository(self, project: str, binding: NewRepositoryBinding) -> RepositoryBindingShape:
@@ -242,7 +242,7 @@ class ApiClient:
         return self._list_all(UnresolvedResultPage, f"{_project_path(project)}/unresolved-results")
 
     def resolve_result(self, project: str, number: int, meaning: MetricMeaning) -> ResolvedResults:
-        """Say what the metric of an unresolved result means, once for all of them."""
+        """Set the unit and direction of the metric of an unresolved result, for all such results."""
         path = f"{_project_path(project)}/unresolved-results/{number}/resolve"
         return self._request(ResolvedResults, "POST", path, json=meaning.model_dump(mode="json"))
 
@@ -260,7 +260,7 @@ class ApiClient:
         ).items
 
     def export_project(self, project: str, extension: str) -> Iterator[bytes]:
-        """A whole project as a file, piece by piece; the extension is csv, json, pytorch.json or asv.tar."""
+        """Download a whole project in chunks; the extension is csv, json, pytorch.json or asv.tar."""
         try:
             with self._http.stream(
                 "GET", f"{API_PREFIX}{_project_path(project)}/export.{extension}"

@@ -23,7 +23,7 @@ MISSING_ID_TOKEN_PERMISSION = (
 
 
 class IdTokenResponse(Shape):
-    """What GitHub answers."""
+    """GitHub's response to a request for an OIDC token."""
 
     value: str
 

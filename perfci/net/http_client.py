@@ -21,7 +21,7 @@ def open_http_client(
     timeout_s: float = TIMEOUT_S,
     transport: httpx.BaseTransport | None = None,
 ) -> httpx.Client:
-    """A client of one server. It follows no redirect: a token must not reach a host that nobody named."""
+    """Open a client of one server. It follows no redirect: the token must not reach another host."""
     headers = {"User-Agent": f"perfci/{__version__}"} | (
         {"Authorization": f"Bearer {token}"} if token else {}
     )
@@ -44,5 +44,5 @@ def open_http_client(
 
 
 def wsgi_transport(app: Any) -> httpx.BaseTransport:
-    """Ask a WSGI application directly, as if it were served."""
+    """A transport that calls a WSGI application directly."""
     return httpx.WSGITransport(app)

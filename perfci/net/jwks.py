@@ -30,7 +30,7 @@ Jwk = Mapping[str, Any]
 
 
 class IssuerUnavailable(PerfciError):
-    """The issuer does not tell its keys, and none that are young enough are known."""
+    """The keys of the issuer cannot be fetched, and no cached ones are young enough."""
 
 
 class IssuerKeys:
@@ -45,7 +45,7 @@ class IssuerKeys:
         self._lock = threading.Lock()
 
     def get_key(self, kid: str) -> Jwk | None:
-        """The key of this id, if the issuer publishes it; ``IssuerUnavailable`` where nobody can know."""
+        """Get the key of this id, None if the issuer does not publish it; raises ``IssuerUnavailable``."""
         with self._lock:
             # Asked under the lock: of many requests with an unknown key, one asks and the others read on.
             now = self._clock()

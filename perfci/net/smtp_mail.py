@@ -22,7 +22,7 @@ RECIPIENT = re.compile(r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9.-]{1,253}")
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where mail is handed in; the password comes from the environment alone."""
+    """The SMTP server; its password comes from the environment alone."""
 
     host: str
     port: int = 587
@@ -35,7 +35,7 @@ class MailServer:
 def build_message(
     server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime
 ) -> EmailMessage:
-    """A message that is the same one however often it is sent: mail programs show a ``Message-ID`` once."""
+    """Build a message with a stable ``Message-ID``, so that mail programs show a repeated one once."""
     message = EmailMessage()
     domain = server.sender.rpartition("@")[2] or "localhost"
     message["From"], message["To"] = server.sender, validate_recipient(to)
@@ -48,7 +48,7 @@ def build_message(
 
 
 def send_mail(message: EmailMessage, server: MailServer) -> None:
-    """Hand one message in; refused for good is told apart from out of reach."""
+    """Send one message; a permanent rejection and an unreachable server raise different errors."""
     if not server.host:
         raise PerfciError("No mail server is named: set [notify] smtp_host.")
     try:

@@ -27,7 +27,7 @@ DAY_MS = 86_400_000
 
 @dataclass
 class FlushReport:
-    """What became of the documents that waited; ``messages`` are sentences for whoever sent them."""
+    """What became of the spooled documents; ``messages`` are sentences for the user."""
 
     sent: list[UploadReceipt] = field(default_factory=list)
     already_stored: list[UploadReceipt] = field(default_factory=list)
@@ -38,7 +38,7 @@ class FlushReport:
 
 @dataclass(frozen=True, slots=True)
 class FlushRetryPolicy:
-    """How long to go on, and what time is: ``give_up_after_s`` none goes on for ever."""
+    """How long to retry, and the clock; without ``give_up_after_s`` for ever."""
 
     give_up_after_s: float | None = 30.0
     monotonic: Callable[[], float] = time.monotonic
@@ -52,7 +52,7 @@ class FlushRetryPolicy:
 
 
 def flush_spool(spool: Spool, client: ApiClient, retry_policy: FlushRetryPolicy | None = None) -> FlushReport:
-    """Send everything that waits for this server; another process that is at it already is left to it."""
+    """Send all spooled documents of this server, unless another process is sending already."""
     retry_policy = retry_policy or FlushRetryPolicy()
     flushed = FlushReport()
     with spool.lock() as alone:

@@ -42,13 +42,13 @@ class CheckedResponse:
 
     @property
     def retry_after_s(self) -> float | None:
-        """How long the receiver wants to be left alone, where it said so in seconds."""
+        """The wait in seconds that the receiver asks for, if it names one."""
         text = self.headers.get("retry-after", "")
         return float(text) if text.isdecimal() else None
 
 
 class HostUnreachable(PerfciError):
-    """Nobody answered in time; another try may do better."""
+    """No response came in time; a retry may succeed."""
 
 
 def send_request(
@@ -62,10 +62,10 @@ def send_request(
     max_bytes: int = MAX_RESPONSE_BYTES,
     resolver: Resolver = resolve_host,
 ) -> CheckedResponse:
-    """Send one request to a checked address of the host that the URL names.
+    """Send one request to a checked address of the URL's host.
 
-    Names are resolved once, and the connection goes to what was checked; the certificate is still that of
-    the name.
+    Names are resolved once and the connection goes to a checked address; the certificate is still that of the
+    name.
     """
     target = parse_destination_url(url)
     addresses = _resolve_destination(target, allowed_networks, resolver)
@@ -126,7 +126,7 @@ def _resolve_destination(
 
 
 class CheckedTransport(httpx.BaseTransport):
-    """A transport under which an httpx client reaches checked addresses only."""
+    """An httpx transport that connects to checked addresses only."""
 
     def __init__(self, allowed_networks: Sequence[IpNetwork], max_bytes: int) -> None:
         self._allowed_networks, self._max_bytes = allowed_networks, max_bytes
@@ -152,7 +152,7 @@ CONNECTION_HEADERS = frozenset({"host", "content-length", "connection", "user-ag
 
 
 def parse_destination_url(url: str) -> httpx.URL:
-    """An address to send to, or a sentence why it is none; whether it may be reached is asked when it is."""
+    """Parse a URL to send to, or raise an error that explains it; its addresses are checked when sending."""
     try:
         target = httpx.URL(url)
     except (httpx.InvalidURL, ValueError) as error:

@@ -22,7 +22,7 @@ LOCK_FILE = ".lock"
 
 @dataclass(frozen=True, slots=True)
 class SpooledDocument:
-    """One document that waits. The server is where it was meant to go; the token is never written down."""
+    """A document in the spool and the server it is for; the token is never written."""
 
     path: Path
     key: str
@@ -30,7 +30,7 @@ class SpooledDocument:
 
     @property
     def compressed_body(self) -> bytes:
-        """Exactly the bytes that were put: the same body is what makes a second attempt harmless."""
+        """Exactly the bytes that were put, so that a repeated upload is recognized."""
         return self.path.read_bytes()
 
 
@@ -41,7 +41,7 @@ class Spool:
         self.folder = folder
 
     def put(self, body: bytes, key: str, server: str, *, now_ms: int | None = None) -> SpooledDocument:
-        """Keep a document; once this returns, neither a crash nor a power cut loses it."""
+        """Store a document; once this returns, neither a crash nor a power cut loses it."""
         place = self._server_folder(server)
         existing = next((document for document in self._list_documents(place) if document.key == key), None)
         # mtime=0: equal documents are equal files.
@@ -56,22 +56,22 @@ class Spool:
         return SpooledDocument(path, key, ms)
 
     def list_waiting(self, server: str) -> list[SpooledDocument]:
-        """What waits for a server, oldest first."""
+        """List the documents for a server, oldest first."""
         return self._list_documents(self._server_folder(server, create=False))
 
     def list_servers(self) -> list[str]:
-        """For whom something waits."""
+        """List the servers that documents wait for."""
         if not self.folder.is_dir():
             return []
         paths = (path.parent / "server" for path in self.folder.glob("*/*.json.gz"))
         return sorted({path.read_text().strip() for path in paths if path.exists()})
 
     def remove(self, document: SpooledDocument) -> None:
-        """Forget a document that the server acknowledged under this key."""
+        """Remove a document that the server has stored."""
         document.path.unlink(missing_ok=True)
 
     def move_to_rejected(self, document: SpooledDocument, problem: bytes) -> Path:
-        """Put aside what a server will never take, with what it said beside it."""
+        """Set aside a document that the server rejected for good, beside its error response."""
         place = document.path.parent / REJECTED_FOLDER
         place.mkdir(mode=0o700, exist_ok=True)
         target = place / document.path.name
@@ -82,7 +82,7 @@ class Spool:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
-        """Whether this process alone sends from here; another one's work is not done twice."""
+        """Hold the lock for sending; yields False if another process holds it."""
         self._create_folder(self.folder)
         with (self.folder / LOCK_FILE).open("a") as file:
             try:
