@@ -27,6 +27,7 @@ from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
 from perfci.store.verdict_store import save_change_points
+from perfci.store.writes.row_ids import ensure_series_ids
 from perfci.verdicts.policy import Policy
 from perfci_web import create_app
 from tests.support.builders import NOON, a_commit, a_series, a_sha, acting_as
@@ -63,11 +64,9 @@ def fill(store: Store) -> None:
         )
     project, seen = measured_project(store, *results), an_evaluation(*results[::-1], commits=line)
     with store.begin() as tx:
-        save_change_points(
-            tx,
-            project.slug,
-            {member.series: [member] for seen in results for member in seen.incident.members},
-        )
+        moves = [member for seen in results for member in seen.incident.members]
+        series_ids = ensure_series_ids(tx, project.id, [move.series for move in moves])
+        save_change_points(tx, {row_id: [move] for row_id, move in zip(series_ids, moves, strict=True)})
     for about, now in (("finds all", NOON), ("changes nothing", NOON + timedelta(hours=1))):
         held: list[float] = []
         wall, cpu = timed(

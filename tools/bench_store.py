@@ -91,7 +91,14 @@ def ingest(store: Store, runs: Sequence[Run], first: int) -> None:
     """As the server stores what arrives together."""
     documents = [(run, a_sha(number), "body") for number, run in enumerate(runs, first)]
     with store.begin() as tx, store.savepoint(tx):
-        writes.ingest_batch(tx, documents, kind="history", received_at=NOON, summarize=summarize_result)
+        writes.ingest_batch(
+            tx,
+            writes.ensure_project_id(tx, PROJECT),
+            documents,
+            kind="history",
+            received_at=NOON,
+            summarize=summarize_result,
+        )
 
 
 class Plain:

@@ -42,6 +42,9 @@ from perfci.model import (
 ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 """A run is never replaced: the same key with another body is a mistake."""
 
+EMPTY_VALUES: tuple[object, ...] = (None, "", (), [], {})
+"""Values that a document leaves out; zero and false stay."""
+
 MAX_BYTES = 64 * MIB
 """Size limit of a document; one run of a large suite with all its samples is a few megabytes."""
 
@@ -124,12 +127,16 @@ def idempotency_key(run: Run) -> str:
     origin = dict(run.origin)
     job = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
     in_ci = bool(job[0])
-    machine = {name: getattr(run.machine, name) for name in MachinePart.model_fields}
+    machine = {
+        name: value
+        for name in MachinePart.model_fields
+        if (value := getattr(run.machine, name)) not in EMPTY_VALUES
+    }
     # Stored keys depend on the order of these parts, and on empty ones being left out.
     parts: list[object] = [
         run.project,
         run.commit.sha,
-        _drop_empty(machine),
+        machine,
         run.suite,
         *job,
     ]
@@ -139,10 +146,12 @@ def idempotency_key(run: Run) -> str:
         parts.append(run.variant.values)
     if in_ci and origin.get("step"):
         parts.append({"step": origin["step"]})
-    details: dict[str, Any] = {"dirty": run.commit.dirty or None}
-    if not in_ci:
-        details |= {"environment": run.environment.values, "harness": run.harness}
-    if details := _drop_empty(details):
+    details: dict[str, Any] = {"dirty": True} if run.commit.dirty else {}
+    if not in_ci and run.environment.values:
+        details["environment"] = run.environment.values
+    if not in_ci and run.harness:
+        details["harness"] = run.harness
+    if details:
         parts.append(details)
     return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
@@ -325,9 +334,7 @@ def _process_to_content(process: Process) -> dict[str, Any]:
 
 def _drop_empty(fields: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]:
     """Drop null and empty values, except the names in ``keep``; zero and false stay."""
-    return {
-        name: value for name, value in fields.items() if name in keep or value not in (None, "", (), [], {})
-    }
+    return {name: value for name, value in fields.items() if name in keep or value not in EMPTY_VALUES}
 
 
 def _pairs_to_object(pairs: NamedValues) -> dict[str, str]:

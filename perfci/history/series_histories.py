@@ -15,7 +15,7 @@ from perfci.store.queries.measured_samples import load_histories
 from perfci.store.queries.result_summaries import (
     ResultLevel,
     ResultProcesses,
-    load_levels_of_series,
+    load_levels,
     load_process_statuses,
     load_processes_of_results,
     load_results_by_ids,
@@ -53,6 +53,7 @@ class SeriesHistories:
     """
 
     levels_by_series: Mapping[Series, LevelHistory]
+    ids: Mapping[Series, int]
     judged: Sequence[Series]
     repeating: Collection[Series]
     summary_only: Collection[Series]
@@ -68,6 +69,7 @@ class SeriesHistories:
         repeating = {series for series in ids if all(summary.repeats for summary in summaries[series])}
         return cls(
             {series: histories.get_levels(row_id) for series, row_id in ids.items()},
+            ids,
             histories.select_judged_series(tx, ids),
             repeating,
             {series for series in ids if not any(point.readings for point in points[series])},
@@ -101,7 +103,7 @@ def update_change_points(
     histories = SeriesHistories.load(tx, series_ids)
     changes = histories.find_change_points(policy, cache)
     save_result_summaries(tx, histories.summaries)
-    save_change_points(tx, project, changes)
+    save_change_points(tx, {histories.ids[series]: points for series, points in changes.items()})
     return changes
 
 
@@ -139,7 +141,7 @@ class JudgedHistories:
     @classmethod
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> JudgedHistories:
         """Read the histories of these series."""
-        judged = build_judged_points(tx, load_levels_of_series(tx, series_ids))
+        judged = build_judged_points(tx, load_levels(tx, series_ids))
         commits = load_commits_by_ids(
             tx, {point.commit_id for points in judged.points.values() for point in points}
         )

@@ -76,13 +76,6 @@ class JsonText(sa.TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
-def to_column_value(value: Any) -> Any:
-    """Convert a value for SQL that bypasses SQLAlchemy's column types."""
-    if isinstance(value, datetime):
-        return as_ms(value)
-    return as_json(value) if isinstance(value, (tuple, list, dict)) else value
-
-
 def identity(*parts: object) -> str:
     """Compute the SHA-256 of the values as canonical JSON."""
     text = json.dumps(parts, separators=(",", ":"), ensure_ascii=True)

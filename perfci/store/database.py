@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
-from perfci.store.columns import to_column_value
+from perfci.store.columns import as_json, as_ms
 from perfci.store.dialects import is_foreign_key_violation, postgresql_type_name, writer_lock
 
 IDS, SERIES_CACHE, CHANGED_PROJECTS = "ids", "series read", "touched projects"
@@ -48,20 +49,20 @@ class StoreUnavailable(PerfciError):
 class IdCache:
     """Row ids by value, so that frequent writers query each only once.
 
-    Each transaction and savepoint has a view of its own, merged into its parent on commit, so a
-    rolled-back row never leaves an id behind.
+    Each transaction and savepoint has a view of its own, whose ``added`` ids are merged into its parent on
+    commit, so a rolled-back row never leaves an id behind.
     """
 
     def __init__(self, parent: IdCache | None = None) -> None:
         self._parent = parent
-        self._added: dict[object, int] = {}
-        self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self._added)
+        self.added: dict[object, int] = {}
+        self._levels: tuple[dict[object, int], ...] = (*(parent._levels if parent else ()), self.added)
 
     def merge_into_parent(self) -> None:
         """Add the new ids to the parent; the oldest ids of a full cache are dropped."""
         assert self._parent is not None
-        parent_ids = self._parent._added
-        parent_ids.update(self._added)
+        parent_ids = self._parent.added
+        parent_ids.update(self.added)
         if self._parent._parent is None and len(parent_ids) > MAX_CACHED_IDS:
             for key in list(islice(parent_ids, len(parent_ids) - MAX_CACHED_IDS // 2)):
                 parent_ids.pop(key, None)
@@ -77,11 +78,6 @@ class IdCache:
             if (row_id := level.get(key)) is not None:
                 return row_id
         return None
-
-    def add(self, key: object, row_id: int) -> int:
-        """Add an id and return it."""
-        self._added[key] = row_id
-        return row_id
 
 
 class Store:
@@ -261,33 +257,20 @@ def _error_message(error: DBAPIError | sqlite3.Error) -> str | None:
     return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
 
 
-@contextlib.contextmanager
-def driver_connection(tx: Session) -> Iterator[Any]:
-    """Yield the driver's own connection, whose errors are raised as SQLAlchemy would."""
-    connection = tx.connection().connection
-    try:
-        yield connection.driver_connection
-    except Exception as error:
-        dialect: Any = tx.get_bind().dialect
-        base = dialect.dbapi.Error
-        if not isinstance(error, base):
-            raise
-        lost = dialect.is_disconnect(error, connection, None)
-        raise DBAPIError.instance(
-            "(by the driver)", None, error, base, connection_invalidated=lost
-        ) from error
-
-
 def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
     """Run SQL with ``?`` placeholders on the driver itself.
 
     It is for statements of every upload: SQLAlchemy takes longer to build them than the database to run
     them.
     """
-    with driver_connection(tx) as connection:
-        if not isinstance(connection, sqlite3.Connection):
-            statement = statement.replace("?", "%s")
+    connection: Any = tx.connection().connection.driver_connection
+    if not isinstance(connection, sqlite3.Connection):
+        statement = statement.replace("?", "%s")
+    try:
         return connection.execute(statement, parameters)
+    except Exception as error:
+        _raise_driver_error(tx, error)
+        raise
 
 
 def insert_rows(
@@ -306,7 +289,15 @@ def insert_rows(
         all_places = ", ".join([places] * len(some))
         answered = ", ".join(returning)
         insert = f"INSERT INTO {table.name} ({names}) VALUES {all_places}{on_conflict} RETURNING {answered}"
-        values = [to_column_value(value) for row in some for value in row.values()]
+        values: list[Any] = []
+        for value in (value for row in some for value in row.values()):
+            # SQLAlchemy's column types are bypassed, so their conversions are made here.
+            if isinstance(value, datetime):
+                values.append(as_ms(value))
+            elif isinstance(value, (tuple, list, dict)):
+                values.append(as_json(value))
+            else:
+                values.append(value)
         rows_added += execute_sql(tx, insert, values).fetchall()
     return rows_added
 
@@ -325,7 +316,8 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
     if not rows:
         return
     names = ", ".join(f'"{name}"' for name in columns)
-    with driver_connection(tx) as connection:
+    connection: Any = tx.connection().connection.driver_connection
+    try:
         if isinstance(connection, sqlite3.Connection):
             places = ", ".join("?" * len(columns))
             connection.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({places})", rows)
@@ -336,3 +328,17 @@ def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequ
             copy.set_types([postgresql_type_name(table.c[name].type) for name in columns])
             for row in rows:
                 copy.write_row(row)
+    except Exception as error:
+        _raise_driver_error(tx, error)
+        raise
+
+
+def _raise_driver_error(tx: Session, error: Exception) -> None:
+    """Raise an error of the driver as SQLAlchemy would; return if it is another error."""
+    dialect: Any = tx.get_bind().dialect
+    base = dialect.dbapi.Error
+    if isinstance(error, base):
+        lost = dialect.is_disconnect(error, tx.connection().connection, None)
+        raise DBAPIError.instance(
+            "(by the driver)", None, error, base, connection_invalidated=lost
+        ) from error

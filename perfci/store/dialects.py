@@ -41,7 +41,7 @@ def is_sqlite(tx: Session | sa.Connection) -> bool:
 
 def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
     """Build an INSERT that skips existing keys and returns columns of the rows it added."""
-    insert: Any = sqlite.insert if is_sqlite(tx) else postgresql.insert
+    insert: Any = sqlite.insert if tx.get_bind().dialect.name == "sqlite" else postgresql.insert
     statement = insert(row.__table__).on_conflict_do_nothing()
     return statement.returning(*(row.__table__.c[name] for name in returning)) if returning else statement
 

@@ -10,11 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import (
-    ChangePoint,
-    Series,
-    Verdict,
-)
+from perfci.model import ChangePoint, Verdict
 from perfci.store.dialects import in_chunks
 from perfci.store.queries.loaders import build_verdict_record, load_series_by_ids, matches_project
 from perfci.store.queries.records import (
@@ -30,6 +26,7 @@ from perfci.store.tables.measurements import (
 )
 from perfci.store.writes import row_ids
 
+CHANGE_POINTS = ChangePointRow.__table__
 CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
 
 
@@ -51,36 +48,29 @@ def add_verdicts(
     ]
 
 
-def save_change_points(tx: Session, project: str, changes: Mapping[Series, Sequence[ChangePoint]]) -> None:
-    """Replace the change points of some series; unchanged ones are not written."""
-    ids_of = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, project), list(changes))
-    stored = _load_stored_moves(tx, ids_of)
+def save_change_points(tx: Session, changes: Mapping[int, Sequence[ChangePoint]]) -> None:
+    """Replace the change points of some series, given by id; unchanged ones are not written."""
+    columns = CHANGE_POINTS.c
+    query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS))
+    stored: dict[int, list[tuple[object, ...]]] = defaultdict(list)
+    for some in in_chunks(changes):
+        of_series = query.where(columns.series_id.in_(some)).order_by(columns.id)
+        for series_id, *move in tx.connection().execute(of_series):
+            stored[series_id].append(tuple(move))
     new = {
         row_id: [tuple(getattr(item, name) for name in CHANGE_POINT_COLUMNS) for item in points]
-        for row_id, points in zip(ids_of, changes.values(), strict=True)
+        for row_id, points in changes.items()
     }
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):
-        tx.execute(sa.delete(ChangePointRow.__table__).where(ChangePointRow.series_id.in_(some)))
+        tx.execute(sa.delete(CHANGE_POINTS).where(columns.series_id.in_(some)))
     rows = [
         {"series_id": row_id, **dict(zip(CHANGE_POINT_COLUMNS, move, strict=True))}
         for row_id in changed
         for move in new[row_id]
     ]
     if rows:
-        tx.execute(sa.insert(ChangePointRow.__table__), rows)
-
-
-def _load_stored_moves(tx: Session, series_ids: Sequence[int]) -> dict[int, list[tuple[object, ...]]]:
-    columns = ChangePointRow.__table__.c
-    query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS)).order_by(
-        columns.id
-    )
-    stored: dict[int, list[tuple[object, ...]]] = defaultdict(list)
-    for some in in_chunks(series_ids):
-        for series_id, *move in tx.connection().execute(query.where(columns.series_id.in_(some))):
-            stored[series_id].append(tuple(move))
-    return stored
+        tx.execute(sa.insert(CHANGE_POINTS), rows)
 
 
 def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:

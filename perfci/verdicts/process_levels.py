@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, ResultSummary, Status
-from perfci.stats.location_estimates import lower_quartile, median, trimmed_mean, warmup_length
+from perfci.stats.location_estimates import lower_quartile, trimmed_mean, warmup_length
 
 DISQUALIFYING_PREFIXES = ("throttled", "shared_gpu")
 """Prefixes of flags of processes that did not have the machine to themselves: shown, never judged."""
@@ -25,7 +26,7 @@ def process_level(process: Process, warmup: int = 0) -> float:
     The lower quartile of CPU time, which is only ever inflated, else the median.
     """
     samples = process.samples[warmup:]
-    return lower_quartile(samples) if process.clock is Clock.CPU else median(samples)
+    return lower_quartile(samples) if process.clock is Clock.CPU else float(median(samples))
 
 
 def judged_level(point: Point) -> float | None:

@@ -15,7 +15,7 @@ from perfci.store import Store
 from perfci.store.database import translate_errors
 from perfci.store.jobs import leased_work
 from perfci.store.queries import measured_samples, measurements
-from perfci.store.queries.result_summaries import load_levels_of_series
+from perfci.store.queries.result_summaries import load_levels
 from tests.support.builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 
 
@@ -59,9 +59,7 @@ def test_stores_result_summaries_with_an_upload(api: Api, store: Store) -> None:
     api.upload(a_run(a_result(None, a_process(3.0, 1.0), a_process(4.0, index=1)), failed))
 
     with store.read() as tx:
-        levels = load_levels_of_series(
-            tx, [series.id for series in measurements.search_series(tx, "acme/model")]
-        )
+        levels = load_levels(tx, [series.id for series in measurements.search_series(tx, "acme/model")])
     assert {row.status: row.result_summary for row in levels} == {
         "ok": ResultSummary(3.0, Clock.WALL, 3.0),
         "failed": None,

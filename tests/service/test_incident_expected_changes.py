@@ -20,7 +20,7 @@ from perfci.service.expected_changes import save_expected_changes
 from perfci.service.incidents.edit_incidents import split_off_members
 from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.triage import undo_last_change, update_incident
-from perfci.service.uploads.receive_runs import IncomingRun, store_run
+from perfci.service.uploads.receive_runs import IncomingRun, store_runs
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -250,7 +250,9 @@ def upload_a_step(store: Store, group: GroupCommitter) -> None:
             a_result(a_series(), *processes), commit=a_commit(number), session=f"s-{number}", started_at=began
         )
         key = run_document.idempotency_key(run)
-        store_run(group, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test")))
+        group.submit_batched(
+            store_runs, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test"))
+        )
 
 
 def tell(store: Store, change: float, sha: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from perfci.auth.permissions import LOCAL
@@ -9,6 +11,7 @@ from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_runs
 from perfci.store import Store
+from perfci.store.access import audit_log
 from perfci.store.jobs import leased_work
 from perfci.store.projects import create_project
 from perfci.store.queries import measured_samples
@@ -35,3 +38,26 @@ def test_concurrent_identical_uploads_are_stored_and_enqueued_once(store: Store)
 def test_a_concurrent_upload_with_another_body_under_the_same_key_is_refused(store: Store) -> None:
     with pytest.raises(PerfciError, match="is stored already with other content"):
         sent(store, "body", "other")
+
+
+def test_uploads_of_one_actor_are_logged_once_a_day_and_again_after_a_rollback(store: Store) -> None:
+    with store.begin() as tx:
+        project = create_project(tx, PROJECT, "private", NOON)
+
+    def upload(number: int, at: datetime) -> None:
+        run = a_run(a_result(None, a_process(1.0)), session=f"session-{number}")
+        with store.begin() as tx:
+            context = AuditContext(LOCAL, at, "test")
+            store_runs(tx, [IncomingRun(run, f"{number:064}", "body", project, context)])
+            if number == 1:
+                raise ValueError("rolled back")
+
+    with pytest.raises(ValueError, match="rolled back"):
+        upload(1, NOON)
+    upload(2, NOON)
+    upload(3, NOON + timedelta(hours=1))
+    upload(4, NOON + timedelta(days=1))
+
+    with store.read() as tx:
+        logged = [entry.subject for entry in audit_log.list_entries(tx, project.id)]
+    assert logged == [f"{4:064}", f"{2:064}"]

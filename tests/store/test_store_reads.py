@@ -25,6 +25,7 @@ from perfci.model import (
     Status,
 )
 from perfci.store import Store, verdict_store
+from perfci.store.database import SERIES_CACHE
 from perfci.store.queries import loaders, measured_samples, measurements
 from perfci.store.queries.latest_results import load_judged_series
 from perfci.store.queries.loaders import sort_commits
@@ -542,3 +543,15 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
 def test_an_unknown_run_is_an_error(store: Store) -> None:
     with store.read() as tx, pytest.raises(PerfciError, match="There is no run 5"):
         measured_samples.load_run(tx, 5)
+
+
+def test_caches_no_more_series_than_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaders, "MAX_CACHED_SERIES", 2)
+    series = [a_series(f"Bench{number}.time_it") for number in range(4)]
+    ingested(store, *(a_result(each, a_process(1.0)) for each in series))
+
+    for _ in range(2):
+        with store.read() as tx:
+            assert set(loaders.load_project_series(tx, PROJECT).values()) == set(series)
+            assert len(tx.info[SERIES_CACHE]) == 2
+            assert len(loaders.load_series_by_ids(tx, loaders.load_project_series(tx, PROJECT))) == 4

@@ -8,7 +8,7 @@ from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
 from perfci.store.columns import series_identity
 from perfci.store.queries import measurements
-from perfci.store.queries.result_summaries import load_level_pairs, load_levels_of_series
+from perfci.store.queries.result_summaries import load_level_pairs, load_levels
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -62,7 +62,7 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     with store.read() as tx:
         ids = {each_series.series: each_series.id for each_series in measurements.search_series(tx, PROJECT)}
         levels = {
-            item: sorted(load_levels_of_series(tx, [ids[item]]), key=lambda row: row.id)
+            item: sorted(load_levels(tx, [ids[item]]), key=lambda row: row.id)
             for item in (STEP, IMPORTED, GONE)
         }
         result = {level: [row.result_summary for row in rows] for level, rows in levels.items()}
@@ -81,8 +81,6 @@ def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
         keep_levels(tx)
 
     with store.read() as tx:
-        [row] = load_levels_of_series(
-            tx, [each_series.id for each_series in measurements.search_series(tx, PROJECT)]
-        )
+        [row] = load_levels(tx, [each_series.id for each_series in measurements.search_series(tx, PROJECT)])
 
     assert (row.level, row.clock, row.result_summary) == (1.5, "", None)

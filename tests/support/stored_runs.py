@@ -13,6 +13,7 @@ from perfci.store.queries.loaders import matches_project
 from perfci.store.tables.measurements import BenchmarkRow
 from perfci.store.verdict_store import save_change_points
 from perfci.store.writes.ingest import ProcessSummarizer, ingest_batch
+from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
 
 
 def ingest_run(
@@ -27,12 +28,16 @@ def ingest_run(
 ) -> bool:
     """Store one whole run once; return False if the same run is stored already."""
     keyed_run = (run, key, body_hash)
-    return bool(ingest_batch(tx, [keyed_run], kind=kind, received_at=received_at, summarize=summarize))
+    project_id = ensure_project_id(tx, run.project)
+    return bool(
+        ingest_batch(tx, project_id, [keyed_run], kind=kind, received_at=received_at, summarize=summarize)
+    )
 
 
 def replace_change_points(tx: Session, project: str, series: Series, points: Sequence[ChangePoint]) -> None:
     """Set all the change points of one series."""
-    save_change_points(tx, project, {series: points})
+    series_id = ensure_series_id(tx, ensure_project_id(tx, project), series)
+    save_change_points(tx, {series_id: points})
 
 
 def load_benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str | None:

@@ -14,10 +14,10 @@ from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.api_schemas.runs_and_series import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
+from perfci.store.database import IDS, IdCache
 from perfci.store.projects import Project, mark_changed, promise_work
 from perfci.store.queries import upload_lookup
 from perfci.store.queries.loaders import HISTORY_KINDS
-from perfci.store.writes.group_commit import GroupCommitter
 from perfci.store.writes.ingest import ingest_batch, load_session_kinds
 from perfci.verdicts.process_levels import summarize_result
 
@@ -38,13 +38,11 @@ class IncomingRun:
     context: AuditContext
 
 
-def store_run(committer: GroupCommitter, incoming: IncomingRun) -> UploadReceipt:
-    """Store a run and return after the commit; a repeated upload of the same content succeeds too."""
-    return committer.submit_batched(store_runs, incoming)
-
-
 def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadReceipt]:
-    """Store a batch of runs in one transaction; a refused run raises for the whole batch."""
+    """Store a batch of runs in one transaction; a repeated upload of the same content succeeds too.
+
+    A refused run raises for the whole batch.
+    """
     first: dict[str, IncomingRun] = {}  # a repeated key in one batch is stored after the first one
     for upload in incoming:
         first.setdefault(upload.key, upload)
@@ -98,7 +96,7 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
     before = load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
-    ingested = ingest_batch(tx, documents, kind=kind, received_at=at, summarize=summarize_result)
+    ingested = ingest_batch(tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_result)
     stored = {key for _, key, _ in ingested}
     new = [upload for upload in admitted if upload.key in stored]
     for upload in new:
@@ -111,6 +109,7 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
                 "give the run a session of its own."
             )
     if new:
+        ids: IdCache = tx.info[IDS]
         if kind == KIND_HISTORY:
             promise_work(tx, project.id, "judge", [upload.key for upload in new], at)
         else:
@@ -118,8 +117,12 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
         for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
             context = arrival.context
             today = context.at.replace(hour=0, minute=0, second=0, microsecond=0)
-            if not audit_log.has_entry_since(tx, project.id, context.actor.name, AUDIT_RECEIVE, today):
-                context.add_audit_entry(tx, AUDIT_RECEIVE, arrival.key, project.id)
+            entry = (AUDIT_RECEIVE, project.id, context.actor.name, today)
+            if ids.find(entry) is None:
+                if not audit_log.has_entry_since(tx, project.id, context.actor.name, AUDIT_RECEIVE, today):
+                    context.add_audit_entry(tx, AUDIT_RECEIVE, arrival.key, project.id)
+                # Cached like the id of a row: a rollback forgets it, and this process asks once a day.
+                ids.added[entry] = 1
         mark_changed(tx, [project.id])
     return stored
 

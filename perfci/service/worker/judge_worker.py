@@ -149,7 +149,7 @@ class JudgeWorker:
             verdicts = {pairs.uid: pairs.judge(policies.policy) for pairs in uploads}
             now = self.clock()
             with self.lease.begin_transaction() as tx:
-                save_change_points(tx, project.slug, changes)
+                save_change_points(tx, {histories.ids[series]: points for series, points in changes.items()})
                 save_result_summaries(tx, histories.summaries)
                 for uid, decisions in verdicts.items():
                     if decisions:

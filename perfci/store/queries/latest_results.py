@@ -104,20 +104,7 @@ def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries
 def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     """Load the series that verdicts may be given on: those with a history that are not informational."""
     series = load_project_series(tx, project)
-    newest = _load_latest_measured(tx, project)
-    unread = {
-        row_id: result for row_id, (result, clock) in newest.items() if result is not None and clock is None
-    }
-    read = _load_clocks(tx, list(unread.values()))
-    clocks = {row_id: clock for row_id, (_, clock) in newest.items()}
-    clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
-    return {
-        series[row_id]: row_id for row_id in sorted(newest) if clocks[row_id] != Clock.INFORMATIONAL.value
-    }
-
-
-def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | None, str | None]]:
-    """Load the newest result with a value of every series with a history, and its clock if known."""
+    # The newest result with a value of every series with a history, and its clock if it has a summary.
     mine = ResultRow.series_id == SeriesRow.id
     history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
     ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
@@ -129,7 +116,15 @@ def _load_latest_measured(tx: Session, project: str) -> dict[int, tuple[int | No
         .subquery()
     )
     query = sa.select(latest, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == latest.c.result_id)
-    return {row.series_id: (row.result_id, row.clock or None) for row in tx.connection().execute(query)}
+    rows = tx.connection().execute(query).all()
+    clocks = {row.series_id: row.clock for row in rows}
+    # Without a summary, the clock is that of the processes.
+    unread = {row.series_id: row.result_id for row in rows if not row.clock and row.result_id is not None}
+    read = _load_clocks(tx, list(unread.values()))
+    clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
+    return {
+        series[row_id]: row_id for row_id in sorted(clocks) if clocks[row_id] != Clock.INFORMATIONAL.value
+    }
 
 
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:

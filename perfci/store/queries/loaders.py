@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -77,13 +78,12 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     """Load series by id. Series never change, so all readers of a store share a cache."""
     cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     ordered = sorted(ids)
-    missing = [row_id for row_id in ordered if row_id not in cached]
+    series = {row_id: cached.get(row_id) for row_id in ordered}
+    missing = [row_id for row_id in ordered if series[row_id] is None]
     read: dict[int, Series] = {}
     for some in in_chunks(missing):
         read |= load_series(tx, SeriesRow.id.in_(some))
-    series = {row_id: cached.get(row_id) or read[row_id] for row_id in ordered}
-    _cache_series(cached, read)
-    return series
+    return {row_id: shared or read[row_id] for row_id, shared in series.items()}
 
 
 def load_project_series(tx: Session, project: str) -> dict[int, Series]:
@@ -91,22 +91,14 @@ def load_project_series(tx: Session, project: str) -> dict[int, Series]:
     cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
     ids = list(tx.scalars(query.where(matches_project(BenchmarkRow.project_id, project))))
-    shared = {row_id: cached[row_id] for row_id in ids if row_id in cached}
+    shared = {row_id: series for row_id in ids if (series := cached.get(row_id)) is not None}
     if len(shared) == len(ids):
         return shared
-    read = load_series(tx, matches_project(BenchmarkRow.project_id, project))
-    _cache_series(cached, read)
-    return read
-
-
-def _cache_series(cache: dict[int, Series], loaded: dict[int, Series]) -> None:
-    if len(cache) + len(loaded) > MAX_CACHED_SERIES:
-        cache.clear()
-    cache |= loaded
+    return load_series(tx, matches_project(BenchmarkRow.project_id, project))
 
 
 def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
-    """Load the chosen series, by id."""
+    """Load the chosen series, by id, and cache them."""
     query = (
         sa.select(*SeriesRow.__table__.c, BenchmarkRow.name, BenchmarkRow.version)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
@@ -114,7 +106,7 @@ def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
     )
     machines, variants = load_machines(tx), load_variants(tx)
     rows = tx.connection().execute(query)
-    return {
+    series = {
         row.id: Series(
             benchmark=Benchmark(row.name, row.version),
             parameters=to_pairs(row.parameters),
@@ -125,6 +117,11 @@ def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
         )
         for row in rows
     }
+    cache: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
+    if len(cache) + len(series) > MAX_CACHED_SERIES:
+        cache.clear()
+    cache.update(islice(series.items(), MAX_CACHED_SERIES))
+    return series
 
 
 def build_verdict_record(row: Any, series: Series) -> VerdictRecord:

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Status
 from perfci.store.columns import CLOCKS, STATUSES, build_process
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.loaders import HISTORY_KINDS, Condition, in_history, load_machines, matches_project
+from perfci.store.queries.loaders import HISTORY_KINDS, in_history, load_machines, matches_project
 from perfci.store.queries.measured_samples import load_processes
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
@@ -116,13 +116,10 @@ class ResultLevel(NamedTuple):
         return self.value is not None and self.boundaries != ProcessBoundaries.PROCESS.value
 
 
-def load_levels_of_series(tx: Session, series_ids: Collection[int]) -> list[ResultLevel]:
-    """Load all results of the histories of some series."""
-    return [row for some in in_chunks(series_ids) for row in load_levels(tx, RESULTS.c.series_id.in_(some))]
-
-
-def load_levels(tx: Session, condition: Condition) -> list[ResultLevel]:
-    """Load the chosen results of histories, in no order."""
+def load_levels(
+    tx: Session, series_ids: Collection[int] | None, commit_ids: Sequence[int] | None = None
+) -> list[ResultLevel]:
+    """Load the results of the histories of series, or at commits, or of both; in no order."""
     columns = (
         RESULTS.c.id,
         RESULTS.c.series_id,
@@ -136,10 +133,13 @@ def load_levels(tx: Session, condition: Condition) -> list[ResultLevel]:
         RESULTS.c.clock,
         RESULTS.c.spread,
     )
-    return [
-        ResultLevel(*row)
-        for row in tx.connection().execute(in_history(sa.select(*columns)).where(condition)).all()
-    ]
+    query = in_history(sa.select(*columns))
+    if commit_ids is not None:
+        query = query.where(RUNS.c.commit_id.in_(commit_ids))
+    queries = [query]
+    if series_ids is not None:
+        queries = [query.where(RESULTS.c.series_id.in_(some)) for some in in_chunks(series_ids)]
+    return [ResultLevel(*row) for query in queries for row in tx.connection().execute(query).all()]
 
 
 def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, set[tuple[Status, Clock]]]:
@@ -250,11 +250,7 @@ def load_levels_at(
     clean = (matches_project(COMMITS.c.project_id, project), COMMITS.c.dirty.is_(False))
     rows = tx.execute(sa.select(COMMITS.c.id, COMMITS.c.sha).where(*clean))
     sha_of = {row_id: sha for row_id, sha in rows if sha in shas}
+    series_ids = series if len(series) <= MAX_SERIES_BY_ID else None
     for commit_ids in in_chunks(sha_of):
-        at_commits = RUNS.c.commit_id.in_(commit_ids)
-        conditions: list[Condition] = [at_commits]
-        if len(series) <= MAX_SERIES_BY_ID:
-            conditions = [sa.and_(at_commits, RESULTS.c.series_id.in_(some)) for some in in_chunks(series)]
-        for condition in conditions:
-            levels = load_levels(tx, condition)
-            yield from ((sha_of[row.commit_id], row) for row in levels if row.series_id in series)
+        levels = load_levels(tx, series_ids, commit_ids)
+        yield from ((sha_of[row.commit_id], row) for row in levels if row.series_id in series)

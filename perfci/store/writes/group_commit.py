@@ -53,16 +53,6 @@ class _JobOutcome:
     error: Exception | None = None
 
 
-class _TransactionFailure(Exception):
-    """A transaction failed as a whole; ``may_be_job_fault`` says whether one job may be the reason."""
-
-    def __init__(self, cause: Exception, *, can_retry: bool, may_be_job_fault: bool) -> None:
-        super().__init__(str(cause))
-        self.cause = cause
-        self.can_retry = can_retry
-        self.may_be_job_fault = may_be_job_fault
-
-
 class GroupCommitter:
     """One writing thread per process, started on first use, since threads do not survive a fork.
 
@@ -129,38 +119,13 @@ class GroupCommitter:
                 batch.append(job)
             self._commit_batch(batch)
 
-    def _commit_batch(self, batch: Sequence[_QueuedJob]) -> None:
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            try:
-                outcomes = self._run_transaction(batch)
-            except _TransactionFailure as fault:
-                if fault.can_retry and attempt < MAX_ATTEMPTS:
-                    continue
-                self._fail_batch(batch, fault)
-            else:
-                for job, outcome in zip(batch, outcomes, strict=True):
-                    if outcome.error is None:
-                        job.future.set_result(outcome.value)
-                    else:
-                        job.future.set_exception(outcome.error)
-            return
-
-    def _fail_batch(self, batch: Sequence[_QueuedJob], failure: _TransactionFailure) -> None:
-        """Run the jobs one by one where one may have failed the transaction; else fail them all."""
-        if failure.may_be_job_fault and len(batch) > 1:
-            for job in batch:
-                self._commit_batch([job])
-            return
-        for job in batch:
-            job.future.set_exception(_public_error(failure.cause))
-
-    def _run_transaction(self, batch: Sequence[_QueuedJob]) -> list[_JobOutcome]:
-        """Run a batch in one transaction; raise ``_TransactionFailure`` if it fails as a whole."""
+    def _commit_batch(self, batch: Sequence[_QueuedJob], attempt: int = 1) -> None:
+        """Run a batch in one transaction and answer its jobs; a transaction that failed is run again."""
         in_a_job, committing = False, False
+        outcomes: list[_JobOutcome] = []
         try:
             with self._store.begin() as tx:
                 in_a_job = True
-                outcomes: list[_JobOutcome] = []
                 for run_batch, jobs in groupby(batch, key=lambda job: job.run_batch):
                     outcomes += self._run_jobs(tx, run_batch, [job.item for job in jobs])
                 in_a_job, committing = False, True
@@ -168,11 +133,21 @@ class GroupCommitter:
             cause = error.__cause__ if isinstance(error, PerfciError) else error
             lost = isinstance(cause, DBAPIError) and cause.connection_invalidated
             # Whether a commit that lost its connection stored anything is unknown: do not repeat it.
-            can_retry = is_retryable(cause) and not (lost and committing)
-            raise _TransactionFailure(
-                error, can_retry=can_retry, may_be_job_fault=in_a_job and not lost
-            ) from error
-        return outcomes
+            if is_retryable(cause) and not (lost and committing) and attempt < MAX_ATTEMPTS:
+                self._commit_batch(batch, attempt + 1)
+            elif in_a_job and not lost and len(batch) > 1:
+                # One job may have failed the transaction of all.
+                for job in batch:
+                    self._commit_batch([job])
+            else:
+                for job in batch:
+                    job.future.set_exception(_public_error(error))
+            return
+        for job, outcome in zip(batch, outcomes, strict=True):
+            if outcome.error is None:
+                job.future.set_result(outcome.value)
+            else:
+                job.future.set_exception(outcome.error)
 
     def _run_jobs(
         self, tx: Session, run_batch: BatchFunction[Any, Any], items: Sequence[Any], *, is_retry: bool = False

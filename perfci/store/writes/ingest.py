@@ -124,6 +124,7 @@ def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
 
 def ingest_batch(
     tx: Session,
+    project_id: int,
     runs: Sequence[KeyedRun],
     *,
     kind: str,
@@ -132,7 +133,6 @@ def ingest_batch(
     on_changed: OnChanged = "refuse",
 ) -> list[KeyedRun]:
     """Store whole runs of one project, each with a key of its own; return those that are new."""
-    project_id = ensure_project_id(tx, runs[0][0].project)
     new = list(_select_new_runs(tx, runs, on_changed))
     session_ids = add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
     run_ids = insert_runs(tx, project_id, new, session_ids, received_at)
@@ -152,7 +152,8 @@ def ingest_runs(
     """Store a stream of runs in batches."""
     total = IngestCounts()
     for batch in _split_batches(runs):
-        new = ingest_batch(tx, batch, kind=kind, summarize=summarize, on_changed=on_changed)
+        project_id = ensure_project_id(tx, batch[0][0].project)
+        new = ingest_batch(tx, project_id, batch, kind=kind, summarize=summarize, on_changed=on_changed)
         results = [result for run, _, _ in new for result in run.results]
         total += IngestCounts(
             runs_new=len(new),
@@ -276,12 +277,30 @@ def insert_results(
         for row_id, key, (_, result) in zip(result_ids, keys, results, strict=True)
     ]
     bulk_insert(tx, RESULTS, RESULT_COLUMNS, rows)
-    processes = [
-        (row_id, *_process_values(process))
-        for row_id, (_, result) in zip(result_ids, results, strict=True)
-        for process in result.processes
-    ]
-    bulk_insert(tx, PROCESSES, PROCESS_COLUMNS, processes)
+    process_rows = []
+    for result_id, (_, result) in zip(result_ids, results, strict=True):
+        for process in result.processes:  # a run has hundreds, so this avoids function calls
+            pair, round_, order, started_at = process.pair, process.round, process.order, process.started_at
+            process_rows.append(
+                (
+                    result_id,
+                    process.index,
+                    process.role._value_,
+                    process.status._value_,
+                    process.clock._value_,
+                    ABSENT if pair is None else pair,
+                    ABSENT if round_ is None else round_,
+                    ABSENT if order is None else order,
+                    None if started_at is None else as_ms(started_at),
+                    process.duration_s,
+                    replace_unstorable(process.reason),
+                    process.exit_code,
+                    replace_unstorable(process.stderr_tail),
+                    as_json(process.flags) if process.flags else NO_FLAGS,
+                    pack_samples(process.samples),
+                )
+            )
+    bulk_insert(tx, PROCESSES, PROCESS_COLUMNS, process_rows)
 
 
 def update_process_count(tx: Session, run_id: int) -> None:
@@ -336,25 +355,4 @@ def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple
         result.number,
         *sample_values,
         *level_values,
-    )
-
-
-def _process_values(process: Process) -> tuple[Any, ...]:
-    """Build one row of ``processes``; a run has hundreds, so this avoids function calls."""
-    pair, round_, order, started_at = process.pair, process.round, process.order, process.started_at
-    return (
-        process.index,
-        process.role._value_,
-        process.status._value_,
-        process.clock._value_,
-        ABSENT if pair is None else pair,
-        ABSENT if round_ is None else round_,
-        ABSENT if order is None else order,
-        None if started_at is None else as_ms(started_at),
-        process.duration_s,
-        replace_unstorable(process.reason),
-        process.exit_code,
-        replace_unstorable(process.stderr_tail),
-        as_json(process.flags) if process.flags else NO_FLAGS,
-        pack_samples(process.samples),
     )

@@ -85,7 +85,7 @@ def add_run(tx: Session, run: Run) -> int:
     if run_id is None:
         session_ids = {run.session: require_session_id(tx, run.session)}
         run_id = insert_runs(tx, project_id, [(replace(run, results=()), key, "")], session_ids)[key]
-    ids.add(("project of run", run_id), project_id)
+    ids.added["project of run", run_id] = project_id
     if run.results:
         stored = set(tx.scalars(sa.select(ResultRow.series_id).where(ResultRow.run_id == run_id)))
         new = [
@@ -128,7 +128,7 @@ def _load_run_project_id(tx: Session, run_id: int) -> int:
         project_id = tx.scalar(query.where(RunRow.id == run_id))
         if project_id is None:
             raise PerfciError(f"There is no run {run_id} to add measurements to.")
-        ids.add(("project of run", run_id), project_id)
+        ids.added["project of run", run_id] = project_id
     return project_id
 
 
@@ -154,5 +154,6 @@ def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process
         of_result = sa.and_(ResultRow.id == result_id, ResultRow.status != Status.OK.value)
         tx.execute(sa.update(ResultRow.__table__).where(of_result).values(latest))
     if process.status is Status.OK:
-        ids.add(("ok", result_id), 1)
-    return ids.add(key, result_id)
+        ids.added["ok", result_id] = 1
+    ids.added[key] = result_id
+    return result_id

@@ -33,7 +33,10 @@ def ensure_project_id(tx: Session, slug: str) -> int:
     """Find or add a project."""
     ids: IdCache = tx.info[IDS]
     key = ("project", slug)
-    return ids.find(key) or ids.add(key, _find_or_add(tx, ProjectRow, {"slug": slug}))
+    project_id = ids.find(key)
+    if project_id is None:
+        project_id = ids.added[key] = _find_or_add(tx, ProjectRow, {"slug": slug})
+    return project_id
 
 
 def require_session_id(tx: Session, uid: str) -> int:
@@ -44,7 +47,8 @@ def require_session_id(tx: Session, uid: str) -> int:
     )
     if session_id is None:
         raise PerfciError(f"There is no session {uid}: start it before adding to it.")
-    return ids.add(("session", uid), session_id)
+    ids.added["session", uid] = session_id
+    return session_id
 
 
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:
@@ -74,7 +78,7 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
                 raise PerfciError(f"The session {uid} belongs to another project than {new[uid].project}.")
             session_ids[uid] = row_id
     for uid, row_id in session_ids.items():
-        ids.add(("session", project, uid), row_id)
+        ids.added["session", project, uid] = row_id
     return {run.session: cast(int, ids.find(("session", project, run.session))) for run in runs}
 
 
@@ -93,15 +97,18 @@ def ensure_context_id(tx: Session, context: Machine | Environment | Variant) -> 
     else:
         key = {"identity": identity(context.values)}
         row_id = _find_or_add(tx, VariantRow, key, {"chosen": context.values})
-    return ids.add(context, row_id)
+    ids.added[context] = row_id
+    return row_id
 
 
 def ensure_benchmark_id(tx: Session, project: int, benchmark: Benchmark) -> int:
     """Find or add a benchmark version."""
     ids: IdCache = tx.info[IDS]
-    columns = {"project_id": project, "name": benchmark.name, "version": benchmark.version}
-    key = (project, benchmark)
-    return ids.find(key) or ids.add(key, _find_or_add(tx, BenchmarkRow, columns))
+    benchmark_id = ids.find((project, benchmark))
+    if benchmark_id is None:
+        columns = {"project_id": project, "name": benchmark.name, "version": benchmark.version}
+        benchmark_id = ids.added[project, benchmark] = _find_or_add(tx, BenchmarkRow, columns)
+    return benchmark_id
 
 
 def ensure_series_id(tx: Session, project: int, series: Series) -> int:
@@ -138,8 +145,7 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
         new = {
             key: item for key, item, row_id in zip(keys, series, series_ids, strict=True) if row_id is None
         }
-        for key, row_id in _add_series(tx, project, new).items():
-            ids.add(key, row_id)
+        ids.added.update(_add_series(tx, project, new))
         series_ids = [ids.find(key) for key in keys]
     return cast(list[int], series_ids)
 
@@ -205,7 +211,7 @@ def ensure_commit_ids(tx: Session, project: int, commits: Sequence[Commit]) -> d
             stored_before = [commit for commit in new if (commit.sha, commit.dirty) not in row_ids]
             row_ids |= _complete_commits(tx, project, stored_before)
         for commit in new:
-            ids.add((project, commit), row_ids[commit.sha, commit.dirty])
+            ids.added[project, commit] = row_ids[commit.sha, commit.dirty]
     return {(commit.sha, commit.dirty): cast(int, ids.find((project, commit))) for commit in commits}
 
 
