@@ -29,7 +29,7 @@ NOW = NOON + timedelta(days=30)
 class Api:
     def __init__(self, app: Flask) -> None:
         self.app = app
-        app.test_client_class = Promised
+        app.test_client_class = ContractCheckingClient
         self.client = app.test_client()
 
     def get(self, path: str, **more: Any) -> TestResponse:
@@ -48,7 +48,7 @@ class Api:
         return self.client.post("/api/v1/runs", data=body, headers=about)
 
 
-class Promised(FlaskClient):
+class ContractCheckingClient(FlaskClient):
     """Every answer of the API is one that the served document promises; unknown addresses and methods
     answer so.
     """
@@ -58,13 +58,13 @@ class Promised(FlaskClient):
         request = MockRequest("http://localhost", answer.request.method.lower(), answer.request.path)
         if request.path.startswith(API_PREFIX):
             try:
-                PROMISED.validate_response(request, WerkzeugOpenAPIResponse(answer))
+                CONTRACT.validate_response(request, WerkzeugOpenAPIResponse(answer))
             except (PathNotFound, OperationNotFound):
                 assert answer.status_code in (404, 405)
         return answer
 
 
-PROMISED = OpenAPI.from_dict(
+CONTRACT = OpenAPI.from_dict(
     json.loads(json.dumps(build_openapi_document(ALL_OPERATIONS, enforced=False))),
     Config(
         spec_validator_cls=None,  # test_api_openapi.py holds the document against the standard

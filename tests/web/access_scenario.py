@@ -25,7 +25,7 @@ from tests.support.stored_runs import ingest_run
 
 NOW = NOON + timedelta(days=10)
 LONG_AGO = NOON - timedelta(days=300)
-EVERYBODY_ASKS_AT_ONCE = 10**9
+NO_REQUEST_LIMIT = 10**9
 SECRET, OPEN, OTHER = "acme/secret", "acme/open", "rival/own"
 
 
@@ -52,7 +52,7 @@ class AccessScenario:
                 "access": {"mode": "proxy"} | access,
                 "server": {
                     "trusted_proxies": ["127.0.0.1/32"],
-                    "requests_per_minute": EVERYBODY_ASKS_AT_ONCE,
+                    "requests_per_minute": NO_REQUEST_LIMIT,
                 },
             }
         )
@@ -88,7 +88,7 @@ class AccessScenario:
         for slug in projects:
             with self.store.begin() as tx:
                 projects_members_tokens.set_member(
-                    tx, AuditContext(LOCAL, LONG_AGO), the(tx, slug).id, f"proxy/{name}", role
+                    tx, AuditContext(LOCAL, LONG_AGO), require_project(tx, slug).id, f"proxy/{name}", role
                 )
         return Caller({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})
 
@@ -97,7 +97,7 @@ class AccessScenario:
     ) -> Caller:
         act = AuditContext(LOCAL, LONG_AGO if expired else NOON)
         with self.store.begin() as tx:
-            place = the(tx, projects)
+            place = require_project(tx, projects)
             made = projects_members_tokens.create_token(tx, act, place, "ci", {scope})
             if revoked:
                 projects_members_tokens.revoke_token(tx, act, place.id, made.token.uid)
@@ -107,7 +107,11 @@ class AccessScenario:
         minted = make_token("r")
         with self.store.begin() as tx:
             job = {"run_id": "4711", "attempt": 1, "sha": a_sha(1), "event": "push", "pull_request": None}
-            about = {"uid": token_hex(6), "project_id": the(tx, SECRET).id, "secret_hash": minted.hash}
+            about = {
+                "uid": token_hex(6),
+                "project_id": require_project(tx, SECRET).id,
+                "secret_hash": minted.hash,
+            }
             github_bindings.add_run_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
         return Caller({"Authorization": f"Bearer {minted.text}"})
 
@@ -120,7 +124,7 @@ def csrf_of(app: Flask, name: str) -> str:
         return str(gate.csrf_token(gate.identify(request)))
 
 
-def the(tx: Any, slug: str) -> Project:
+def require_project(tx: Any, slug: str) -> Project:
     project = find_project(tx, slug)
     assert project is not None
     return project

@@ -88,8 +88,8 @@ OPERATIONS = {
     },
     AccessRequirement.SERVER: {"create_project"},
 }
-"""What each operation needs, written down a second time: a new one fails the tests until somebody says it
-here.
+"""The requirement of each operation, written down a second time: a new operation fails the tests until it is
+listed here.
 """
 
 ONE_OF_EACH_NEED = [min(names - {"upload_run"}) for names in OPERATIONS.values()]
@@ -131,24 +131,24 @@ PAGES = {
 }
 """The same for pages, by endpoint."""
 
-ASKED_BY_MACHINES = {"healthz", "readyz", "metrics", "asset"}
-"""Answered to everybody without asking who it is; no project is told of there."""
+PUBLIC_MACHINE_ENDPOINTS = {"healthz", "readyz", "metrics", "asset"}
+"""Endpoints that answer without identifying the caller; they name no project."""
 
-IN = 200
+ALLOWED = 200
 BAD_TOKENS = ("expired token", "revoked token", "no token", "expired token of a job")
-PROMISED: dict[str, tuple[int, int, int, int, int]] = {
+STATUS_BY_CALLER: dict[str, tuple[int, int, int, int, int]] = {
     # in a private project:      READ WRITE TRIAGE ADMIN SERVER
     "anonymous": (404, 401, 401, 401, 401),
     "stranger": (404, 404, 404, 404, 403),
     "wrong project": (404, 404, 404, 404, 403),
     "token of another project": (404, 404, 404, 404, 403),
-    "reader": (IN, 403, 403, 403, 403),
-    "sheriff": (IN, 403, IN, 403, 403),
-    "admin": (IN, IN, IN, IN, 403),
-    "reading token": (IN, 403, 403, 403, 403),
-    "writing token": (403, IN, 403, 403, 403),
-    "admin token": (IN, IN, IN, IN, 403),
-    "token of a job": (403, IN, 403, 403, 403),
+    "reader": (ALLOWED, 403, 403, 403, 403),
+    "sheriff": (ALLOWED, 403, ALLOWED, 403, 403),
+    "admin": (ALLOWED, ALLOWED, ALLOWED, ALLOWED, 403),
+    "reading token": (ALLOWED, 403, 403, 403, 403),
+    "writing token": (403, ALLOWED, 403, 403, 403),
+    "admin token": (ALLOWED, ALLOWED, ALLOWED, ALLOWED, 403),
+    "token of a job": (403, ALLOWED, 403, 403, 403),
 }
 NEEDS = (
     AccessRequirement.READ,
@@ -177,29 +177,29 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_pipeline, "_run_handler", lambda operation, call: Reply(None))
 
 
-def need_of(name: str, table: dict[AccessRequirement, set[str]]) -> AccessRequirement:
+def requirement_of(name: str, table: dict[AccessRequirement, set[str]]) -> AccessRequirement:
     results = [need for need, names in table.items() if name in names]
     assert results, f"nobody has said yet who may reach {name}"
     return results[0]
 
 
-def promised(who: str, need: AccessRequirement, slug: str) -> int:
+def expected_status(who: str, need: AccessRequirement, slug: str) -> int:
     if who in BAD_TOKENS:
         return 401
     if need is AccessRequirement.PUBLIC:
-        return IN
-    result = dict(zip(NEEDS, PROMISED[who], strict=True))[need]
+        return ALLOWED
+    result = dict(zip(NEEDS, STATUS_BY_CALLER[who], strict=True))[need]
     if slug == OPEN:
-        return in_the_open(who, need, result)
+        return expected_status_in_public(who, need, result)
     return result
 
 
-def in_the_open(who: str, need: AccessRequirement, in_private: int) -> int:
+def expected_status_in_public(who: str, need: AccessRequirement, in_private: int) -> int:
     """A public project is everybody's to read; its tokens and people are the private one's, so tokens do
     nothing.
     """
     if need is AccessRequirement.READ:
-        return IN
+        return ALLOWED
     if "token" in who and need is not AccessRequirement.SERVER:
         return 403
     return 403 if in_private == 404 else in_private
@@ -239,7 +239,7 @@ def test_assigns_a_requirement_to_every_operation() -> None:
 def test_allows_an_operation_only_to_callers_with_its_requirement(
     scenario: AccessScenario, operation: Operation, slug: str
 ) -> None:
-    need = need_of(operation.name, OPERATIONS)
+    need = requirement_of(operation.name, OPERATIONS)
     about: dict[str, Any] = {"json": {}} if operation.body else {}
 
     status_codes = {
@@ -247,8 +247,8 @@ def test_allows_an_operation_only_to_callers_with_its_requirement(
         for who in scenario.callers
     }
 
-    refused = {who: status if status in (401, 403, 404) else IN for who, status in status_codes.items()}
-    assert refused == {who: promised(who, need, slug) for who in scenario.callers}
+    refused = {who: status if status in (401, 403, 404) else ALLOWED for who, status in status_codes.items()}
+    assert refused == {who: expected_status(who, need, slug) for who in scenario.callers}
 
 
 @pytest.mark.parametrize("slug", [SECRET, OPEN])
@@ -265,8 +265,10 @@ def test_accepts_an_upload_only_from_writers_of_its_project(scenario: AccessScen
         who: scenario.send(who, "POST", "/api/v1/runs", **about).status_code for who in scenario.callers
     }
 
-    stored = {who: IN if status == 201 else status for who, status in status_codes.items()}
-    assert stored == {who: promised(who, AccessRequirement.WRITE_RESULTS, slug) for who in scenario.callers}
+    stored = {who: ALLOWED if status == 201 else status for who, status in status_codes.items()}
+    assert stored == {
+        who: expected_status(who, AccessRequirement.WRITE_RESULTS, slug) for who in scenario.callers
+    }
 
 
 def rules(scenario: AccessScenario) -> list[Rule]:
@@ -275,7 +277,7 @@ def rules(scenario: AccessScenario) -> list[Rule]:
         for rule in scenario.app.url_map.iter_rules()
         if not rule.endpoint.startswith(("api.", "problem."))
     ]
-    return [rule for rule in results if rule.endpoint not in ASKED_BY_MACHINES]
+    return [rule for rule in results if rule.endpoint not in PUBLIC_MACHINE_ENDPOINTS]
 
 
 def test_refuses_an_unauthorized_caller_before_reading_the_body(scenario: AccessScenario) -> None:
@@ -299,13 +301,13 @@ def test_allows_a_page_only_to_callers_with_its_requirement(
         monkeypatch.setitem(scenario.app.view_functions, endpoint, lambda **_: "reached")
 
     for rule in rules(scenario):
-        need = need_of(rule.endpoint, PAGES)
+        need = requirement_of(rule.endpoint, PAGES)
         for method in sorted((rule.methods or set()) - {"OPTIONS", "HEAD"}):
             status_codes = {
                 who: scenario.send(who, method, page(scenario, rule, slug)).status_code
                 for who in scenario.callers
             }
-            assert status_codes == {who: of_page(who, need, slug) for who in scenario.callers}, (
+            assert status_codes == {who: expected_page_status(who, need, slug) for who in scenario.callers}, (
                 rule.rule,
                 method,
             )
@@ -317,21 +319,21 @@ def page(scenario: AccessScenario, rule: Rule, slug: str) -> str:
         return url_for(rule.endpoint, **{name: values.get(name, "1") for name in rule.arguments})
 
 
-def of_page(who: str, need: AccessRequirement, slug: str) -> int:
+def expected_page_status(who: str, need: AccessRequirement, slug: str) -> int:
     """A page says of a private project that it is not there, whatever was to be done with it."""
-    result = promised(who, need, slug)
+    result = expected_status(who, need, slug)
     unseen = (
         slug == SECRET
-        and promised(who, AccessRequirement.READ, SECRET) == 404
+        and expected_status(who, AccessRequirement.READ, SECRET) == 404
         and need is not AccessRequirement.PUBLIC
     )
     return 404 if unseen else result
 
 
-STRANGERS = ("anonymous", "stranger", "wrong project", "token of another project")
+OUTSIDERS = ("anonymous", "stranger", "wrong project", "token of another project")
 
 
-@pytest.mark.parametrize("who", STRANGERS)
+@pytest.mark.parametrize("who", OUTSIDERS)
 def test_shows_the_same_page_for_a_private_and_a_missing_project(scenario: AccessScenario, who: str) -> None:
     for rule in rules(scenario):
         if "project" in rule.arguments and "GET" in (rule.methods or ()):
@@ -342,7 +344,7 @@ def test_shows_the_same_page_for_a_private_and_a_missing_project(scenario: Acces
             assert headers(private) == headers(none)
 
 
-@pytest.mark.parametrize("who", STRANGERS)
+@pytest.mark.parametrize("who", OUTSIDERS)
 def test_answers_the_same_for_a_private_and_a_missing_project(scenario: AccessScenario, who: str) -> None:
     for operation in ALL_OPERATIONS:
         if "<project:project>" in operation.rule and not operation.body:
@@ -364,7 +366,7 @@ def without_id(problem: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing/here", "/acme:sacred/", "/acme:secret/", "/api/v1/projects"])
-@pytest.mark.parametrize("who", STRANGERS)
+@pytest.mark.parametrize("who", OUTSIDERS)
 def test_never_names_a_private_project_to_outsiders(scenario: AccessScenario, who: str, path: str) -> None:
     answer = scenario.send(who, "GET", path, follow_redirects=True)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from access_scenario import NOW, OPEN, SECRET, AccessScenario, csrf_of, fill, the
+from access_scenario import NOW, OPEN, SECRET, AccessScenario, csrf_of, fill, require_project
 from flask import request
 
 from perfci.auth.permissions import LOCAL, ProjectRole, Scope
@@ -165,7 +165,7 @@ def test_shows_only_public_projects_on_a_network_without_login(store: Store) -> 
 def test_records_the_last_use_of_a_token_once_a_minute(scenario: AccessScenario) -> None:
     def last_use() -> object:
         with scenario.store.read() as tx:
-            tokens = api_tokens.list_tokens(tx, the(tx, SECRET).id)
+            tokens = api_tokens.list_tokens(tx, require_project(tx, SECRET).id)
         return next(token.last_used_at for token in tokens if token.scopes == ("results:read",))
 
     before = last_use()
@@ -246,7 +246,7 @@ def test_pages_through_the_audit_log(scenario: AccessScenario) -> None:
 def test_revokes_tokens_that_were_created_with_a_revoked_token(scenario: AccessScenario) -> None:
     made = scenario.send("admin token", "POST", TOKENS, json={"name": "hidden", "scopes": ["admin"]}).json
     with scenario.store.begin() as tx:
-        project = the(tx, SECRET)
+        project = require_project(tx, SECRET)
         maker = next(
             token
             for token in api_tokens.list_tokens(tx, project.id)
@@ -265,7 +265,7 @@ def test_revokes_the_tokens_of_a_removed_member(scenario: AccessScenario) -> Non
 
     with scenario.store.begin() as tx:
         projects_members_tokens.set_member(
-            tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF
+            tx, AuditContext(LOCAL, NOW), require_project(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF
         )
 
     assert scenario.app.test_client().get("/api/v1/projects", headers=bearer).status_code == 401

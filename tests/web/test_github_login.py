@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 
 import fake_github
 import pytest
-from access_scenario import NOW, OPEN, SECRET, fill, the
+from access_scenario import NOW, OPEN, SECRET, fill, require_project
 from fake_github import FakeGitHub
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
@@ -89,7 +89,7 @@ class Site:
     def grant(self, role: ProjectRole) -> None:
         with self.store.begin() as tx:
             projects_members_tokens.set_member(
-                tx, AuditContext(LOCAL, NOW), the(tx, SECRET).id, "github/583231", role
+                tx, AuditContext(LOCAL, NOW), require_project(tx, SECRET).id, "github/583231", role
             )
 
 
@@ -210,82 +210,82 @@ def test_never_returns_or_stores_the_access_token_of_github(site: Site) -> None:
 
 
 @pytest.fixture
-def of_acme(store: Store, github: FakeGitHub) -> Iterator[Site]:
+def acme_site(store: Store, github: FakeGitHub) -> Iterator[Site]:
     site = Site(store, github, github_orgs=["acme"])
     yield site
     site.app.extensions["perfci"].group_commit.close()
 
 
-def test_admits_members_of_the_organisation_only(of_acme: Site) -> None:
-    refused = of_acme.log_in()
-    of_acme.github.orgs = {"acme"}
+def test_admits_members_of_the_organisation_only(acme_site: Site) -> None:
+    refused = acme_site.log_in()
+    acme_site.github.orgs = {"acme"}
 
     assert refused.status_code == 403
     assert "octocat is in none of the organisations this server is for." in refused.text
-    assert of_acme.log_in().status_code == 302
-    assert of_acme.github.login_request["scope"] == "read:org"
+    assert acme_site.log_in().status_code == 302
+    assert acme_site.github.login_request["scope"] == "read:org"
 
 
-def test_logs_out_former_members_of_the_organisation_within_minutes(of_acme: Site) -> None:
-    of_acme.grant(ProjectRole.READER)
-    of_acme.github.orgs = {"acme"}
-    of_acme.log_in()
-    of_acme.github.orgs = set()
+def test_logs_out_former_members_of_the_organisation_within_minutes(acme_site: Site) -> None:
+    acme_site.grant(ProjectRole.READER)
+    acme_site.github.orgs = {"acme"}
+    acme_site.log_in()
+    acme_site.github.orgs = set()
 
-    of_acme.now += timedelta(minutes=9)
-    soon = of_acme.get("/acme:secret/benchmarks").status_code
-    of_acme.now += timedelta(minutes=1)
-    assert (soon, of_acme.get("/acme:secret/benchmarks").status_code) == (200, 404)
-
-
-def test_keeps_logins_valid_for_an_hour_while_github_is_down(of_acme: Site) -> None:
-    of_acme.grant(ProjectRole.READER)
-    of_acme.github.orgs = {"acme"}
-    of_acme.log_in()
-    of_acme.github.broken = True
-
-    of_acme.now += timedelta(minutes=59)
-    still = of_acme.get("/acme:secret/benchmarks").status_code
-    of_acme.now += timedelta(minutes=1)
-    assert (still, of_acme.get("/acme:secret/benchmarks").status_code) == (200, 404)
+    acme_site.now += timedelta(minutes=9)
+    soon = acme_site.get("/acme:secret/benchmarks").status_code
+    acme_site.now += timedelta(minutes=1)
+    assert (soon, acme_site.get("/acme:secret/benchmarks").status_code) == (200, 404)
 
 
-def test_keeps_logins_valid_if_github_closes_the_connection(of_acme: Site) -> None:
-    of_acme.grant(ProjectRole.READER)
-    of_acme.github.orgs = {"acme"}
-    of_acme.log_in()
-    of_acme.github.hangs_up = True
+def test_keeps_logins_valid_for_an_hour_while_github_is_down(acme_site: Site) -> None:
+    acme_site.grant(ProjectRole.READER)
+    acme_site.github.orgs = {"acme"}
+    acme_site.log_in()
+    acme_site.github.broken = True
 
-    of_acme.now += timedelta(minutes=11)
-    pages = [of_acme.get(path).status_code for path in ("/acme:secret/benchmarks", "/login", "/acme:open/")]
+    acme_site.now += timedelta(minutes=59)
+    still = acme_site.get("/acme:secret/benchmarks").status_code
+    acme_site.now += timedelta(minutes=1)
+    assert (still, acme_site.get("/acme:secret/benchmarks").status_code) == (200, 404)
+
+
+def test_keeps_logins_valid_if_github_closes_the_connection(acme_site: Site) -> None:
+    acme_site.grant(ProjectRole.READER)
+    acme_site.github.orgs = {"acme"}
+    acme_site.log_in()
+    acme_site.github.hangs_up = True
+
+    acme_site.now += timedelta(minutes=11)
+    pages = [acme_site.get(path).status_code for path in ("/acme:secret/benchmarks", "/login", "/acme:open/")]
 
     assert pages == [200, 200, 200]
-    assert of_acme.log_in().status_code == 403
+    assert acme_site.log_in().status_code == 403
 
 
-def test_checks_membership_once_a_minute_while_github_does_not_answer(of_acme: Site) -> None:
-    of_acme.github.orgs = {"acme"}
-    of_acme.log_in()
-    of_acme.github.hangs_up = True
-    of_acme.now += timedelta(minutes=11)
-    before = of_acme.github.questions
-
-    for _ in range(5):
-        of_acme.get("/acme:open/benchmarks")
-
-    assert of_acme.github.questions - before <= 2
-
-
-def test_checks_membership_at_github_every_ten_minutes(of_acme: Site) -> None:
-    of_acme.github.orgs = {"acme"}
-    of_acme.log_in()
-    of_acme.now += timedelta(minutes=10)
-    before = of_acme.github.questions
+def test_checks_membership_once_a_minute_while_github_does_not_answer(acme_site: Site) -> None:
+    acme_site.github.orgs = {"acme"}
+    acme_site.log_in()
+    acme_site.github.hangs_up = True
+    acme_site.now += timedelta(minutes=11)
+    before = acme_site.github.questions
 
     for _ in range(5):
-        of_acme.get("/acme:open/benchmarks")
+        acme_site.get("/acme:open/benchmarks")
 
-    assert of_acme.github.questions - before <= 2
+    assert acme_site.github.questions - before <= 2
+
+
+def test_checks_membership_at_github_every_ten_minutes(acme_site: Site) -> None:
+    acme_site.github.orgs = {"acme"}
+    acme_site.log_in()
+    acme_site.now += timedelta(minutes=10)
+    before = acme_site.github.questions
+
+    for _ in range(5):
+        acme_site.get("/acme:open/benchmarks")
+
+    assert acme_site.github.questions - before <= 2
 
 
 def test_reports_the_settings_that_a_github_login_lacks(store: Store) -> None:

@@ -26,7 +26,7 @@ PAGE = "/acme:tiny-lm/calibration"
 NIGHTS = 40
 
 
-def equal(series: Series, kind: VerdictKind, ratio: float) -> Verdict:
+def an_aa_verdict(series: Series, kind: VerdictKind, ratio: float) -> Verdict:
     commit = a_commit(1).sha
     verdict = a_verdict(series, 1, kind, ratio, (ratio - 0.01, ratio + 0.01), stage=Stage.SCREENING)
     return Verdict(
@@ -36,7 +36,7 @@ def equal(series: Series, kind: VerdictKind, ratio: float) -> Verdict:
 
 @pytest.fixture
 def nights(tmp_path: Path) -> Iterator[Store]:
-    """Forty nights of equals, one alarm that nobody confirmed, and a series that wanders 8 % by itself."""
+    """Forty nights of A/A runs, one alarm that was not confirmed, and a series with a high noise floor."""
     store, noise = a_store(tmp_path), random.Random(7)
     with store.begin() as tx:
         upsert_commits(tx, PROJECT, [a_commit(1)])
@@ -47,8 +47,10 @@ def nights(tmp_path: Path) -> Iterator[Store]:
                 start_session(tx, PROJECT, "history-1", "history", "spec", 7, 0, at)
                 add_run(tx, a_run(1))
             alarm = VerdictKind.REGRESSION if night == 3 else VerdictKind.UNCHANGED
-            wandering = equal(TOKENS, VerdictKind.INCONCLUSIVE, noise.gauss(1, 0.04))
-            add_verdicts(tx, PROJECT, uid, [equal(STEP_TIME, alarm, noise.gauss(1, 0.005)), wandering], at)
+            noisy = an_aa_verdict(TOKENS, VerdictKind.INCONCLUSIVE, noise.gauss(1, 0.04))
+            add_verdicts(
+                tx, PROJECT, uid, [an_aa_verdict(STEP_TIME, alarm, noise.gauss(1, 0.005)), noisy], at
+            )
     yield store
     store.close()
 

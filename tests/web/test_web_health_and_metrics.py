@@ -40,7 +40,7 @@ def client(app: Flask) -> FlaskClient:
     return app.test_client()
 
 
-def promise(store: Store, attempts: int = 0) -> None:
+def add_waiting_upload(store: Store, attempts: int = 0) -> None:
     with store.begin() as tx:
         ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
         project = projects.find_project(tx, PROJECT)
@@ -56,7 +56,7 @@ def test_is_ready_with_an_empty_store(client: FlaskClient) -> None:
 
 
 def test_warns_of_uploads_that_wait_for_a_worker(client: FlaskClient, store: Store) -> None:
-    promise(store)
+    add_waiting_upload(store)
 
     answer = client.get("/readyz")
 
@@ -67,7 +67,7 @@ def test_warns_of_uploads_that_wait_for_a_worker(client: FlaskClient, store: Sto
 
 
 def test_warns_of_uploads_that_failed_to_be_judged(client: FlaskClient, store: Store) -> None:
-    promise(store, attempts=leased_work.MAX_ATTEMPTS)
+    add_waiting_upload(store, attempts=leased_work.MAX_ATTEMPTS)
 
     assert client.get("/readyz").get_json()["warnings"] == [
         "1 upload could not be judged: see `perfci db check`."
@@ -110,7 +110,7 @@ def test_labels_metrics_by_route_and_never_by_address(client: FlaskClient) -> No
 
 
 def test_exports_the_lengths_of_queues(client: FlaskClient, store: Store) -> None:
-    promise(store)
+    add_waiting_upload(store)
 
     lines = client.get("/metrics").text.splitlines()
 
