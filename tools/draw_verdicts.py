@@ -39,7 +39,7 @@ from perfci.model import (
     freeze_named_values,
 )
 from perfci.report.charts.series_trend import Trend, build_trend
-from perfci.report.charts.svg_charts import render_trend
+from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.store import open_store, verdict_store
 from perfci.store.queries import measured_samples, measurements
 from perfci.store.queries.records import MeasuredProcess
@@ -262,7 +262,7 @@ def pictures(cases: dict[str, Any]) -> dict[str, str]:
     )
     pairs_svgs["looks"] = intervals_svg(looks(comparisons["unchanged"]), title="What each look saw")
     return pairs_svgs | {
-        name: render_trend(trend(item), standalone=True) for name, item in cases["histories"].items()
+        name: render_trend_chart(trend(item), standalone=True) for name, item in cases["histories"].items()
     }
 
 

@@ -22,7 +22,7 @@ from perfci.report.charts.svg_elements import (
     svg_text,
 )
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import choose_scale, format_signed_percent
+from perfci.report.number_format import choose_display_scale, format_signed_percent
 from perfci.report.verdict_labels import verdict_label, verdict_tone
 
 WIDTH, HEIGHT = 960, 300
@@ -84,7 +84,7 @@ def change_words(verdict: Verdict) -> str:
 def _levels(base: Sequence[float], head: Sequence[float], verdict: Verdict) -> Iterator[str]:
     """Base to the left and head to the right within every pair, joined by a hair line."""
     metric = verdict.series.metric
-    scale = choose_scale([*base, *head], metric.unit, metric.name)
+    scale = choose_display_scale([*base, *head], metric.unit, metric.name)
     least, most = min(*base, *head), max(*base, *head)
     padding = max(0.08 * (most - least), 0.01 * most)
     low, high = least - padding, most + padding

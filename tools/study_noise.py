@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from perfci.cli.shared.options import parse_budget
+from perfci.cli.shared.options import parse_time_budget
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
 from perfci.measure.measurement_session import MeasurementSession, SessionScope
@@ -429,7 +429,7 @@ def main() -> None:
                 revision=options.commit,
                 bench=options.bench,
                 pairs=options.pairs,
-                budget_s=parse_budget(options.budget),
+                budget_s=parse_time_budget(options.budget),
                 tell=tell,
                 say=lambda line: print(line, flush=True),
             )

@@ -34,7 +34,7 @@ from perfci.model import PerfciError, Status
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import (
     DisplayScale,
-    choose_scale,
+    choose_display_scale,
     format_count,
     format_number,
     format_percent,
@@ -151,7 +151,7 @@ def format_profile(cell_profile: ProfiledCell, command_line: ProfileCommandLine)
         return
     yield name
     yield from format_profile_tables(cell_profile.tables)
-    trace = relative_path(cell_profile.folder / TRACE_FILE)
+    trace = path_relative_to_cwd(cell_profile.folder / TRACE_FILE)
     yield f"{trace} opens in {VIEWERS}; {TABLES_FILE} beside it holds the full tables"
     if cell_profile.tables.kind == "cuda":
         nsys = nsys_command(cell_profile.cell, cell_profile.folder, command_line)
@@ -159,7 +159,7 @@ def format_profile(cell_profile: ProfiledCell, command_line: ProfileCommandLine)
     yield ""
 
 
-def relative_path(path: Path) -> str:
+def path_relative_to_cwd(path: Path) -> str:
     """A path as seen from this folder, where it lies below it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
@@ -181,7 +181,7 @@ def nsys_command(cell: Cell, folder: Path, command_line: ProfileCommandLine) -> 
         "--capture-range=cudaProfilerApi",
         "--capture-range-end=stop",
         "--force-overwrite=true",
-        f"--output={relative_path(folder / 'nsys')}",
+        f"--output={path_relative_to_cwd(folder / 'nsys')}",
     ]
     return shlex.join([*recorder, *perfci, "--only-ranges"])
 
@@ -209,7 +209,7 @@ def exit_code(cell_profiles: Sequence[ProfiledCell]) -> int:
 
 def format_profile_tables(tables: ProfileReport) -> Iterator[str]:
     """A line on the calls, then one table per kind of row."""
-    scale = choose_scale([tables.seconds], "seconds")
+    scale = choose_display_scale([tables.seconds], "seconds")
     parts = [f"an operator ran for {format_percent(tables.in_operators)} of it"]
     parts += [f"a kernel for {format_percent(tables.busy)}"] if tables.busy is not None else []
     calls = format_count(tables.calls, "call")

@@ -13,8 +13,8 @@ from perfci.auth.permissions import ProjectRole
 from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
-    build_request,
-    open_backend,
+    build_api_request,
+    open_accounts_backend,
     project_unless_all,
 )
 from perfci.cli.shared.command_output import write_json
@@ -51,7 +51,7 @@ def command() -> None:
 @global_options
 def create_command(name: str, visibility: Visibility, server: str) -> None:
     """Create a project; the first run stored for one creates it as well."""
-    with open_backend(server, writes=True) as backend:
+    with open_accounts_backend(server, writes=True) as backend:
         backend.create_project(check_project_name(name), visibility)
     click.echo(f"created {name} ({visibility})")
 
@@ -62,7 +62,7 @@ def create_command(name: str, visibility: Visibility, server: str) -> None:
 @global_options
 def list_command(server: str, json_file: str | None) -> None:
     """List the projects of this store or server."""
-    with open_backend(server) as backend:
+    with open_accounts_backend(server) as backend:
         projects = backend.list_projects()
     if json_file:
         write_json(json_file, [project.model_dump(mode="json", exclude_none=True) for project in projects])
@@ -86,13 +86,13 @@ def set_command(
     """Change the visibility or policy tables of a project, or archive it."""
     if judged_by or judged_as_others:
         changes["settings"] = load_project_tables(judged_by) if judged_by else {}
-    change = build_request(ProjectPatch, **changes)
+    change = build_api_request(ProjectPatch, **changes)
     if change == ProjectPatch():
         raise PerfciError(
             "Nothing to change: give --visibility, --archived, --not-archived, --judged-by FILE or "
             "--judged-as-others."
         )
-    with open_backend(server, writes=True) as backend:
+    with open_accounts_backend(server, writes=True) as backend:
         project = backend.change_project(name, change)
     tables = " and ".join(f"[{table}]" for table in project.settings.model_dump(exclude_none=True))
     archived = " and archived" if project.archived else ""
@@ -109,7 +109,7 @@ def set_command(
 def grant_command(member: str, role: str, all_projects: bool, server: str) -> None:
     """Give MEMBER (github/NUMBER or proxy/NAME) a role: reader, sheriff or admin."""
     project = project_unless_all(all_projects)
-    with open_backend(server, writes=True) as backend:
+    with open_accounts_backend(server, writes=True) as backend:
         backend.set_member(project, member, ProjectRole(role))
     click.echo(f"{member} is {role} of {project or 'all projects'}")
 
@@ -121,7 +121,7 @@ def grant_command(member: str, role: str, all_projects: bool, server: str) -> No
 @global_options
 def withdraw_command(member: str, all_projects: bool, server: str) -> None:
     """Remove the role of MEMBER and revoke the tokens that MEMBER created."""
-    with open_backend(server, writes=True) as backend:
+    with open_accounts_backend(server, writes=True) as backend:
         if not backend.remove_member(project_unless_all(all_projects), member):
             raise PerfciError(f"{member} is not a member: see `perfci project members`.")
     click.echo(f"{member} is no longer a member")
@@ -134,7 +134,7 @@ def withdraw_command(member: str, all_projects: bool, server: str) -> None:
 @global_options
 def members_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """List members and their roles."""
-    with open_backend(server) as backend:
+    with open_accounts_backend(server) as backend:
         members = backend.list_members(project_unless_all(all_projects))
     if json_file:
         write_json(json_file, [member.model_dump(mode="json") for member in members])

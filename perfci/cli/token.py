@@ -10,8 +10,8 @@ from perfci.auth.permissions import Scope
 from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
-    build_request,
-    open_backend,
+    build_api_request,
+    open_accounts_backend,
     project_unless_all,
 )
 from perfci.cli.shared.command_output import write_json
@@ -59,8 +59,8 @@ def create_command(
         raise PerfciError(f"A number of days was expected, such as 90d, not {expires!r}.")
     if not 1 <= days <= MAX_TOKEN_DAYS:
         raise PerfciError(f"A token lives for 1 to {MAX_TOKEN_DAYS} days, not {days}.")
-    request = build_request(NewToken, name=label, scopes=unique, days=days)
-    with open_backend(server, writes=True) as backend:
+    request = build_api_request(NewToken, name=label, scopes=unique, days=days)
+    with open_accounts_backend(server, writes=True) as backend:
         created = backend.create_token(project, request)
     click.echo(
         f"token {created.token.uid} of {project or 'all projects'}, "
@@ -77,7 +77,7 @@ def create_command(
 @global_options
 def list_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """List the tokens of a project without their secrets."""
-    with open_backend(server) as backend:
+    with open_accounts_backend(server) as backend:
         tokens = backend.list_tokens(project_unless_all(all_projects))
     if json_file:
         write_json(json_file, [token.model_dump(mode="json") for token in tokens])
@@ -103,7 +103,7 @@ def list_command(all_projects: bool, server: str, json_file: str | None) -> None
 @global_options
 def revoke_command(uid: str, all_projects: bool, server: str) -> None:
     """Revoke a token, and the tokens that were created with it."""
-    with open_backend(server, writes=True) as backend:
+    with open_accounts_backend(server, writes=True) as backend:
         if not backend.revoke_token(project_unless_all(all_projects), uid):
             raise PerfciError(f"There is no token {uid} here: see `perfci token list`.")
     click.echo(f"token {uid} is revoked")

@@ -38,7 +38,7 @@ class InvalidArtifact(PerfciError):
     """The archive is no results artifact of perfci, or it is damaged."""
 
 
-def read_archive(archive: bytes) -> dict[str, bytes]:
+def read_artifact_archive(archive: bytes) -> dict[str, bytes]:
     """Read the known files of an archive in memory, by name; no header is trusted.
 
     Any fault of the archive as a whole rejects all of it.

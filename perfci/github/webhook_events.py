@@ -174,7 +174,7 @@ def has_valid_signature(body: bytes, header: str, secrets: Sequence[str]) -> boo
     return is_valid
 
 
-def parse_event(kind: str, body: bytes) -> WebhookEvent | None:
+def parse_webhook_event(kind: str, body: bytes) -> WebhookEvent | None:
     """Parse the event that ``X-GitHub-Event`` names; None for kinds that perfci does not use."""
     shape = EVENT_TYPES.get(kind)
     if shape is None:

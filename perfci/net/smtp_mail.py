@@ -32,7 +32,7 @@ class MailServer:
     sender: str = "perfci@localhost"
 
 
-def build_message(
+def build_mail_message(
     server: MailServer, to: str, subject: str, text: str, uid: str, sent_at: datetime
 ) -> EmailMessage:
     """Build a message with a stable ``Message-ID``, so that mail programs show a repeated one once."""

@@ -51,7 +51,7 @@ class HostUnreachable(PerfciError):
     """No response came in time; a retry may succeed."""
 
 
-def send_request(
+def send_checked_request(
     method: str,
     url: str,
     *,
@@ -134,7 +134,7 @@ class CheckedTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         headers = {name: value for name, value in request.headers.items() if name not in CONNECTION_HEADERS}
         try:
-            response = send_request(
+            response = send_checked_request(
                 request.method,
                 str(request.url),
                 body=request.read(),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfci.model import Interval, Verdict, cell_name
 from perfci.report.escaping import code_span, make_printable
 from perfci.report.number_format import (
-    choose_scale,
+    choose_display_scale,
     format_quantity,
     format_signed_percent,
     format_significant_digits,
@@ -136,7 +136,7 @@ def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) ->
     metric = clause_verdict.series.metric
     factor = unit_conversion_factor(clause_verdict.clause, metric.unit)
     low, high = interval.lo * factor, interval.hi * factor
-    scale = choose_scale((low, high), metric.unit, metric.name)
+    scale = choose_display_scale((low, high), metric.unit, metric.name)
     return f"[{format_significant_digits(low / scale.factor)}, {scale.format_value(high)}]"
 
 

@@ -68,7 +68,7 @@ class DisplayScale:
         return f"{format_digits(value / self.factor)} {self.symbol}".rstrip()
 
 
-def choose_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayScale:
+def choose_display_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayScale:
     """Choose the unit in which the largest value reads best; ``name`` tells shares from other ratios."""
     largest = max((abs(value) for value in values), default=0.0)
     measure, slash, per = unit.partition("/")
@@ -98,7 +98,7 @@ def unit_suffix(unit: str) -> str:
 
 def format_quantity(value: float, unit: str, name: str = "") -> str:
     """Format one value in a fitting unit: ``14.71 ms``, ``1.5 GiB``, ``1,024``, ``19.4 %``."""
-    return choose_scale([value], unit, name).format_value(value)
+    return choose_display_scale([value], unit, name).format_value(value)
 
 
 def format_number(value: float) -> str:

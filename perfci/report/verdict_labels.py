@@ -100,6 +100,6 @@ def status_label(status: Status) -> str:
     return "not available" if status is Status.SKIPPED else status.value
 
 
-def change_kind(ratio: float, direction: Direction) -> VerdictKind:
+def classify_change(ratio: float, direction: Direction) -> VerdictKind:
     """Classify a level change as regression or improvement by the direction of its metric."""
     return VerdictKind.REGRESSION if (ratio > 1) == (direction == "lower") else VerdictKind.IMPROVEMENT

@@ -10,7 +10,7 @@ from perfci.model import Interval, Metric, Series, Stage, Verdict, VerdictKind
 from perfci.report.charts.series_trend import ChangeMark, Trend
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import (
-    choose_scale,
+    choose_display_scale,
     format_count,
     format_number,
     format_percent,
@@ -238,7 +238,7 @@ def interval_cell(verdict: Verdict) -> str:
 
 def format_levels(values: Sequence[float | None], metric: Metric) -> list[str]:
     """Format levels that are read side by side in one unit; empty where there is none."""
-    scale = choose_scale((value for value in values if value is not None), metric.unit, metric.name)
+    scale = choose_display_scale((value for value in values if value is not None), metric.unit, metric.name)
     return ["" if value is None else scale.format_value(value) for value in values]
 
 

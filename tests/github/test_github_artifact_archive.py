@@ -14,7 +14,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 import pytest
 
 from perfci.github import artifact_archive
-from perfci.github.artifact_archive import InvalidArtifact, read_archive, select_run_documents
+from perfci.github.artifact_archive import InvalidArtifact, read_artifact_archive, select_run_documents
 
 GOOD = {
     "findings.json": b'{"project": "acme/model"}',
@@ -163,7 +163,7 @@ def test_rejects_malicious_archives(made: str) -> None:
     build, why = HOSTILE[made]
 
     with pytest.raises(InvalidArtifact) as caught:
-        read_archive(build())
+        read_artifact_archive(build())
 
     result = str(caught.value)
     assert result.startswith(f"The artifact cannot be what `perfci github compare` hands over: {why}")
@@ -172,7 +172,7 @@ def test_rejects_malicious_archives(made: str) -> None:
 
 def test_reads_a_valid_artifact() -> None:
     for packing in (ZIP_STORED, ZIP_DEFLATED):
-        files = read_archive(zipped(GOOD, packing))
+        files = read_artifact_archive(zipped(GOOD, packing))
 
         assert files == GOOD
         assert sorted(select_run_documents(files)) == ["runs/s-0.json", "runs/s-1.json"]
@@ -197,7 +197,7 @@ def test_reads_a_streamed_zip() -> None:
         for name, body in GOOD.items():
             archive.writestr(name, body)
 
-    assert read_archive(stream.got) == GOOD
+    assert read_artifact_archive(stream.got) == GOOD
 
 
 def test_ignores_unknown_files_unread() -> None:
@@ -211,7 +211,7 @@ def test_ignores_unknown_files_unread() -> None:
         "x/findings.json": b"",
     }
 
-    assert read_archive(zipped(GOOD | others)) == GOOD
+    assert read_artifact_archive(zipped(GOOD | others)) == GOOD
 
 
 def test_ignores_folders() -> None:
@@ -220,7 +220,7 @@ def test_ignores_folders() -> None:
         archive.mkdir("runs")
         archive.writestr("runs/s-0.json", b"{}")
 
-    assert read_archive(made.getvalue()) == {"runs/s-0.json": b"{}"}
+    assert read_artifact_archive(made.getvalue()) == {"runs/s-0.json": b"{}"}
 
 
 def test_a_zip_bomb_stays_within_the_memory_limit() -> None:
@@ -228,7 +228,7 @@ def test_a_zip_bomb_stays_within_the_memory_limit() -> None:
     tracemalloc.start()
 
     with pytest.raises(InvalidArtifact):
-        read_archive(bomb)
+        read_artifact_archive(bomb)
 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -244,7 +244,7 @@ def test_any_damage_gives_one_error_sentence() -> None:
         for _ in range(dice.randint(1, 4)):
             damaged[dice.randrange(len(damaged))] = dice.randrange(256)
         try:
-            read += read_archive(bytes(damaged)) == GOOD
+            read += read_artifact_archive(bytes(damaged)) == GOOD
         except InvalidArtifact:
             continue
 

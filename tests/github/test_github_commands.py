@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from perfci.cli import run_cli
-from perfci.cli.compare.commits import measure_comparison
+from perfci.cli.compare.commits import measure_and_judge_commits
 from perfci.formats import run_document
 from perfci.github.client import open_github_client
 from perfci.model import PerfciError, Role
@@ -188,9 +188,9 @@ def test_reports_the_pull_request_if_main_cannot_be_measured(
     def but_main(repository: Any, config: Any, base: Any, head: Any, options: Any) -> Any:
         if head.sha == job.target:
             raise PerfciError("the disk is full")
-        return measure_comparison(repository, config, base, head, options)
+        return measure_and_judge_commits(repository, config, base, head, options)
 
-    monkeypatch.setattr("perfci.cli.github.commands.measure_comparison", but_main)
+    monkeypatch.setattr("perfci.cli.github.commands.measure_and_judge_commits", but_main)
     job.starts("pull_request", job.proposed())
 
     code = run_cli(["github", "compare", "--main"])

@@ -25,7 +25,7 @@ from perfci.github.webhook_events import (
     WebhookEvent,
     WorkflowRunEvent,
     has_valid_signature,
-    parse_event,
+    parse_webhook_event,
 )
 from perfci.model import PerfciError
 from tests.support.npm_packages import EXAMPLES, content, skip_without_npm
@@ -43,7 +43,7 @@ def examples() -> dict[str, list[dict[str, Any]]]:
 
 
 def read(kind: str, **sent: Any) -> WebhookEvent | None:
-    return parse_event(kind, json.dumps(sent).encode())
+    return parse_webhook_event(kind, json.dumps(sent).encode())
 
 
 def test_accepts_or_ignores_every_event_of_github() -> None:
@@ -167,14 +167,14 @@ def test_reads_push_installation_and_ping_events() -> None:
 )
 def test_names_a_missing_field_of_an_event(body: bytes, why: str) -> None:
     with pytest.raises(PerfciError) as caught:
-        parse_event("ping", body)
+        parse_webhook_event("ping", body)
 
     assert str(caught.value).startswith(f"This ping event is not as GitHub sends them ({why}")
     assert str(caught.value).endswith("The webhook's content type has to be application/json.")
 
 
 def test_ignores_unused_event_kinds() -> None:
-    assert parse_event("star", b"no JSON at all") is None
+    assert parse_webhook_event("star", b"no JSON at all") is None
 
 
 def signed(body: bytes, secret: str) -> str:

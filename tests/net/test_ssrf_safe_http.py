@@ -12,7 +12,12 @@ import pytest
 from perfci.model import PerfciError
 from perfci.net.address_check import ForbiddenAddress
 from perfci.net.http_client import open_http_client
-from perfci.net.ssrf_safe_http import MAX_RESPONSE_BYTES, CheckedTransport, HostUnreachable, send_request
+from perfci.net.ssrf_safe_http import (
+    MAX_RESPONSE_BYTES,
+    CheckedTransport,
+    HostUnreachable,
+    send_checked_request,
+)
 
 HERE = [ipaddress.ip_network("127.0.0.0/8")]
 
@@ -66,7 +71,7 @@ def receiver() -> Iterator[ThreadingHTTPServer]:
 def test_connects_to_the_address_that_was_checked_and_names_the_host(receiver: ThreadingHTTPServer) -> None:
     url = f"http://chat.example:{receiver.server_port}/hook?x=1"
 
-    answer = send_request(
+    answer = send_checked_request(
         "POST", url, body=b"{}", allowed_networks=HERE, resolver=lambda host, port: ["127.0.0.1"]
     )
 
@@ -76,21 +81,25 @@ def test_connects_to_the_address_that_was_checked_and_names_the_host(receiver: T
 
 
 def test_follows_no_redirect(receiver: ThreadingHTTPServer) -> None:
-    answer = send_request("POST", f"http://127.0.0.1:{receiver.server_port}/elsewhere", allowed_networks=HERE)
+    answer = send_checked_request(
+        "POST", f"http://127.0.0.1:{receiver.server_port}/elsewhere", allowed_networks=HERE
+    )
 
     assert answer.status == 302
     assert len(receiver.seen) == 1  # type: ignore[attr-defined]
 
 
 def test_truncates_an_endless_response(receiver: ThreadingHTTPServer) -> None:
-    answer = send_request("POST", f"http://127.0.0.1:{receiver.server_port}/endless", allowed_networks=HERE)
+    answer = send_checked_request(
+        "POST", f"http://127.0.0.1:{receiver.server_port}/endless", allowed_networks=HERE
+    )
 
     assert len(answer.body) == MAX_RESPONSE_BYTES
 
 
 def test_gives_up_on_a_slow_response(receiver: ThreadingHTTPServer) -> None:
     with pytest.raises(HostUnreachable, match="did not answer"):
-        send_request(
+        send_checked_request(
             "POST", f"http://127.0.0.1:{receiver.server_port}/drip", allowed_networks=HERE, timeout_s=0.3
         )
 
@@ -99,7 +108,7 @@ def test_rejects_localhost_before_sending(
     receiver: ThreadingHTTPServer,
 ) -> None:
     with pytest.raises(ForbiddenAddress):
-        send_request(
+        send_checked_request(
             "POST", f"https://hook.example:{receiver.server_port}/", resolver=lambda host, port: ["127.0.0.1"]
         )
 
@@ -109,7 +118,7 @@ def test_rejects_localhost_before_sending(
 @pytest.mark.parametrize("url", ["http://hook.example/", "https://hook.example:8443/"])
 def test_allows_only_https_on_port_443_to_public_hosts(url: str) -> None:
     with pytest.raises(ForbiddenAddress, match="only https on port 443 is used"):
-        send_request("POST", url, resolver=lambda host, port: ["8.8.8.8"])
+        send_checked_request("POST", url, resolver=lambda host, port: ["8.8.8.8"])
 
 
 @pytest.mark.parametrize(
@@ -117,7 +126,7 @@ def test_allows_only_https_on_port_443_to_public_hosts(url: str) -> None:
 )
 def test_explains_an_invalid_url(url: str) -> None:
     with pytest.raises(PerfciError, match="address"):
-        send_request("POST", url)
+        send_checked_request("POST", url)
 
 
 def test_the_transport_applies_the_same_checks(receiver: ThreadingHTTPServer) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.report.number_format import (
-    choose_scale,
+    choose_display_scale,
     format_age,
     format_count,
     format_number,
@@ -68,7 +68,7 @@ def test_a_share_reads_as_a_percentage_and_another_ratio_as_a_number(
 
 
 def test_all_values_of_a_view_share_one_unit() -> None:
-    scale = choose_scale([0.0005, 1.2], "seconds")
+    scale = choose_display_scale([0.0005, 1.2], "seconds")
 
     assert scale.format_value(0.0005) == "0.0005000 s"
     assert scale.format_number(1.2) == "1.2"

@@ -29,7 +29,7 @@ from perfci.report.pulls.placeholder_comment import (
     render_not_measured_comment,
     render_outdated_comment,
 )
-from perfci.report.pulls.pull_comment import MAX_COMMENT_BYTES, render_comment, should_comment
+from perfci.report.pulls.pull_comment import MAX_COMMENT_BYTES, render_pull_comment, should_comment
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_clauses import GoalClause
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
@@ -71,7 +71,7 @@ def test_each_form_renders_as_tables_and_our_own_link(form: str) -> None:
 
 
 def test_counts_are_complete_and_omitted_rows_are_counted() -> None:
-    text = render_comment(build_findings(thousand()))
+    text = render_pull_comment(build_findings(thousand()))
 
     assert "### perfci: 1,000 regressions on `1x NVIDIA H200` (200 unchanged)" in text
     assert "**Time**: 999 worse" in text
@@ -81,7 +81,7 @@ def test_counts_are_complete_and_omitted_rows_are_counted() -> None:
 
 
 def test_a_memory_regression_is_shown_beside_a_thousand_slowdowns() -> None:
-    text = render_comment(build_findings(thousand()))
+    text = render_pull_comment(build_findings(thousand()))
 
     above = text[: text.index("<details>")]
     assert "**Memory**: 1 worse" in above
@@ -94,7 +94,7 @@ def test_rows_come_by_effect_against_noise() -> None:
     candidate = a_verdict(ratio=9.0, series=a_series("suspected"), stage=Stage.SCREENING)
     broken = a_verdict(VerdictKind.FAILED, None, None, series=a_series("broken"))
 
-    cells = page_of(render_comment(build_findings([noisy, candidate, quiet, broken]))).cells
+    cells = page_of(render_pull_comment(build_findings([noisy, candidate, quiet, broken]))).cells
 
     assert [row[0] for row in cells if len(row) == 6] == [
         "Benchmark",
@@ -110,7 +110,7 @@ def test_hardware_stands_in_every_row_where_it_differs() -> None:
         slower(), series=replace(slower().series, machine=Machine(accelerator="NVIDIA L4", accelerators=1))
     )
 
-    text = render_comment(build_findings([slower(), other]))
+    text = render_pull_comment(build_findings([slower(), other]))
 
     assert "on 2 kinds of machine" in text
     assert "| Noise floor | Hardware |" in text
@@ -120,7 +120,7 @@ def test_hardware_stands_in_every_row_where_it_differs() -> None:
 def test_a_command_names_what_is_worse_or_open_and_a_shell_cannot_misread_it() -> None:
     hostile = a_verdict(series=a_series("time_$(rm -rf ~)'\n`x`"))
 
-    text = render_comment(build_findings([hostile, undecided(), *same(1)]))
+    text = render_pull_comment(build_findings([hostile, undecided(), *same(1)]))
 
     assert "--bench 'time_..rm..rf......x.|model.Gpt.measure_training'\n" in text
 
@@ -128,7 +128,7 @@ def test_a_command_names_what_is_worse_or_open_and_a_shell_cannot_misread_it() -
 def test_a_working_tree_is_measured_again_without_a_head() -> None:
     head = replace(a_commit(18), dirty=True)
 
-    assert "perfci compare 0011001100 --bench" in render_comment(build_findings([slower()], head=head))
+    assert "perfci compare 0011001100 --bench" in render_pull_comment(build_findings([slower()], head=head))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_no_comment_is_posted_without_a_change(findings: Findings, comments: boo
 
 
 def test_an_outdated_comment_is_outdated_once() -> None:
-    once = render_outdated_comment(render_comment(REGRESSIONS), a_commit(19))
+    once = render_outdated_comment(render_pull_comment(REGRESSIONS), a_commit(19))
 
     twice = render_outdated_comment(once, a_commit(20))
 
@@ -164,13 +164,13 @@ def test_an_outdated_comment_is_outdated_once() -> None:
 
 
 def test_main_without_changes_is_one_line() -> None:
-    text = render_comment(build_findings([slower()], main_drift=same(3), main_head=a_commit(30)))
+    text = render_pull_comment(build_findings([slower()], main_drift=same(3), main_head=a_commit(30)))
 
     assert "**Main since the merge base** (now `001e001e00`): nothing changed on main." in text
 
 
 def test_an_invalid_url_is_no_link() -> None:
-    text = render_comment(
+    text = render_pull_comment(
         build_findings([slower()], report_url="https://perf.example.com/a) [b](https://evil.example")
     )
 
@@ -267,8 +267,8 @@ OMISSIONS = {
 
 def assert_nothing_escapes(word: str) -> None:
     page, harmless = (
-        page_of(render_comment(hostile_findings(word))),
-        page_of(render_comment(hostile_findings("plain"))),
+        page_of(render_pull_comment(hostile_findings(word))),
+        page_of(render_pull_comment(hostile_findings("plain"))),
     )
 
     assert set(plain_texts(page)) <= set(plain_texts(harmless)) | OMISSIONS
@@ -339,7 +339,7 @@ verdicts = st.builds(
 def test_a_comment_stays_below_what_github_takes(repeated: list[Verdict], times: int, word: str) -> None:
     findings = replace(hostile_findings(word), verdicts=repeated * times, main_drift=repeated * times)
 
-    text = render_comment(findings)
+    text = render_pull_comment(findings)
 
     page_of(text)
     assert len(text.encode()) < MAX_COMMENT_BYTES
@@ -351,7 +351,7 @@ def test_a_thousand_long_hostile_names_fit() -> None:
     verdicts = [a_verdict(series=hostile_series(word), reason=word) for word in words]
     goals = [GoalVerdict(word, GoalOutcome.BROKEN, (), reason=word) for word in words]
 
-    text = render_comment(
+    text = render_pull_comment(
         replace(hostile_findings("😀" * 500), verdicts=verdicts, main_drift=[drifted()] * 1000, goals=goals)
     )
 
@@ -361,6 +361,6 @@ def test_a_thousand_long_hostile_names_fit() -> None:
 
 
 def test_a_smoke_comparison_is_reproduced_with_smoke() -> None:
-    comment = render_comment(build_findings([slower()], smoke=True))
+    comment = render_pull_comment(build_findings([slower()], smoke=True))
 
     assert "perfci compare 0011001100 0012001200 --smoke --bench model.Gpt.measure_training" in comment

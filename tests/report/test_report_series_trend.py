@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from perfci.model import ChangePoint, Point, Process, SampleSummary, Stage, Status, VerdictKind
 from perfci.report.charts.series_trend import (
     build_trend,
-    downsample,
-    hide_levels_of_informational,
+    downsample_trend,
+    hide_levels_of_informational_trend,
     keep_last_commits,
 )
 from tests.support.report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
@@ -59,8 +59,8 @@ def test_an_informational_series_has_no_level_line() -> None:
     without_marks = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 9.0)])
     with_mark = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 1.18)], [a_change(1, 0)])
 
-    assert hide_levels_of_informational(without_marks).levels == ()
-    assert hide_levels_of_informational(with_mark) == with_mark
+    assert hide_levels_of_informational_trend(without_marks).levels == ()
+    assert hide_levels_of_informational_trend(with_mark) == with_mark
 
 
 def test_a_confirmed_change_is_a_mark_that_splits_the_level() -> None:
@@ -128,7 +128,7 @@ def test_downsampling_never_merges_marks_or_failures(
     points = [a_failure(k) if k in failed else a_point(k, 1.0 + k) for k in range(count)]
     trend = build_trend(a_series(), points, [a_change(k, k - 1) for k in marked if k < count])
 
-    drawn = downsample(trend, max_dots)
+    drawn = downsample_trend(trend, max_dots)
 
     unmerged = {dot.index for dot in drawn.dots if dot.merged == 1}
     unmerged = {0, count - 1} | {k for k in marked if k < count} | {k for k in failed if k < count}

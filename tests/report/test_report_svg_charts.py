@@ -15,7 +15,7 @@ from perfci.report.charts.svg_charts import (
     downsampling_note,
     render_interval_bar,
     render_sparkline,
-    render_trend,
+    render_trend_chart,
 )
 from perfci.report.charts.svg_elements import SVG_STYLE
 from tests.support.report_builders import EXPECTED, a_failure, a_history, a_point, a_series, a_verdict
@@ -36,7 +36,7 @@ def count(svg: str, shade: str) -> int:
 @pytest.mark.parametrize(
     ("name", "svg"),
     [
-        ("trend.svg", render_trend(a_trend(), standalone=True)),
+        ("trend.svg", render_trend_chart(a_trend(), standalone=True)),
         ("sparkline.svg", render_sparkline(a_trend())),
         ("interval.svg", render_interval_bar(a_verdict(), span=1.5)),
     ],
@@ -46,7 +46,7 @@ def test_each_chart_matches_its_expected_file(name: str, svg: str) -> None:
 
 
 def test_a_trend_has_a_dot_for_each_commit_and_a_cross_for_the_failed_one() -> None:
-    svg = render_trend(a_trend())
+    svg = render_trend_chart(a_trend())
 
     assert count(svg, "pc-dot") == 29
     assert count(svg, "pc-failed") == 1
@@ -54,7 +54,7 @@ def test_a_trend_has_a_dot_for_each_commit_and_a_cross_for_the_failed_one() -> N
 
 
 def test_a_confirmed_change_is_filled_and_a_candidate_hollow() -> None:
-    svg = render_trend(a_trend())
+    svg = render_trend_chart(a_trend())
 
     assert count(svg, "pc-flag") == 2
     assert count(svg, "pc-hollow") == 1
@@ -62,24 +62,28 @@ def test_a_confirmed_change_is_filled_and_a_candidate_hollow() -> None:
 
 
 def test_the_chart_says_where_its_axis_starts() -> None:
-    assert "y starts at 12.02 ms" in render_trend(a_trend())
-    assert "lower is better ↓" in render_trend(a_trend())
+    assert "y starts at 12.02 ms" in render_trend_chart(a_trend())
+    assert "lower is better ↓" in render_trend_chart(a_trend())
 
 
 def test_small_noise_is_drawn_small() -> None:
     trend = build_trend(a_series(), [a_point(k, 1.0 + 0.0001 * (k % 2)) for k in range(20)])
 
-    heights = [float(y) for y in re.findall(r'class="pc-dot" cx="[^"]*" cy="([^"]*)"', render_trend(trend))]
+    heights = [
+        float(y) for y in re.findall(r'class="pc-dot" cx="[^"]*" cy="([^"]*)"', render_trend_chart(trend))
+    ]
 
     assert max(heights) - min(heights) < 2
 
 
 def test_a_value_near_zero_is_drawn_from_zero() -> None:
-    assert "y starts at 0" in render_trend(build_trend(a_series(), [a_point(0, 0.001), a_point(1, 0.1)]))
+    assert "y starts at 0" in render_trend_chart(
+        build_trend(a_series(), [a_point(0, 0.001), a_point(1, 0.1)])
+    )
 
 
 def test_a_chart_has_a_title_and_a_description() -> None:
-    root = ElementTree.fromstring(render_trend(a_trend(), id_prefix="wide"))
+    root = ElementTree.fromstring(render_trend_chart(a_trend(), id_prefix="wide"))
     ids = {element.get("id") for element in root.iter()}
 
     assert root.get("role") == "img"
@@ -90,19 +94,21 @@ def test_a_chart_has_a_title_and_a_description() -> None:
 def test_no_name_breaks_out_of_a_picture() -> None:
     series = a_series("</title><script>alert(1)</script>", unit='"><svg onload=alert(1)>')
 
-    svg = render_trend(build_trend(series, [a_point(0, 1.0), a_failure(1, reason="</title><b>")]))
+    svg = render_trend_chart(build_trend(series, [a_point(0, 1.0), a_failure(1, reason="</title><b>")]))
 
     tags = {element.tag.split("}")[1] for element in ElementTree.fromstring(svg).iter()}
     assert tags <= {"svg", "title", "desc", "defs", "clipPath", "g", "rect", "line", "circle", "path", "text"}
 
 
 def test_only_a_standalone_chart_includes_its_style() -> None:
-    assert "style" not in render_trend(a_trend())
-    assert "prefers-color-scheme:dark" in render_trend(a_trend(), standalone=True)
+    assert "style" not in render_trend_chart(a_trend())
+    assert "prefers-color-scheme:dark" in render_trend_chart(a_trend(), standalone=True)
 
 
 def test_every_class_drawn_is_styled() -> None:
-    drawn = render_trend(a_trend()) + render_sparkline(a_trend()) + render_interval_bar(a_verdict(), span=2)
+    drawn = (
+        render_trend_chart(a_trend()) + render_sparkline(a_trend()) + render_interval_bar(a_verdict(), span=2)
+    )
     used = {name for names in re.findall(r'class="([^"]*)"', drawn) for name in names.split()}
 
     assert used - set(re.findall(r"\.(pc-[a-z]+)", SVG_STYLE)) <= {"pc-trend", "pc-sparkline", "pc-interval"}
@@ -111,7 +117,7 @@ def test_every_class_drawn_is_styled() -> None:
 def test_a_long_history_is_downsampled_with_a_note() -> None:
     trend = build_trend(a_series(), a_history(2000, step_at=1200), [], [])
 
-    assert count(render_trend(trend), "pc-dot") <= MAX_DOTS
+    assert count(render_trend_chart(trend), "pc-dot") <= MAX_DOTS
     assert "2,000 commits" in downsampling_note(trend)
 
 
@@ -121,7 +127,7 @@ def test_a_short_history_draws_every_commit() -> None:
 
 @pytest.mark.parametrize("points", [[], [a_failure(0)], [Point(a_failure(0).commit, Status.SKIPPED)]])
 def test_a_series_without_values_says_so(points: list[Point]) -> None:
-    assert "no commit has a measured value" in render_trend(build_trend(a_series(), points))
+    assert "no commit has a measured value" in render_trend_chart(build_trend(a_series(), points))
     assert "<path" not in render_sparkline(build_trend(a_series(), points))
 
 
@@ -130,7 +136,7 @@ def test_a_series_without_values_says_so(points: list[Point]) -> None:
 def test_any_values_give_a_picture_inside_its_frame(values: list[float]) -> None:
     trend = build_trend(a_series(), [a_point(k, value) for k, value in enumerate(values)])
 
-    dots = re.findall(r'class="pc-dot" cx="([^"]*)" cy="([^"]*)"', render_trend(trend))
+    dots = re.findall(r'class="pc-dot" cx="([^"]*)" cy="([^"]*)"', render_trend_chart(trend))
 
     assert len(dots) == len(values)
     assert all(0 <= float(x) <= 960 and 0 <= float(y) <= 340 for x, y in dots)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.model import Commit, Verdict, VerdictKind
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.variant_text import format_variants
 from perfci.verdicts.goals.tradeoffs import Tradeoff
 from perfci.verdicts.policy import Policy
@@ -85,7 +85,7 @@ def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
     comparison = variants()
     verdicts = [contrast.labelled_verdict for contrast in comparison.contrasts]
 
-    lines = render_comment(
+    lines = render_pull_comment(
         Findings(verdicts, Commit("ab" * 20), Commit("ab" * 20), rejections=comparison.rejections)
     ).splitlines()
 

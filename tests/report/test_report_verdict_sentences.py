@@ -3,7 +3,7 @@
 import pytest
 
 from perfci.model import ChangePoint, Stage, Status, VerdictKind
-from perfci.report.charts.series_trend import build_trend, hide_levels_of_informational
+from perfci.report.charts.series_trend import build_trend, hide_levels_of_informational_trend
 from perfci.report.verdict_sentences import (
     comparison_sentence,
     project_overview_sentence,
@@ -169,7 +169,7 @@ def test_a_trend_without_a_confirmed_change_says_so() -> None:
 
 
 def test_an_informational_series_reports_only_its_last_value() -> None:
-    trend = hide_levels_of_informational(
+    trend = hide_levels_of_informational_trend(
         build_trend(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)])
     )
 

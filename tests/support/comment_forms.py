@@ -18,7 +18,7 @@ from perfci.report.pulls.placeholder_comment import (
     render_not_measured_comment,
     render_outdated_comment,
 )
-from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_clauses import parse_clause
@@ -185,39 +185,43 @@ EXPECTED_CHANGES = [
     ExpectedChange("ttft", 0.05, "the first token waits for all", is_authorized=False),
 ]
 FORMS: dict[str, Callable[[], str]] = {
-    "nothing-changed": lambda: render_comment(build_findings(same(3))),
-    "regressions": lambda: render_comment(REGRESSIONS),
-    "accepted": lambda: render_comment(
+    "nothing-changed": lambda: render_pull_comment(build_findings(same(3))),
+    "regressions": lambda: render_pull_comment(REGRESSIONS),
+    "accepted": lambda: render_pull_comment(
         replace(REGRESSIONS, acceptance="ada: the new attention needs it until #12 lands")
     ),
-    "expected-changes": lambda: render_comment(replace(REGRESSIONS, expected_changes=EXPECTED_CHANGES)),
-    "inconclusive": lambda: render_comment(
+    "expected-changes": lambda: render_pull_comment(replace(REGRESSIONS, expected_changes=EXPECTED_CHANGES)),
+    "inconclusive": lambda: render_pull_comment(
         build_findings([undecided(), undecided(128, None)], spent_budget="20 min")
     ),
-    "thousand-regressions": lambda: render_comment(build_findings(thousand())),
-    "failed-head": lambda: render_comment(build_findings([failed(), *same(2)])),
-    "missing-benchmark": lambda: render_comment(build_findings([removed(), new(), *same(2)])),
-    "not-comparable": lambda: render_comment(
+    "thousand-regressions": lambda: render_pull_comment(build_findings(thousand())),
+    "failed-head": lambda: render_pull_comment(build_findings([failed(), *same(2)])),
+    "missing-benchmark": lambda: render_pull_comment(build_findings([removed(), new(), *same(2)])),
+    "not-comparable": lambda: render_pull_comment(
         build_findings([not_comparable()], measurement_order="recorded")
     ),
-    "environment": lambda: render_comment(
+    "environment": lambda: render_pull_comment(
         build_findings([slower()], environment_changes=ENVIRONMENT_CHANGES)
     ),
-    "pooled-shift": lambda: render_comment(build_findings(same(2), pooled=pooled_regression())),
-    "outdated": lambda: render_outdated_comment(render_comment(build_findings([slower()])), a_commit(19)),
-    "three-way": lambda: render_comment(
+    "pooled-shift": lambda: render_pull_comment(build_findings(same(2), pooled=pooled_regression())),
+    "outdated": lambda: render_outdated_comment(
+        render_pull_comment(build_findings([slower()])), a_commit(19)
+    ),
+    "three-way": lambda: render_pull_comment(
         build_findings(
             [slower(), unchanged_on_head()], main_drift=[drifted(), *same(1)], main_head=a_commit(30)
         )
     ),
-    "goals-broken": lambda: render_comment(build_findings([slower(), more_memory()], goals=[goal()])),
-    "no-history": lambda: render_comment(
+    "goals-broken": lambda: render_pull_comment(build_findings([slower(), more_memory()], goals=[goal()])),
+    "no-history": lambda: render_pull_comment(
         build_findings(
             [replace(verdict, noise_floor=None) for verdict in [slower(), *same(2)]], report_url=""
         )
     ),
-    "profiled": lambda: render_comment(build_findings([slower()], profiled_cells=[slower().series.cell])),
-    "identical-inputs": lambda: render_comment(
+    "profiled": lambda: render_pull_comment(
+        build_findings([slower()], profiled_cells=[slower().series.cell])
+    ),
+    "identical-inputs": lambda: render_pull_comment(
         build_findings([slower(), *same(2)], merge_base=False, report_url="", identical_inputs=True)
     ),
     "identical": lambda: render_not_measured_comment(NotMeasuredReason.IDENTICAL, a_commit(17), a_commit(18)),
@@ -228,7 +232,7 @@ FORMS: dict[str, Callable[[], str]] = {
     "broken": lambda: render_not_measured_comment(
         NotMeasuredReason.BROKEN, a_commit(17), a_commit(18), detail="no space left on device"
     ),
-    "empty": lambda: render_comment(build_findings([])),
+    "empty": lambda: render_pull_comment(build_findings([])),
 }
 
 

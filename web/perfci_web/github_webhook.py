@@ -78,7 +78,7 @@ def _require_unencoded(incoming: Request) -> None:
 
 def _parse_event(incoming: Request, body: bytes) -> WebhookEvent | None:
     try:
-        return webhook_events.parse_event(
+        return webhook_events.parse_webhook_event(
             _require_header(incoming, "X-GitHub-Event", EVENT_NAME_PATTERN), body
         )
     except PerfciError as error:

@@ -64,7 +64,7 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
         "theme": current_theme,
-        "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend(trend, **size)),
+        "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend_chart(trend, **size)),
         "unremarkable_kinds": verdict_labels.QUIET_KINDS,
         "verdict_counts_sentence": verdict_sentences.verdict_counts_sentence,
         "version": __version__,

@@ -16,7 +16,7 @@ from perfci.cli.shared.options import (
     bench_option,
     global_options,
     json_option,
-    parse_budget,
+    parse_time_budget,
     smoke_option,
     suite_option,
     wait_option,
@@ -94,7 +94,7 @@ def command(
     a goal is broken), 2 usage, 3 inconclusive, undecided or not comparable under --strict, 4 nothing
     measured.
     """
-    budget_s = parse_budget(budget)
+    budget_s = parse_time_budget(budget)
     options = ComparisonOptions(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
     modes = {"BASE": base, "--vary": axes, "--ablation": ablation, "--files": recorded_files}
     require_one_mode(modes, at, results)

@@ -26,7 +26,7 @@ from perfci.policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pooled_verdict_text import format_pooled_verdict
 from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findings, compute_verdict_bars
-from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
@@ -41,7 +41,7 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     config = load_repository_config(repository)
     before = repository.read_commit(repository.resolve(base))
     after = repository.read_commit(repository.resolve(head)) if head else repository.snapshot_working_tree()
-    findings, comparison = measure_comparison(repository, config, before, after, options)
+    findings, comparison = measure_and_judge_commits(repository, config, before, after, options)
     write_findings(findings, options)
     if results:
         with closing(open_store_to_read(config)) as store:
@@ -49,7 +49,7 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     return findings_exit_code(findings, comparison.statuses, strict=options.strict)
 
 
-def measure_comparison(
+def measure_and_judge_commits(
     repository: GitRepository, config: Config, before: Commit, after: Commit, options: ComparisonOptions
 ) -> tuple[Findings, CommitComparison]:
     """Measure and judge two commits: the findings, and the measurements they rest on."""
@@ -84,7 +84,7 @@ def write_findings(findings: Findings, options: ComparisonOptions) -> None:
         names = ("base", "head", "verdicts", "pooled", "goals", "identical_inputs")
         write_json(options.json_file, {name: getattr(findings, name) for name in names})
     if options.markdown:
-        options.markdown.write_text(render_comment(findings), encoding="utf-8")
+        options.markdown.write_text(render_pull_comment(findings), encoding="utf-8")
     if options.json_file != "-":
         click.echo(f"base {findings.base.short_sha} {findings.base.subject}")
         click.echo(f"head {findings.head.short_sha} {findings.head.subject}\n")

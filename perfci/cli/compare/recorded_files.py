@@ -15,7 +15,7 @@ from perfci.model import VerdictKind
 from perfci.policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
-from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
@@ -62,7 +62,7 @@ def write_report(
             strict=policy.default.strict,
             reproduce_command=("perfci", "compare", "--files", *map(str, paths)),
         )
-        options.markdown.write_text(render_comment(findings), encoding="utf-8")
+        options.markdown.write_text(render_pull_comment(findings), encoding="utf-8")
     if options.json_file != "-":
         commits = (comparison.base, comparison.head)
         for side, path, commit in zip(("base", "head"), paths, commits, strict=True):

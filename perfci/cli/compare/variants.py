@@ -20,7 +20,7 @@ from perfci.measure.variant_groups import (
 )
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
-from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.variant_text import format_variants
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 
@@ -77,7 +77,7 @@ def write_report(
         write_json(options.json_file, fields)
     if options.markdown:
         findings = build_findings(comparison, goals, axis_texts, smoke=options.smoke)
-        options.markdown.write_text(render_comment(findings), encoding="utf-8")
+        options.markdown.write_text(render_pull_comment(findings), encoding="utf-8")
     if options.json_file != "-":
         click.echo(f"commit {comparison.commit.short_sha} {comparison.commit.subject}")
         click.echo(f"vary {'  '.join(axis_texts)}\n")

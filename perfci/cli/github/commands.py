@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.commits import findings_exit_code, measure_comparison, write_findings
+from perfci.cli.compare.commits import findings_exit_code, measure_and_judge_commits, write_findings
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns
 from perfci.cli.shared.context import (
@@ -23,7 +23,7 @@ from perfci.cli.shared.context import (
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
-    parse_budget,
+    parse_time_budget,
     server_option,
     smoke_option,
     suite_option,
@@ -115,10 +115,10 @@ def compare_command(
 
     Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
     """
-    options = ComparisonOptions(suite, bench, smoke, parse_budget(budget), False, False, None, None)
+    options = ComparisonOptions(suite, bench, smoke, parse_time_budget(budget), False, False, None, None)
     repository = current_repository()
     config = load_repository_config(repository)
-    job = require_job(config)
+    job = require_github_job(config)
     base, head, main = resolve_pull_commits(repository, get_pull_of_job(job))
     ignored_files = config.settings.suite.ignored_files
     if repository.has_identical_inputs(base, head, ignored_files):
@@ -128,7 +128,7 @@ def compare_command(
         return 0
     deadline = math.inf if options.budget_s is None else time.monotonic() + options.budget_s
     try:
-        findings, comparison = measure_comparison(repository, config, base, head, options)
+        findings, comparison = measure_and_judge_commits(repository, config, base, head, options)
     except PerfciError as error:
         broken = PullResults(
             config.project, base, head, not_measured=NotMeasuredReason.BROKEN, detail=str(error)
@@ -156,7 +156,7 @@ def _measure_base_drift(
     """Add the drift of the target branch and its sessions; unchanged findings if it cannot be measured."""
     click.echo(f"\ndrift of the target branch: {findings.base.short_sha} → {main.short_sha}")
     try:
-        drift, comparison = measure_comparison(repository, config, findings.base, main, options)
+        drift, comparison = measure_and_judge_commits(repository, config, findings.base, main, options)
     except PerfciError as error:
         click.echo(f"drift of the target branch could not be measured: {error}", err=True)
         return findings, ()
@@ -192,8 +192,8 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
     that accepts a regression, the results come from the artifacts of the repository.
     """
     config = current_config()
-    job = require_job(config)
-    token = require_token(job)
+    job = require_github_job(config)
+    token = require_github_token(job)
     artifact, client = read_results(results), open_github_client(token, job.api_url)
     conclusion = outcome or get_run_conclusion(job)
     try:
@@ -219,8 +219,8 @@ def send_expected_changes_command(server: str) -> None:
     are checked.
     """
     config = current_config()
-    job = require_job(config)
-    address, token = resolve_server_url(config, server), require_token(job)
+    job = require_github_job(config)
+    address, token = resolve_server_url(config, server), require_github_token(job)
     pushed = list_pushed_commits(job)
     if len(pushed) > MAX_COMMITS_QUERIED:
         click.echo(f"of {len(pushed):,} pushed commits only the newest {MAX_COMMITS_QUERIED} are checked")
@@ -281,7 +281,7 @@ def _report_pull(
     return f"{report.comment_url or 'no comment needed'}: {', '.join(report.written) or 'nothing to change'}"
 
 
-def require_job(config: Config) -> GitHubJob:
+def require_github_job(config: Config) -> GitHubJob:
     """The job of GitHub Actions that this process runs in."""
     if config.github is None:
         raise PerfciError(
@@ -291,7 +291,7 @@ def require_job(config: Config) -> GitHubJob:
     return config.github
 
 
-def require_token(job: GitHubJob) -> str:
+def require_github_token(job: GitHubJob) -> str:
     """The GITHUB_TOKEN of a job."""
     token = job.token.get_secret_value()
     if not token:

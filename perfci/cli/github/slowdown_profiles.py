@@ -18,7 +18,7 @@ from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.measure.profile_cells import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
-from perfci.report.pulls.comment_rows import SECTION_TITLES, sort_by_attention
+from perfci.report.pulls.comment_rows import SECTION_TITLES, sort_verdicts_by_attention
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -62,7 +62,9 @@ def find_worst_slowdown_cells(findings: Findings) -> list[str]:
         if verdict.kind is VerdictKind.REGRESSION
         and SECTION_TITLES[bars[verdict.series].metric_class] == "Time"
     ]
-    return list(dict.fromkeys(verdict.series.cell for verdict in sort_by_attention(slowdowns)))[:MAX_CELLS]
+    return list(dict.fromkeys(verdict.series.cell for verdict in sort_verdicts_by_attention(slowdowns)))[
+        :MAX_CELLS
+    ]
 
 
 def _profile_cells(

@@ -109,7 +109,7 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
     if incident.members:
         yield from ("", "Changed series, largest first")
         yield from (
-            f"  {words.member_sentence(member.to_change_point(series))}"
+            f"  {words.member_change_sentence(member.to_change_point(series))}"
             for member, series in incident.members
         )
     if candidates := record.detail.get("candidate_commits"):
@@ -131,7 +131,7 @@ def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
         evaluation.incidents, len(evaluation.retests), len(evaluation.creeps)
     )
     yield f"{evaluation.project}: {summary}"
-    for title, incidents in incident_overview.group_by_section(evaluation.incidents):
+    for title, incidents in incident_overview.group_incidents_by_section(evaluation.incidents):
         yield from ("", title)
         for incident in incidents:
             yield from format_derived_summary(incident, evaluation)
@@ -157,7 +157,7 @@ def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvalua
     headline = words.incident_headline(incident, evaluation.commits)
     yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {headline}"
     explained = words.incident_explanation(incident, evaluation.commits)
-    yield f"    {words.member_sentence(incident.members[0])}. {explained}".rstrip()
+    yield f"    {words.member_change_sentence(incident.members[0])}. {explained}".rstrip()
     yield f"    {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
     if command := words.next_measurement_command(incident):
         yield f"    {command}"
@@ -170,7 +170,7 @@ def format_derived_incident(budgeted: BudgetedIncident, evaluation: ProjectEvalu
     yield from filter(None, [words.incident_explanation(incident, evaluation.commits)])
     yield f"{incident.id}, {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
     yield from ("", "Changed series, largest first")
-    yield from (f"  {words.member_sentence(change)}" for change in incident.members)
+    yield from (f"  {words.member_change_sentence(change)}" for change in incident.members)
     if incident.candidates:
         yield from ("", "Candidate commits, most likely first")
         yield from (f"  {line}" for line in words.candidate_commit_lines(incident))

@@ -42,7 +42,7 @@ def project_unless_all(all_projects: bool) -> str | None:
     return None if all_projects else current_config().project
 
 
-def build_request(request_type: type[T], **values: Any) -> T:
+def build_api_request(request_type: type[T], **values: Any) -> T:
     """A request in the API's own shape; an invalid value is an error that names its field."""
     try:
         return request_type.model_validate(values)
@@ -54,7 +54,7 @@ def build_request(request_type: type[T], **values: Any) -> T:
 
 
 @contextmanager
-def open_backend(server: str, *, writes: bool = False) -> Iterator[AccountsBackend]:
+def open_accounts_backend(server: str, *, writes: bool = False) -> Iterator[AccountsBackend]:
     """Open the server that is named or configured, else the local store; --db always means a store."""
     config = current_config()
     if server and is_db_option_set():

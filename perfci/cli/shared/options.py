@@ -100,7 +100,7 @@ def parse_duration(text: str, units: str = "smh") -> float | None:
     return float(match[1]) * SECONDS_PER_UNIT[match[2]] if match else None
 
 
-def parse_budget(text: str) -> float | None:
+def parse_time_budget(text: str) -> float | None:
     """Seconds of a ``--budget``; None for an empty one."""
     if not text:
         return None

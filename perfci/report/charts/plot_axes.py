@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from perfci.report.charts.series_trend import Trend
-from perfci.report.number_format import DisplayScale, choose_scale
+from perfci.report.number_format import DisplayScale, choose_display_scale
 
 MIN_RELATIVE_SPAN = 0.06
 """The smallest height of the value axis, relative to the level, so that 0.1 % noise looks small."""
@@ -93,6 +93,6 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
 def choose_trend_scale(trend: Trend) -> DisplayScale:
     """Choose one unit for the whole chart."""
     metric = trend.series.metric
-    return choose_scale(
+    return choose_display_scale(
         (dot.level for dot in trend.measured_dots if dot.level is not None), metric.unit, metric.name
     )

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
-from perfci.report.verdict_labels import CHANGE_KINDS, change_kind
+from perfci.report.verdict_labels import CHANGE_KINDS, classify_change
 from perfci.verdicts.process_levels import (
     displayed_level,
     disqualifying_flags,
@@ -124,7 +124,7 @@ def build_dot_from_level(index: int, commit: Commit, status: Status, level: floa
     return Dot(index, commit, status, level, level, level)
 
 
-def hide_levels_of_informational(trend: Trend) -> Trend:
+def hide_levels_of_informational_trend(trend: Trend) -> Trend:
     """Remove the level line of a trend without marks.
 
     An informational series is not searched for changes, so one level over all of it would mislead.
@@ -149,7 +149,7 @@ def keep_last_commits(trend: Trend, count: int) -> Trend:
     return Trend(trend.series, dots, levels, marks)
 
 
-def downsample(trend: Trend, max_dots: int) -> Trend:
+def downsample_trend(trend: Trend, max_dots: int) -> Trend:
     """Merge neighbouring commits until about ``max_dots`` dots are left.
 
     A merged dot is the median of its commits with the full spread around it. Failed commits, both sides
@@ -240,7 +240,7 @@ def _mark_from_change(
     series: Series, change: ChangePoint, verdict: Verdict | None, index_by_sha: dict[str, int]
 ) -> ChangeMark:
     index = index_by_sha[change.commit]
-    kind = change_kind(1 + change.relative_change, series.metric.direction)
+    kind = classify_change(1 + change.relative_change, series.metric.direction)
     refuted = (
         verdict is not None and verdict.stage is Stage.CONFIRMATION and verdict.kind is VerdictKind.UNCHANGED
     )

@@ -18,7 +18,7 @@ from perfci.report.charts.plot_axes import (
     tick_values,
     value_axis_range,
 )
-from perfci.report.charts.series_trend import ChangeMark, Dot, Trend, downsample
+from perfci.report.charts.series_trend import ChangeMark, Dot, Trend, downsample_trend
 from perfci.report.charts.svg_elements import (
     SVG_STYLE,
     format_px,
@@ -37,7 +37,7 @@ MAX_DOTS = 300
 """The number of dots that can be told apart on a page; beyond it neighbours are merged."""
 
 
-def render_trend(
+def render_trend_chart(
     trend: Trend, *, width: int = 960, height: int = 340, id_prefix: str = "trend", standalone: bool = False
 ) -> str:
     """Render a trend chart: spread, dots, levels, failed commits below the axis, change flags above.
@@ -45,7 +45,7 @@ def render_trend(
     ``id_prefix`` keeps element ids unique on a page with several charts; ``standalone`` includes the
     style that a page would supply.
     """
-    drawn = downsample(trend, MAX_DOTS)
+    drawn = downsample_trend(trend, MAX_DOTS)
     parts = [svg_background(width, height)] if standalone else []
     if trend.measured_dots:
         scale = choose_trend_scale(trend)
@@ -76,7 +76,7 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
     opening = f'<svg class="pc-sparkline" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     if not trend.measured_dots:
         return f'{opening} aria-hidden="true"></svg>'
-    drawn = downsample(trend, width // 2)
+    drawn = downsample_trend(trend, width // 2)
     low, high = value_axis_range(drawn)
     # The frame exceeds the picture by 6 px on either side, which offsets part of the inset of PlotFrame.x.
     frame = PlotFrame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
@@ -153,14 +153,14 @@ def axis_start_note(trend: Trend) -> str:
     """Say where the value axis of a trend starts, as it may not be at zero."""
     if not trend.measured_dots:
         return ""
-    low, _ = value_axis_range(downsample(trend, MAX_DOTS))
+    low, _ = value_axis_range(downsample_trend(trend, MAX_DOTS))
     scale = choose_trend_scale(trend)
     return f"y starts at {scale.format_value(low)}" if low > 0 else "y starts at 0"
 
 
 def downsampling_note(trend: Trend) -> str:
     """Say how many commits the chart shows, and whether neighbours are merged."""
-    drawn = downsample(trend, MAX_DOTS)
+    drawn = downsample_trend(trend, MAX_DOTS)
     if len(drawn.dots) == len(trend.dots):
         return f"{format_count(trend.commit_count, 'commit')}, one dot each"
     counts = f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits"

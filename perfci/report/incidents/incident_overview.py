@@ -26,7 +26,7 @@ LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
 """The sections of the incident list and their predicates, in the order they are tried."""
 
 
-def group_by_section(
+def group_incidents_by_section(
     budgeted_incidents: Sequence[BudgetedIncident],
 ) -> list[tuple[str, list[BudgetedIncident]]]:
     """Put every incident into the first section that accepts it, open ones sorted by evidence."""

@@ -134,7 +134,7 @@ def _machine_explanation(incident: Incident) -> str:
     return MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=f"{noun} {', '.join(named)}{suffix}")
 
 
-def member_sentence(change: ChangePoint) -> str:
+def member_change_sentence(change: ChangePoint) -> str:
     """Describe the change of one series."""
     metric = change.series.metric
     if change.before > 0:
@@ -170,7 +170,7 @@ def expected_change_sentence(budgeted: BudgetedIncident) -> str:
     largest = budgeted.expected_change_match.exceeding[0]
     sizes = [match.expected.change for match in merged if match.expected.matches_series(largest.series)]
     declared = f" declared {format_signed_percent(max(sizes, key=abs))}" if sizes else ""
-    return f"larger than expected: {sources}{declared}; {member_sentence(largest)}"
+    return f"larger than expected: {sources}{declared}; {member_change_sentence(largest)}"
 
 
 def candidate_commit_lines(incident: Incident) -> list[str]:
@@ -211,7 +211,7 @@ def serialize_derived_incident(
     members = [
         {
             "series": serialize_series(change.series),
-            "sentence": member_sentence(change),
+            "sentence": member_change_sentence(change),
             "last_good": change.last_good,
             "commit": change.commit,
             "relative_change": change.relative_change,

@@ -94,7 +94,7 @@ def change_cell(verdict: Verdict) -> str:
     return f"{glyph} **{label} {_format_change(verdict)}**{_interval_suffix(verdict.interval)}"
 
 
-def hardware_label(series: Series) -> str:
+def machine_and_variant_label(series: Series) -> str:
     """Return the machine class, and the selected environment if there is one."""
     return ", ".join(part for part in (series.machine.label, series.variant.label) if part)
 
@@ -156,5 +156,5 @@ MDE_COLUMN = (
 HARDWARE_COLUMN = (
     "Hardware",
     "---",
-    lambda verdict: code_span(hardware_label(verdict.series), in_table=True),
+    lambda verdict: code_span(machine_and_variant_label(verdict.series), in_table=True),
 )

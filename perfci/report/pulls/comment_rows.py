@@ -28,7 +28,7 @@ MIN_NOISE_FLOOR = 0.005
 Without it an exactly counted metric, such as one more operator, would outrank any slowdown."""
 
 
-def sort_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
+def sort_verdicts_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """Order verdicts: failures, then confirmed regressions, each by size of change relative to noise."""
 
     def sort_key(verdict: Verdict) -> tuple[bool, bool, float, str]:

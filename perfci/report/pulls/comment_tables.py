@@ -10,7 +10,11 @@ from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count
 from perfci.report.pulls import comment_columns
 from perfci.report.pulls.comment_columns import VerdictColumns
-from perfci.report.pulls.comment_rows import SECTION_TITLES, select_rows_per_section, sort_by_attention
+from perfci.report.pulls.comment_rows import (
+    SECTION_TITLES,
+    select_rows_per_section,
+    sort_verdicts_by_attention,
+)
 from perfci.report.pulls.comment_truncation import CommentBlock
 from perfci.report.pulls.comparison_findings import (
     CANDIDATE_REGRESSION,
@@ -57,7 +61,7 @@ def main_drift_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the table of changes on main since the merge base, next to those of the pull request."""
     if findings.main_head is None:
         return []
-    changed = sort_by_attention(
+    changed = sort_verdicts_by_attention(
         verdict for verdict in findings.main_drift if verdict.kind in {*CHANGE_KINDS, VerdictKind.FAILED}
     )
     title = f"**Main since the merge base** (now {code_span(findings.main_head.short_sha)})"
@@ -133,7 +137,7 @@ def environment_difference_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _worse_verdicts(findings: Findings) -> list[Verdict]:
-    return sort_by_attention(
+    return sort_verdicts_by_attention(
         verdict
         for verdict in findings.verdicts
         if may_fail_check(verdict) or headline_label(verdict) == CANDIDATE_REGRESSION
@@ -142,7 +146,7 @@ def _worse_verdicts(findings: Findings) -> list[Verdict]:
 
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
     """Select verdicts, removed benchmarks before new ones, then by section."""
-    selected = sort_by_attention(verdict for verdict in findings.verdicts if verdict.kind in kinds)
+    selected = sort_verdicts_by_attention(verdict for verdict in findings.verdicts if verdict.kind in kinds)
     sections = _sections_by_series(findings)
 
     def sort_key(verdict: Verdict) -> tuple[int, int]:
@@ -167,7 +171,9 @@ def _table_blocks(
 
 
 def _has_mixed_hardware(findings: Findings) -> bool:
-    return len({comment_columns.hardware_label(verdict.series) for verdict in findings.verdicts}) > 1
+    return (
+        len({comment_columns.machine_and_variant_label(verdict.series) for verdict in findings.verdicts}) > 1
+    )
 
 
 def _code_cell(text: str) -> str:

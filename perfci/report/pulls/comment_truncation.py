@@ -36,7 +36,7 @@ class CommentBlock:
         return f"{tag}<summary>{self.summary}</summary>\n\n{inside}\n\n</details>"
 
 
-def render_within_limit(blocks: Sequence[CommentBlock], max_bytes: int) -> str:
+def render_blocks_within_limit(blocks: Sequence[CommentBlock], max_bytes: int) -> str:
     """Render all blocks in fewer than ``max_bytes`` UTF-8 bytes, filling the earlier blocks first.
 
     Bytes are an upper bound for characters, in whichever unit GitHub counts them.

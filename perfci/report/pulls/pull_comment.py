@@ -17,7 +17,7 @@ from perfci.report.number_format import format_count, format_percent, format_sig
 from perfci.report.pooled_verdict_text import render_pooled_verdict_markdown
 from perfci.report.pulls import comment_tables as tables
 from perfci.report.pulls.comment_rows import SECTION_TITLES
-from perfci.report.pulls.comment_truncation import CommentBlock, render_within_limit
+from perfci.report.pulls.comment_truncation import CommentBlock, render_blocks_within_limit
 from perfci.report.pulls.comparison_findings import (
     IDENTICAL_INPUTS_NOTE,
     Findings,
@@ -61,7 +61,7 @@ STRICT_DECISION_RULE = DECISION_RULE.replace(
 )
 
 
-def render_comment(findings: Findings) -> str:
+def render_pull_comment(findings: Findings) -> str:
     """Render the whole comment below 60,000 bytes: counts stay complete, and omitted rows are counted."""
     rejected = [
         f"- ✕ rejected: {code_span(rejected_variant_name(rejection))}: {code_span(rejection.reason)}"
@@ -88,7 +88,7 @@ def render_comment(findings: Findings) -> str:
         *_reproduce_blocks(findings),
         *_accept_blocks(findings),
     ]
-    return render_within_limit(parts, MAX_COMMENT_BYTES)
+    return render_blocks_within_limit(parts, MAX_COMMENT_BYTES)
 
 
 def should_comment(findings: Findings) -> bool:

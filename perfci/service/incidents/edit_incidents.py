@@ -254,7 +254,7 @@ def _build_member_columns(
         sorted(load_member_change_points(tx, moved), key=lambda change: -abs(change.log_cost))
     )
     incident = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
-    largest = words.member_sentence(change_points[0]) if change_points else ""
+    largest = words.member_change_sentence(change_points[0]) if change_points else ""
     return {
         "last_good": last_good,
         "commit": commit,

@@ -53,7 +53,7 @@ class ProjectEvaluation:
         """
         incident = budgeted.incident
         detail = words.serialize_derived_incident_summary(budgeted, self.commits, self.pages_per_week)
-        detail["largest"] = words.member_sentence(incident.members[0]) if incident.members else ""
+        detail["largest"] = words.member_change_sentence(incident.members[0]) if incident.members else ""
         if sentence := words.expected_change_sentence(budgeted):
             detail["expected_change"] = sentence
         silent = (

@@ -157,7 +157,7 @@ def serialize_incident_member(project: str, member: IncidentMember, series: Seri
     return {
         "series_id": series_identity(project, series),
         "series": serialize_series(series),
-        "sentence": words.member_sentence(member.to_change_point(series)),
+        "sentence": words.member_change_sentence(member.to_change_point(series)),
         "last_good": member.last_good,
         "commit": member.commit,
         "relative_change": member.relative_change,
@@ -185,7 +185,7 @@ def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
     plain_fields = ("commit", "relative_change", "before", "after", "incident", "accepted")
     return {name: getattr(row, name) for name in plain_fields} | {
         "series": serialize_series(row.series),
-        "sentence": words.member_sentence(change),
+        "sentence": words.member_change_sentence(change),
         "state": row.state.value if row.state else None,
         "recorded_at": _format_time(row.recorded_at),
     }

@@ -114,7 +114,8 @@ def build_notification_content(tx: Transaction, project: Project, record: Incide
         "last_good": record.last_good,
         "commit": record.commit,
         "members": [
-            words.member_sentence(change) for change in load_member_change_points(tx, moved[:MAX_MEMBERS])
+            words.member_change_sentence(change)
+            for change in load_member_change_points(tx, moved[:MAX_MEMBERS])
         ],
         "more": max(0, len(moved) - MAX_MEMBERS),
         "candidate_commits": [

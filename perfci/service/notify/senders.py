@@ -19,7 +19,7 @@ from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import PerfciError
 from perfci.net import smtp_mail
 from perfci.net.address_check import IpNetwork
-from perfci.net.ssrf_safe_http import CheckedResponse, CheckedTransport, send_request
+from perfci.net.ssrf_safe_http import CheckedResponse, CheckedTransport, send_checked_request
 from perfci.net.url_segments import encode_segment
 from perfci.report.incidents import notification_text
 from perfci.store.jobs.delivery_queue import Delivery
@@ -117,7 +117,7 @@ def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: da
     """Send a plain-text mail, with the same ``Message-ID`` on each attempt."""
     to, server = batch[0].destination.address, config.mail_server
     smtp_mail.send_mail(
-        smtp_mail.build_message(server, to, _build_subject(batch), _build_text(batch, config), uid, now),
+        smtp_mail.build_mail_message(server, to, _build_subject(batch), _build_text(batch, config), uid, now),
         server,
     )
     return SendResult()
@@ -158,7 +158,9 @@ def require_accepted_response(response: CheckedResponse, receiver: str) -> Check
 def _post_request(url: str, body: bytes, headers: Mapping[str, str], config: SenderConfig) -> None:
     all_headers = {"Content-Type": "application/json; charset=utf-8", **headers}
     require_accepted_response(
-        send_request("POST", url, body=body, headers=all_headers, allowed_networks=config.allowed_networks),
+        send_checked_request(
+            "POST", url, body=body, headers=all_headers, allowed_networks=config.allowed_networks
+        ),
         "the receiver",
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from perfci.github.artifact_archive import read_archive, select_run_documents
+from perfci.github.artifact_archive import read_artifact_archive, select_run_documents
 from perfci.github.client import GitHubClient
 from perfci.github.payloads import Artifact
 from perfci.github.requester import DownloadLimits
@@ -54,7 +54,7 @@ def download_results_artifact(
     client: GitHubClient, repository: str, artifact: Artifact, sha: str
 ) -> ResultsArtifact:
     """Download and parse an artifact; results of another commit than ``sha`` are refused."""
-    files = read_archive(
+    files = read_artifact_archive(
         client.download_artifact(repository, artifact.id, DownloadLimits(MAX_ARTIFACT_BYTES))
     )
     if RESULTS_FILE not in files:

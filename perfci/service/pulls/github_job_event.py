@@ -90,6 +90,6 @@ def _read_event(job: GitHubJob) -> webhook_events.WebhookEvent | None:
             "GITHUB_EVENT_PATH is not set: GitHub Actions sets it to the event that started the job"
         )
     try:
-        return webhook_events.parse_event(job.event_name, job.event.read_bytes())
+        return webhook_events.parse_webhook_event(job.event_name, job.event.read_bytes())
     except OSError as error:
         raise PerfciError(f"the event {job.event} cannot be read: {error.strerror}") from None

@@ -26,7 +26,7 @@ from perfci.report.pulls.placeholder_comment import (
     render_not_measured_comment,
     render_outdated_comment,
 )
-from perfci.report.pulls.pull_comment import render_comment, should_comment
+from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
 from perfci.service.expected_changes import fetch_expected_changes
 from perfci.service.pulls.download_results_artifact import download_results_artifact, find_artifact_of_commit
 from perfci.service.pulls.github_job_event import PullRef
@@ -109,7 +109,7 @@ def build_pull_report(
 def render_results_markdown(results: PullResults, page_url: str = "", log_url: str = "") -> str:
     """Render the text of the comment, the check summary and the job summary."""
     if results.findings is not None:
-        return render_comment(replace(results.findings, report_url=page_url))
+        return render_pull_comment(replace(results.findings, report_url=page_url))
     assert results.not_measured is not None
     return render_not_measured_comment(
         results.not_measured, results.base, results.head, detail=results.detail, page=log_url

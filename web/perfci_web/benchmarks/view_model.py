@@ -11,7 +11,7 @@ from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Series, Stage, Verdict
 from perfci.report.charts.series_trend import (
     ChangeMark,
     Trend,
-    hide_levels_of_informational,
+    hide_levels_of_informational_trend,
     keep_last_commits,
 )
 from perfci.report.serializers import serialize_series
@@ -142,7 +142,7 @@ def build_row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> Ser
     judged = judged and not record.is_informational
     marks = [mark for mark in trend.marks if mark.state != "refuted"]
     if not judged:
-        trend = hide_levels_of_informational(trend)
+        trend = hide_levels_of_informational_trend(trend)
     last_commits = keep_last_commits(trend, SPARKLINE_COMMITS)
     return SeriesListRow(record, last_commits, marks[-1] if marks else None, judged)
 

@@ -8,7 +8,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import Commit, EnvironmentChange, Run
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
-from perfci.report.pulls.pull_comment import render_comment
+from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.store import verdict_store
 from perfci.store.queries import loaders, measured_samples, measurements
 from perfci.store.queries.loaders import load_project_series
@@ -68,7 +68,7 @@ def compare_markdown(project: str, base: str, head: str) -> Response:
         bars=compute_verdict_bars(page.verdicts, policy),
         strict=policy.default.strict,
     )
-    return Response(render_comment(findings), content_type="text/markdown; charset=utf-8")
+    return Response(render_pull_comment(findings), content_type="text/markdown; charset=utf-8")
 
 
 def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.ComparisonView, ProjectLinks]:

@@ -6,8 +6,8 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.net.url_segments import encode_segment
-from perfci.report.charts.series_trend import Trend, downsample, hide_levels_of_informational
-from perfci.report.charts.svg_charts import render_trend
+from perfci.report.charts.series_trend import Trend, downsample_trend, hide_levels_of_informational_trend
+from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.report.serializers import serialize_trend
 from perfci.store import verdict_store
 from perfci.store.incidents.exemptions import load_mutes
@@ -61,14 +61,14 @@ def series_json(project: str, benchmark: str, metric: str) -> Response:
     trend = _load_trend(project, benchmark, metric)
     max_points = request.args.get("max_points", type=int)
     if max_points:
-        trend = downsample(trend, min(max(2, max_points), MAX_POINTS))
+        trend = downsample_trend(trend, min(max(2, max_points), MAX_POINTS))
     return jsonify({"project": project} | serialize_trend(trend))
 
 
 @blueprint.get(f"{SERIES_PATH}.svg")
 def series_svg(project: str, benchmark: str, metric: str) -> Response:
     trend = _load_trend(project, benchmark, metric)
-    return Response(render_trend(trend, standalone=True), content_type="image/svg+xml; charset=utf-8")
+    return Response(render_trend_chart(trend, standalone=True), content_type="image/svg+xml; charset=utf-8")
 
 
 @blueprint.get(f"{SERIES_PATH}.csv")
@@ -117,7 +117,7 @@ def _load_trends(
     judged = view_model.find_judged_series(points)
     trends = SeriesDecisions.load(tx, series_ids.values()).build_trends(points)
     trends_by_id = {
-        series_ids[series]: trend if series in judged else hide_levels_of_informational(trend)
+        series_ids[series]: trend if series in judged else hide_levels_of_informational_trend(trend)
         for series, trend in trends.items()
     }
     return trends_by_id, record.series in judged and not record.is_informational

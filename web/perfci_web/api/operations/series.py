@@ -8,7 +8,7 @@ from perfci.auth.permissions import AccessRequirement
 from perfci.model import Commit, Machine, Point
 from perfci.net.api_schemas import PageQuery
 from perfci.net.api_schemas import runs_and_series as shapes
-from perfci.report.charts.series_trend import build_trend, downsample
+from perfci.report.charts.series_trend import build_trend, downsample_trend
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store import verdict_store
 from perfci.store.queries import loaders, measured_samples, paged_lists
@@ -52,7 +52,7 @@ def get_points(call: Call) -> Reply:
             )
         ]
     trend = build_trend(item.series, points, changes, verdicts)
-    fields = serialize_trend(downsample(trend, query.max_points))
+    fields = serialize_trend(downsample_trend(trend, query.max_points))
     return Reply(shapes.SeriesPointsShape.model_validate(fields | {"series": series_shape(item)}))
 
 
