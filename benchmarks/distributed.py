@@ -133,7 +133,7 @@ def read_peak_bytes(work: Callable[[], object]) -> int:
     if DEVICE == "cpu":
         return peak_tensor_bytes(work)
     device = this_device()
-    device.reset_peaks()
+    device.reset_peak_memory()
     work()
     device.synchronize()
     return (device.memory_stats() or {})["allocated_bytes.all.peak"]

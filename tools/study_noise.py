@@ -31,7 +31,7 @@ from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count, format_duration, format_percent
 from perfci.runner import visit_plan
-from perfci.runner.git_repository import GitRepository, ensure_private_folder
+from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.suite_cells import Cell
@@ -425,7 +425,7 @@ def main() -> None:
         tell(
             study(
                 ROOT,
-                options.store or f"sqlite:///{ensure_private_folder(ROOT)}/noise.db",
+                options.store or f"sqlite:///{ensure_perfci_folder(ROOT)}/noise.db",
                 revision=options.commit,
                 bench=options.bench,
                 pairs=options.pairs,

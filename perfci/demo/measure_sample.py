@@ -15,7 +15,7 @@ from perfci.measure.measure_range import measure_range
 from perfci.measure.measurement_session import SessionProgress
 from perfci.measure.open_session import create_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
-from perfci.runner.git_repository import GitRepository, ensure_private_folder
+from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measured_samples import load_session_processes
@@ -40,7 +40,7 @@ class DemoResults:
 
 def prepare_sample_repository(folder: Path, *, fresh: bool) -> GitRepository:
     """Make the sample repository below ``folder/.perfci``, or reuse an existing one."""
-    tree = ensure_private_folder(folder) / "demo" / "tinylm"
+    tree = ensure_perfci_folder(folder) / "demo" / "tinylm"
     if fresh or not (tree / ".git").is_dir():
         shutil.rmtree(tree, ignore_errors=True)
         partial = tree.with_name("tinylm.partial")

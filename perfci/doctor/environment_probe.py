@@ -104,11 +104,11 @@ def probe_torch() -> dict[str, Any]:
     return {
         "version": str(module.__version__),
         "build": build,
-        "devices": list(list_devices(module)),
+        "devices": list(list_torch_devices(module)),
     }
 
 
-def list_devices(module: Any) -> Iterator[str]:
+def list_torch_devices(module: Any) -> Iterator[str]:
     """The names of the devices that torch sees."""
     for index in range(module.cuda.device_count()):
         yield str(module.cuda.get_device_name(index))

@@ -48,7 +48,7 @@ def check_machine(facts: MachineFacts) -> Iterator[DoctorFinding]:
     yield check_governor(facts.governors)
     yield check_turbo(facts.turbo)
     if facts.autogroup is not None:
-        yield check_niceness(autogroup=facts.autogroup)
+        yield check_autogroup(autogroup=facts.autogroup)
 
 
 def check_cores(facts: MachineFacts) -> DoctorFinding:
@@ -123,7 +123,7 @@ def check_turbo(turbo: bool | None) -> DoctorFinding:
     return ok("turbo", "off")
 
 
-def check_niceness(*, autogroup: bool) -> DoctorFinding:
+def check_autogroup(*, autogroup: bool) -> DoctorFinding:
     """Warn of autogrouping: nice values then count only within one session, see sched(7)."""
     if not autogroup:
         return ok("niceness", "what is started with nice stands back, in whichever session")
@@ -136,7 +136,7 @@ def check_niceness(*, autogroup: bool) -> DoctorFinding:
     )
 
 
-def check_lock(holder: str) -> DoctorFinding:
+def check_machine_lock(holder: str) -> DoctorFinding:
     """Warn of another measurement on this machine."""
     if holder:
         return warning("lock", f"this machine is being measured: {holder}", "wait until that has ended")

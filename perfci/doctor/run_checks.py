@@ -53,7 +53,7 @@ def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None
         yield from check_suite(target, target.repository, prepared.commit)
     yield from machine_checks.check_machine(facts)
     holder = collect_facts.find_lock_holder(config)
-    yield machine_checks.check_lock(holder)
+    yield machine_checks.check_machine_lock(holder)
     yield machine_checks.check_database(*collect_facts.probe_database(config))
     yield machine_checks.check_disk(collect_facts.read_free_disk(config.root))
     if not target.quick:

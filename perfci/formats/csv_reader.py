@@ -62,7 +62,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return all(name in columns for name in REQUIRED_COLUMNS)
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each commit, machine and variant. A column without a meaning here is a parameter."""
     body = read_bytes(path, MAX_BYTES)
     groups: dict[tuple[str, str, str], list[CsvRecord]] = defaultdict(list)

@@ -78,7 +78,7 @@ class FormatReader(Protocol):
         """Whether the file or folder is of this format."""
         ...
 
-    def read_documents(
+    def read_imported_runs(
         self, path: Path, defaults: ImportDefaults, warn: WarnCallback
     ) -> Iterator[ImportedRun]:
         """Yield the runs of a file or folder, and warn of each value that is skipped."""

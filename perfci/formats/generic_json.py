@@ -30,7 +30,7 @@ def can_read(path: Path, head: bytes) -> bool:
     )
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run, each entry a benchmark with one number; ``range`` and ``extra`` are dropped."""
     content, body = read_json(path)
     if not isinstance(content, list):

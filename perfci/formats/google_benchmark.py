@@ -66,7 +66,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return all(mark in head for mark in (b'"context"', b'"benchmarks"', b'"num_cpus"'))
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run: two clocks are two metrics; user counters have no unit, so they are unresolved."""
     content, body = read_json(path)
     context, rows = as_mapping(as_mapping(content).get("context")), as_mapping(content).get("benchmarks")

@@ -30,7 +30,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return all(mark in head for mark in (b'"results"', b'"command"', b'"user"', b'"system"'))
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run: ``times`` are processes; CPU seconds are only known on average: shown, not judged."""
     content, body = read_json(path)
     results = as_mapping(content).get("results")

@@ -51,7 +51,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return b'"sm_version"' in head and b'"devices"' in head
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each device; the states of a benchmark are its cells."""
     content, body = read_json(path)
     devices, benchmarks = as_list(as_mapping(content).get("devices")), as_mapping(content).get("benchmarks")

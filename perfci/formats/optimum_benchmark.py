@@ -43,7 +43,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return re.search(rb'"max_ram"|"stdev_"', head) is not None and b'"latency"' in head
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run: each target of the report is a benchmark, each measured quantity a metric."""
     content, body = read_json(path)
     content = as_mapping(content)

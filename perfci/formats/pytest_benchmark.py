@@ -36,7 +36,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return b'"machine_info"' in head and b'"commit_info"' in head
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run, a session of pytest; saved rounds are its samples, otherwise only a summary is read."""
     content, body = read_json(path)
     content = as_mapping(content)

@@ -71,13 +71,13 @@ def detect_format(path: Path) -> str:
     return name
 
 
-def read_documents(
+def read_imported_runs(
     path: Path, format_name: str, defaults: ImportDefaults, warn: WarnCallback
 ) -> Iterator[ImportedRun]:
     """Yield the runs of a file one by one, each with its idempotency key."""
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
-    return get_reader(format_name).read_documents(path, defaults, warn)
+    return get_reader(format_name).read_imported_runs(path, defaults, warn)
 
 
 def _match_reader(path: Path, head: bytes) -> str | None:

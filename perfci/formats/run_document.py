@@ -171,7 +171,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return b'"perfci.run/' in head
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield the runs of a file; each must name the project of ``defaults``."""
     for source_name, body, run in _split_documents(path):
         if run.project != defaults.project:

@@ -94,7 +94,7 @@ def can_read(path: Path, head: bytes) -> bool:
     )
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each object; the command follows from its keys, since its name is not written."""
     objects = [
         value for value in parse_json_lines(read_bytes(path, MAX_BYTES), str(path)) if isinstance(value, dict)

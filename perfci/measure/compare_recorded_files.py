@@ -10,7 +10,7 @@ from pathlib import Path
 from perfci.formats import run_document
 from perfci.formats.bounded_files import read_bytes
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import detect_format, read_documents
+from perfci.formats.registry import detect_format, read_imported_runs
 from perfci.history.select_pairs import PairedProcesses
 from perfci.measure.open_session import OnMessage
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
@@ -72,7 +72,7 @@ def _read_runs(path: Path, on_message: OnMessage) -> list[Run]:
         # For a file that names no commit the hash of its content tells the two files apart.
         commit = None if path.is_dir() else Commit(sha256(read_bytes(path)).hexdigest()[:40])
         defaults = ImportDefaults("files", commit)
-        runs = [document.run for document in read_documents(path, name, defaults, on_message)]
+        runs = [document.run for document in read_imported_runs(path, name, defaults, on_message)]
     shas = list(dict.fromkeys(run.commit.sha for run in runs))
     if not runs:
         raise PerfciError(f"{path} holds no run")

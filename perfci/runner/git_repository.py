@@ -34,7 +34,7 @@ class GitRepository:
                 "or make one with: git init && git add . && git commit -m 'First commit'"
             ) from None
         self.root = Path(root)
-        self.private_folder = ensure_private_folder(self.root)
+        self.private_folder = ensure_perfci_folder(self.root)
 
     @property
     def slug(self) -> str:
@@ -229,7 +229,7 @@ class GitRepository:
         return _run_git(self.root, *arguments)
 
 
-def ensure_private_folder(root: Path) -> Path:
+def ensure_perfci_folder(root: Path) -> Path:
     """Make ``.perfci/`` with a .gitignore that hides it, so that no user's commit ever picks it up."""
     folder = root / ".perfci"
     folder.mkdir(exist_ok=True)

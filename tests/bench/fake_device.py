@@ -85,7 +85,7 @@ class FakeDevice:
     def empty_cache(self) -> None:
         self.cache_emptied += 1
 
-    def reset_peaks(self) -> None:
+    def reset_peak_memory(self) -> None:
         self.peaks_reset += 1
 
     def memory_stats(self) -> dict[str, int] | None:

@@ -316,8 +316,8 @@ QUIET = {
 class AllocatingDevice(FakeDevice):
     """Keeps the statistics a caching allocator keeps, of a program that says what happens."""
 
-    def reset_peaks(self) -> None:
-        super().reset_peaks()
+    def reset_peak_memory(self) -> None:
+        super().reset_peak_memory()
         assert self.stats is not None
         self.stats |= {name: 0 for name in self.stats if name.endswith("peak")}
 

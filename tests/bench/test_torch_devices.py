@@ -58,7 +58,7 @@ def test_a_cpu_has_no_events_no_allocator_and_nothing_to_wait_for() -> None:
 
     cpu.synchronize()
     cpu.empty_cache()
-    cpu.reset_peaks()
+    cpu.reset_peak_memory()
 
     assert (cpu.create_events(), cpu.memory_stats(), cpu.uuid, cpu.l2_bytes) == (None, None, None, None)
     assert cpu.name.startswith("CPU (")
@@ -84,7 +84,7 @@ def test_an_accelerator_queries_torch_for_the_current_device() -> None:
 
     device.synchronize()
     device.empty_cache()
-    device.reset_peaks()
+    device.reset_peak_memory()
 
     assert (device.name, device.uuid, device.l2_bytes) == ("NVIDIA H100", "GPU-1234-abcd", 50 << 20)
     assert torch_cuda.calls == ["synchronize", "empty_cache", "reset_peak_memory_stats"]

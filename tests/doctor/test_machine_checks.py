@@ -12,16 +12,16 @@ from perfci.doctor.findings import CheckLevel, DoctorFinding, ok, problem, warni
 from perfci.doctor.machine_checks import (
     GIB,
     MachineFacts,
+    check_autogroup,
     check_clock_source,
     check_cores,
     check_database,
     check_disk,
     check_governor,
     check_load,
-    check_lock,
     check_machine,
+    check_machine_lock,
     check_memory,
-    check_niceness,
     check_turbo,
 )
 
@@ -149,11 +149,11 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
             ),
         ),
         (
-            check_niceness(autogroup=False),
+            check_autogroup(autogroup=False),
             ok("niceness", "what is started with nice stands back, in whichever session"),
         ),
         (
-            check_niceness(autogroup=True),
+            check_autogroup(autogroup=True),
             warning(
                 "niceness",
                 "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): "
@@ -164,9 +164,9 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
                 "you measure",
             ),
         ),
-        (check_lock(""), ok("lock", "nobody else measures on this machine")),
+        (check_machine_lock(""), ok("lock", "nobody else measures on this machine")),
         (
-            check_lock("perfci run in /src (process 7)"),
+            check_machine_lock("perfci run in /src (process 7)"),
             warning(
                 "lock",
                 "this machine is being measured: perfci run in /src (process 7)",

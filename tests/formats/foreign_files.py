@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
-from perfci.formats.registry import read_documents
+from perfci.formats.registry import read_imported_runs
 from perfci.model import Commit, Result, Run
 from tests.support.builders import a_commit
 
@@ -21,7 +21,7 @@ def read(
     """Read the one run of a file, and the warnings."""
     warnings: list[str] = []
     defaults = ImportDefaults(PROJECT, commit or a_commit(), **default_fields)  # type: ignore[arg-type]
-    [document] = read_documents(path, format_name, defaults, warnings.append)
+    [document] = read_imported_runs(path, format_name, defaults, warnings.append)
     return document, warnings
 
 
@@ -29,7 +29,7 @@ def read_runs(
     path: Path, format_name: str, project: str, warn: WarnCallback = lambda _: None
 ) -> Iterator[Run]:
     """Yield the runs of a file without their keys."""
-    return (document.run for document in read_documents(path, format_name, ImportDefaults(project), warn))
+    return (document.run for document in read_imported_runs(path, format_name, ImportDefaults(project), warn))
 
 
 def named(document: ImportedRun) -> dict[str, Result]:

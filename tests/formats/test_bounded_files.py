@@ -14,7 +14,7 @@ from foreign_files import PROJECT
 
 from perfci.formats import run_builder, value_parsing
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import READER_MODULES, read_documents
+from perfci.formats.registry import READER_MODULES, read_imported_runs
 from perfci.model import Commit, PerfciError
 
 MIB = 2**20
@@ -42,7 +42,7 @@ def test_refuses_a_hostile_file_in_one_sentence(tmp_path: Path, name: str, hosti
     path.write_bytes(HOSTILE[hostile]())
 
     with pytest.raises(PerfciError) as refused:
-        list(read_documents(path, name, ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
+        list(read_imported_runs(path, name, ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
 
     assert str(path) in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -56,7 +56,7 @@ def test_a_grid_of_names_is_bounded(tmp_path: Path) -> None:
     path.write_text(json.dumps(entries))
 
     with pytest.raises(PerfciError, match=r"holds too many results: the limit is 10000"):
-        list(read_documents(path, "generic", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
+        list(read_imported_runs(path, "generic", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
 
 
 def test_the_number_of_processes_is_bounded(tmp_path: Path) -> None:
@@ -66,16 +66,18 @@ def test_the_number_of_processes_is_bounded(tmp_path: Path) -> None:
     )
 
     with pytest.raises(PerfciError, match=r"holds more than 10000 runs of one command"):
-        list(read_documents(path, "hyperfine", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None))
+        list(
+            read_imported_runs(path, "hyperfine", ImportDefaults(PROJECT, Commit("abcdef1")), lambda _: None)
+        )
 
 
 READ = """
 import re, sys
 from pathlib import Path
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import read_documents
+from perfci.formats.registry import read_imported_runs
 from perfci.model import Commit
-list(read_documents(Path(sys.argv[1]), "vllm", ImportDefaults("p", Commit("abcdef1")), lambda _: None))
+list(read_imported_runs(Path(sys.argv[1]), "vllm", ImportDefaults("p", Commit("abcdef1")), lambda _: None))
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024)
 """
 

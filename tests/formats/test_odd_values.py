@@ -20,7 +20,7 @@ from foreign_files import FILES
 
 from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import read_documents
+from perfci.formats.registry import read_imported_runs
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
@@ -181,7 +181,7 @@ def runs_of(path: Path, format_name: str) -> list[Run]:
     """Read the runs of a file; each must fit a run document."""
     try:
         defaults = ImportDefaults(PROJECT, a_commit(), "box")
-        return [document.run for document in read_documents(path, format_name, defaults, lambda _: None)]
+        return [document.run for document in read_imported_runs(path, format_name, defaults, lambda _: None)]
     except PerfciError:
         return []
 
@@ -214,7 +214,7 @@ def entries(content: Any) -> Iterator[tuple[Any, Any]]:
 def read_and_store(store: Store, path: Path, format_name: str) -> bool:
     """Read and store a file, then roll back, so that the database is empty for the next file."""
     try:
-        documents = list(read_documents(path, format_name, ImportDefaults(PROJECT), lambda _: None))
+        documents = list(read_imported_runs(path, format_name, ImportDefaults(PROJECT), lambda _: None))
     except PerfciError:
         return False
     with contextlib.suppress(GivenUpError), store.begin() as tx:

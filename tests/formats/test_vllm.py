@@ -10,7 +10,7 @@ import pytest
 from foreign_files import FILES, named, read
 
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import detect_format, read_documents
+from perfci.formats.registry import detect_format, read_imported_runs
 from perfci.model import Clock, Commit, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "vllm"
@@ -75,7 +75,7 @@ def test_the_load_is_the_parameters_and_metadata_the_variant() -> None:
 def the_lines() -> tuple[list[Any], list[str]]:
     warnings: list[str] = []
     defaults = ImportDefaults("acme/model", Commit("abcdef1"))
-    return list(read_documents(FOLDER / "serve.jsonl", "vllm", defaults, warnings.append)), warnings
+    return list(read_imported_runs(FOLDER / "serve.jsonl", "vllm", defaults, warnings.append)), warnings
 
 
 def test_without_requests_the_median_stands_in_and_cannot_be_compared() -> None:

@@ -80,7 +80,7 @@ class Device(Protocol):
         """Give the allocator's unused segments back to the device."""
         ...
 
-    def reset_peaks(self) -> None:
+    def reset_peak_memory(self) -> None:
         """Let the allocator's peaks begin anew at what is allocated now."""
         ...
 
@@ -137,7 +137,7 @@ class Cpu:
     def empty_cache(self) -> None:
         return
 
-    def reset_peaks(self) -> None:
+    def reset_peak_memory(self) -> None:
         return
 
     def memory_stats(self) -> None:
@@ -195,7 +195,7 @@ class Accelerator:
     def empty_cache(self) -> None:
         self.backend.empty_cache()
 
-    def reset_peaks(self) -> None:
+    def reset_peak_memory(self) -> None:
         self.backend.reset_peak_memory_stats()
 
     def memory_stats(self) -> dict[str, int]:
@@ -254,7 +254,7 @@ class MpsDevice:
 
         torch.mps.empty_cache()
 
-    def reset_peaks(self) -> None:
+    def reset_peak_memory(self) -> None:
         return
 
     def memory_stats(self) -> dict[str, int]:

@@ -102,7 +102,7 @@ def allocator_readings(
     device.synchronize()
     gc.collect()
     device.empty_cache()
-    device.reset_peaks()
+    device.reset_peak_memory()
     # Twice: the peaks of a call from an empty allocator, then the events of one that finds memory there.
     peaks = _run_and_read_stats(device, function)
     after = _run_and_read_stats(device, function)

@@ -148,7 +148,7 @@ def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()
     shown, by the wall: ``queue_time`` is the mean wait for the worker, ``utilisation`` the share of the
     time it worked. Rates are over the time from the first arrival to the last end.
     """
-    read = TraceReadings(served.from_arrival, sla, duration_of=span_seconds)
+    read = TraceReadings(served.from_arrival, sla, duration_of=makespan_seconds)
     seen, worked = served.from_arrival.wall, served.from_start.wall
     readings: dict[str, Reading | Absent] = {
         "ttft": read.per_request(latency.ttft),
@@ -157,7 +157,7 @@ def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()
         "queue_time": informational(
             fmean(work.sent_at - trace.sent_at for trace, work in zip(seen, worked, strict=True))
         ),
-        "utilisation": informational(sum_request_seconds(worked) / span_seconds(seen)),
+        "utilisation": informational(sum_request_seconds(worked) / makespan_seconds(seen)),
         "throughput": informational(latency.throughput(seen)),
         "sla_attainment": read.sla_attainment(),
         "goodput": read.goodput(),
@@ -165,7 +165,7 @@ def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()
     return Measurement(readings, (*read.flags(), *_overload_flags(served)))
 
 
-def span_seconds(traces: Sequence[RequestTrace]) -> float:
+def makespan_seconds(traces: Sequence[RequestTrace]) -> float:
     """Seconds from the first arrival to the last end."""
     return max(trace.ended_at for trace in traces) - min(trace.sent_at for trace in traces)
 

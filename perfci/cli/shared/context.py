@@ -16,7 +16,7 @@ from perfci.cli.shared.options import GlobalOptions
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config, load_config
 from perfci.model import PerfciError
-from perfci.runner.git_repository import GitRepository, ensure_private_folder
+from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store, projects
@@ -68,7 +68,7 @@ def open_store_to_write(config: Config, *, durable: bool = False) -> Store:
     """Open the store, and create it if it is missing."""
     # .perfci/ is made readable for its owner only before a database lies in it.
     if f"{config.root}/.perfci/" in config.database_url:
-        ensure_private_folder(config.root)
+        ensure_perfci_folder(config.root)
     return open_store(config.database_url, create=True, durable=durable, pool=config.settings.store.pool)
 
 

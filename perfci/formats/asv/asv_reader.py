@@ -12,8 +12,8 @@ from typing import Any, Literal
 from perfci.formats.asv.cell_conversion import (
     BenchmarkDescription,
     convert_cell,
-    describe_benchmark,
     index_grid_cells,
+    parse_benchmark_description,
 )
 from perfci.formats.asv.result_file import (
     EPOCH,
@@ -66,7 +66,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return is_tar(head) or (b'"commit_hash"' in head and b'"results"' in head)
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each result file (commit, machine and environment); damaged files are left out."""
     project = defaults.project
     if path.is_dir() or is_archive(path):
@@ -239,7 +239,9 @@ class _MachineFolderReader:
     ) -> Iterator[Result]:
         description = self._descriptions.get(name)
         if description is None:
-            description = self._descriptions[name] = describe_benchmark(name, self._benchmarks.get(name))
+            description = self._descriptions[name] = parse_benchmark_description(
+                name, self._benchmarks.get(name)
+            )
         for parameters, cell in index_grid_cells(name, row, description, self._warn).items():
             key = (name, row.version, parameters)
             series = series_cache.get(key)

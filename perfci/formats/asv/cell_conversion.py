@@ -50,7 +50,7 @@ class BenchmarkDescription:
     original_name: str = ""
 
 
-def describe_benchmark(name: str, entry: object) -> BenchmarkDescription:
+def parse_benchmark_description(name: str, entry: object) -> BenchmarkDescription:
     """Read an entry of benchmarks.json, which is missing for benchmarks that asv no longer discovers."""
     fields: Mapping[str, Any] = entry if isinstance(entry, dict) else {}
     function = name.rpartition(".")[2].lower()

@@ -52,7 +52,7 @@ def can_read(path: Path, head: bytes) -> bool:
     return b'"benchmark_values"' in head
 
 
-def read_documents(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
+def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each commit, runner and job; the file is an array, an object on each line, or both."""
     values = parse_json_lines(read_bytes(path, MAX_BYTES), str(path))
     records = [value for value in values if isinstance(value, dict) and "metric" in value]

@@ -172,7 +172,7 @@ def describe_metric(metric: Any) -> JsonMessage:
 
 def describe_single_metric(benchmark: Any) -> JsonMessage:
     """Describe the metric of a benchmark that gives one number, from its attributes."""
-    attribute = attribute_reader(benchmark)
+    attribute = create_attribute_reader(benchmark)
     clock = declared_clock(benchmark)
     higher = attribute("direction") == "higher" or (
         not attribute("direction") and attribute("higher_is_better")
@@ -186,10 +186,12 @@ def describe_single_metric(benchmark: Any) -> JsonMessage:
 
 
 def declared_clock(benchmark: Any) -> str:
-    return str(attribute_reader(benchmark)("clock") or ("wall" if benchmark.type == "time" else "value"))
+    return str(
+        create_attribute_reader(benchmark)("clock") or ("wall" if benchmark.type == "time" else "value")
+    )
 
 
-def attribute_reader(benchmark: Any) -> Callable[[str], Any]:
+def create_attribute_reader(benchmark: Any) -> Callable[[str], Any]:
     """Read an attribute from the function, then its class, then its module, as asv does."""
 
     def read(name: str) -> Any:
@@ -211,12 +213,12 @@ def describe_foreign_module(request: JsonMessage) -> str:
     own_roots = [os.path.realpath(path) + os.sep for path in [*request["own_paths"], request["suite"]]]
     for name in request["modules"]:
         module = sys.modules.get(name)
-        origin = module_origin(module) if module is not None else ""
+        origin = module_file_path(module) if module is not None else ""
         if origin and not any(origin.startswith(root) for root in own_roots):
             return f"the code measured is not this commit's: module {name} was imported from {origin}"
     return ""
 
 
-def module_origin(module: Any) -> str:
+def module_file_path(module: Any) -> str:
     path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", [])), "")
     return os.path.realpath(path) if path else ""

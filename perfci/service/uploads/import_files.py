@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults, ImportedRun
-from perfci.formats.registry import detect_format, get_reader, read_documents
+from perfci.formats.registry import detect_format, get_reader, read_imported_runs
 from perfci.model import Benchmark, Commit, Run
 from perfci.service.uploads.unresolved_units import resolve_known_units
 from perfci.store import Store
@@ -56,7 +56,9 @@ def import_path(
     name = detect_format(path) if format == "auto" else format
     defaults = project if isinstance(project, ImportDefaults) else ImportDefaults(project)
     arriving = _RunImport(known_commits or {}, metric_units)
-    documents = read_documents(path, name, defaults, lambda sentence: arriving.warnings.update([sentence]))
+    documents = read_imported_runs(
+        path, name, defaults, lambda sentence: arriving.warnings.update([sentence])
+    )
     with _disable_gc(), store.begin() as tx:
         counts = ingest_runs(
             tx,

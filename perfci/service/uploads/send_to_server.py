@@ -11,7 +11,7 @@ from pathlib import Path
 from perfci.config import Config
 from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults, WarnCallback
-from perfci.formats.registry import detect_format, read_documents
+from perfci.formats.registry import detect_format, read_imported_runs
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient
 from perfci.net.api_schemas.verdicts import NewExpectedChange, NewExpectedChanges
@@ -98,7 +98,9 @@ def read_runs_of_file(path: Path, project: str, warn: WarnCallback) -> Iterator[
     if name == "perfci":
         yield from run_document.read_runs(path)
     else:
-        yield from (document.run for document in read_documents(path, name, ImportDefaults(project), warn))
+        yield from (
+            document.run for document in read_imported_runs(path, name, ImportDefaults(project), warn)
+        )
 
 
 def load_session_runs(store: Store, uid: str) -> list[Run]:
