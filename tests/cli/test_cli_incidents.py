@@ -30,7 +30,7 @@ from tests.support.builders import (
     a_sha,
     a_verdict,
 )
-from tests.support.level_histories import seen_levels, stepping
+from tests.support.level_histories import simulate_points, stepped_level
 from tests.support.stored_runs import replace_change_points
 
 LENGTH = 40
@@ -57,10 +57,10 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Fresh pairs gave the slowdown another size than the history does.
     """
     levels = {
-        STEP: stepping((12, 1.183)),
-        LOSS: stepping((12, 1.09)),
-        DATA: stepping((25, 1.3)),
-        TOKEN: stepping((LENGTH, 1.4)),
+        STEP: stepped_level((12, 1.183)),
+        LOSS: stepped_level((12, 1.09)),
+        DATA: stepped_level((25, 1.3)),
+        TOKEN: stepped_level((LENGTH, 1.4)),
         SLOW: lambda number: 1.004**number,
     }
     path = tmp_path_factory.mktemp("past") / "perfci.db"
@@ -70,7 +70,7 @@ def past(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {
                 series: {
                     each_level.sha: each_level.level
-                    for each_level in seen_levels(level, length=LENGTH, noise=0.002, seed=k)
+                    for each_level in simulate_points(level, length=LENGTH, noise=0.002, seed=k)
                 }
                 for k, (series, level) in enumerate(levels.items())
             },

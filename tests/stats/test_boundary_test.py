@@ -1,4 +1,4 @@
-"""The test of one boundary: its points on both sides, ranks, mode switching."""
+"""The test of one boundary: its statistics, rank separation and mode switches."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(5)
 BEFORE, AFTER = RNG.normal(0.0, 0.01, 20), RNG.normal(0.1, 0.01, 20)
 
 
-def test_a_clear_step_is_more_than_proven() -> None:
+def test_a_clear_step_has_a_strength_above_one() -> None:
     boundary_statistics = compute_boundary_statistics(BEFORE, AFTER, reach=15, sigma=0.01, min_size=0.05)
 
     assert boundary_statistics.size == pytest.approx(0.1, abs=0.01)
@@ -24,7 +24,7 @@ def test_a_clear_step_is_more_than_proven() -> None:
     assert boundary_statistics.z_score > boundary_statistics.required_z_score
 
 
-def test_the_order_of_the_points_matters_only_to_which_are_nearest() -> None:
+def test_the_order_of_points_matters_only_for_the_nearest_ones() -> None:
     boundary_statistics = compute_boundary_statistics(BEFORE, AFTER, reach=20, sigma=0.01, min_size=0.05)
     other = compute_boundary_statistics(BEFORE[::-1], AFTER[::-1], reach=20, sigma=0.01, min_size=0.05)
 
@@ -41,7 +41,7 @@ def test_a_short_side_needs_more_sigmas() -> None:
 
 
 @pytest.mark.parametrize("points", [BEFORE, BEFORE[:7], BEFORE[:1]])
-def test_the_middle_is_the_median(points: np.ndarray) -> None:
+def test_sorting_gives_the_median(points: np.ndarray) -> None:
     assert sort_with_median(points)[1] == np.median(points)
 
 
@@ -53,7 +53,7 @@ def test_rank_separation_counts_ties_half() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 17), (4, 11), (8, 8), (12, 40)])
-def test_the_least_separation_is_the_first_that_chance_seldom_reaches(before: int, after: int) -> None:
+def test_the_critical_separation_agrees_with_scipys_exact_test(before: int, after: int) -> None:
     """The lowest ``missed`` of the pairs in the wrong order: scipy's exact test of such samples agrees."""
     missed = round((1 - critical_separation(before, after, 1e-3)) * before * after)
 
@@ -74,11 +74,11 @@ def p_of(before: int, after: int, missed: int) -> float:
     return float(mannwhitneyu([*low, *high], np.arange(after), alternative="less", method="exact").pvalue)
 
 
-def line(*stays: tuple[float, int]) -> np.ndarray:
-    return np.concatenate([np.full(length, level) for level, length in stays])
+def line(*runs: tuple[float, int]) -> np.ndarray:
+    return np.concatenate([np.full(length, level) for level, length in runs])
 
 
-def test_one_more_stay_at_a_level_that_was_there_before_is_a_hop() -> None:
+def test_one_more_run_at_a_recurring_level_is_a_mode_switch() -> None:
     logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8))
 
     mode_switch = classify_mode_switch(logs, 46, 0.0, 0.1)
@@ -86,25 +86,25 @@ def test_one_more_stay_at_a_level_that_was_there_before_is_a_hop() -> None:
     assert (mode_switch.is_switch, mode_switch.is_final) == (True, False)
 
 
-def test_a_hop_is_settled_when_the_machine_has_hopped_back() -> None:
+def test_a_mode_switch_is_final_once_the_level_returned() -> None:
     logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 5))
 
     assert classify_mode_switch(logs, 46, 0.0, 0.1).is_final
 
 
-def test_a_stay_much_longer_than_the_others_is_a_new_level() -> None:
+def test_a_run_much_longer_than_the_others_is_a_new_level() -> None:
     logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 40))
 
     assert not classify_mode_switch(logs, 46, 0.0, 0.1).is_switch
 
 
-def test_a_single_point_at_a_level_is_no_stay() -> None:
+def test_a_single_point_at_a_level_is_no_run() -> None:
     logs = line((0.0, 10), (0.1, 1), (0.0, 10), (0.1, 1), (0.0, 10), (0.1, 8))
 
     assert not classify_mode_switch(logs, 32, 0.0, 0.1).is_switch
 
 
-def test_a_level_that_was_never_there_before_is_no_hop_for_good() -> None:
+def test_a_level_seen_for_the_first_time_is_no_mode_switch() -> None:
     mode_switch = classify_mode_switch(line((0.0, 30), (0.1, 8)), 30, 0.0, 0.1)
 
     assert (mode_switch.is_switch, mode_switch.is_final) == (False, True)

@@ -1,4 +1,4 @@
-"""A line looked at point by point, against the same line looked at whole."""
+"""A series segmented point by point, against the same series segmented at once."""
 
 from collections.abc import Sequence
 
@@ -71,7 +71,7 @@ def same(left: SegmentedSeries, other: SegmentedSeries) -> bool:
 
 @properties
 @given(lines(), bars)
-def test_point_by_point_comes_to_what_the_whole_comes_to(values: list[float], bar: float) -> None:
+def test_appending_points_gives_the_result_of_the_whole_series(values: list[float], bar: float) -> None:
     line = SegmentedSeries(bar=bar)
 
     for end, value in enumerate(values, 1):
@@ -82,7 +82,7 @@ def test_point_by_point_comes_to_what_the_whole_comes_to(values: list[float], ba
 
 @properties
 @given(lines(), bars, st.data())
-def test_points_may_arrive_in_any_order(values: list[float], bar: float, data: st.DataObject) -> None:
+def test_points_may_be_inserted_in_any_order(values: list[float], bar: float, data: st.DataObject) -> None:
     """Each lands where it belongs among those that are there."""
     arriving = data.draw(st.permutations(range(len(values))))
     line, there = SegmentedSeries(bar=bar), list[int]()
@@ -97,7 +97,7 @@ def test_points_may_arrive_in_any_order(values: list[float], bar: float, data: s
 
 @properties
 @given(st.lists(lines(), min_size=1, max_size=6), bars, st.data())
-def test_many_lines_grow_as_each_does_alone(
+def test_series_updated_in_a_batch_equal_series_updated_alone(
     several: list[list[float]], bar: float, data: st.DataObject
 ) -> None:
     cuts = [data.draw(st.integers(0, len(values))) for values in several]
@@ -120,14 +120,14 @@ def test_points_may_be_corrected_and_taken_back(values: list[float], bar: float,
     assert same(now, whole(shorter, bar))
 
 
-def test_a_line_that_did_not_change_is_not_looked_at() -> None:
+def test_an_unchanged_series_is_returned_as_it_is() -> None:
     line = whole([1.0, 1.1] * 20, 0.05)
 
     assert update_segmentations([line], [list(line.values)]) == [line]
     assert update_segmentations([line], [list(line.values)])[0] is line
 
 
-def test_what_was_found_stays_as_it_was() -> None:
+def test_appending_leaves_the_previous_result_unchanged() -> None:
     line = whole([1.0, 1.01, 0.99] * 10 + [1.3, 1.31, 1.29], 0.05)
     before = line.change_points
 
@@ -137,7 +137,7 @@ def test_what_was_found_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_what_is_no_number_is_refused(bad: float) -> None:
+def test_refuses_values_that_are_not_finite(bad: float) -> None:
     with pytest.raises(
         ValueError, match=f"^expected a line of finite numbers, found {bad} at point 1; leave out what"
     ):
@@ -146,7 +146,7 @@ def test_what_is_no_number_is_refused(bad: float) -> None:
 
 @properties
 @given(lines(), bars)
-def test_the_same_line_gets_the_same_answer_in_any_company(values: list[float], bar: float) -> None:
+def test_the_result_of_a_series_does_not_depend_on_its_batch(values: list[float], bar: float) -> None:
     assert (
         detect_change_points_in_many([[1.0], values, values[::-1]], bar)[1]
         == detect_change_points(values, bar)

@@ -1,4 +1,4 @@
-"""Where the level of a history moves."""
+"""Change points of a series of levels."""
 
 import numpy as np
 import pytest
@@ -35,12 +35,12 @@ def test_reports_nothing_below_the_bar() -> None:
     assert detect_change_points(history(1.0, 1.03)) == []
 
 
-def test_reports_every_move_when_asked_for_any_size() -> None:
+def test_reports_every_step_at_a_bar_of_zero() -> None:
     assert len(detect_change_points(history(1.0, 1.03), min_effect=0.0)) == 1
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_line_without_change_has_no_change_point(seed: int) -> None:
+def test_a_series_without_change_has_no_change_point(seed: int) -> None:
     assert detect_change_points(history(1.0, each=150, noise=0.03, seed=seed)) == []
 
 
@@ -67,18 +67,18 @@ def test_spikes_before_a_step_do_not_move_it() -> None:
     assert [index for index, _ in detect_change_points(line)] == [15]
 
 
-def test_a_machine_that_keeps_changing_states_is_no_change() -> None:
+def test_mode_switching_is_no_change_point() -> None:
     assert detect_change_points(history(*[1.0, 1.08] * 6, each=9)) == []
 
 
-def test_a_run_that_lands_in_either_of_two_modes_is_no_change() -> None:
+def test_random_modes_are_no_change_point() -> None:
     rng = np.random.default_rng(3)
     line = np.exp(rng.normal(0, 0.004, 150)) * np.where(rng.random(150) < 0.3, 1.07, 1.0)
 
     assert detect_change_points(line.tolist()) == []
 
 
-def test_speaks_after_three_points_of_a_clear_new_level() -> None:
+def test_reports_a_clear_new_level_after_three_points() -> None:
     line = history(1.0, 1.2)
 
     assert detect_change_points(line[:32]) == []
@@ -91,17 +91,17 @@ def test_fewer_than_eight_points_get_no_verdict() -> None:
     assert detect_change_points([1.0]) == []
 
 
-def test_a_constant_line_and_one_exact_step() -> None:
+def test_a_constant_series_with_one_exact_step_has_one_change_point() -> None:
     assert detect_change_points([3.0] * 40) == []
     assert [index for index, _ in detect_change_points([100.0] * 20 + [108.0] * 20)] == [20]
 
 
-def test_zeros_have_no_logarithm_and_do_no_harm() -> None:
+def test_accepts_zeros_which_have_no_logarithm() -> None:
     assert detect_change_points([0.0] * 20) == []
     assert [index for index, _ in detect_change_points([0.0] * 20 + [4.0] * 20, 0.0)] == [20]
 
 
-def test_many_at_once_answer_as_one_by_one() -> None:
+def test_many_series_at_once_give_the_results_of_each_alone() -> None:
     lines = [history(1.0, 1.0 + step / 100, each=10 + step, seed=step) for step in range(30)]
 
     assert detect_change_points_in_many(lines) == [detect_change_points(line) for line in lines]
@@ -132,7 +132,7 @@ def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
 
 @properties
 @given(st.integers(0, 10_000))
-def test_better_and_worse_are_found_alike(seed: int) -> None:
+def test_finds_improvements_and_regressions_alike(seed: int) -> None:
     line = history(1.0, 1.1, each=25, noise=0.02, seed=seed)
 
     worse, better = detect_change_points(line), detect_change_points([1 / value for value in line])
@@ -142,7 +142,7 @@ def test_better_and_worse_are_found_alike(seed: int) -> None:
 
 @properties
 @given(st.integers(0, 10_000))
-def test_a_clear_step_is_found_from_either_end(seed: int) -> None:
+def test_finds_a_clear_step_in_a_reversed_series(seed: int) -> None:
     line = history(1.0, 1.2, each=30, noise=0.01, seed=seed)
 
     assert (
@@ -154,20 +154,20 @@ def test_a_clear_step_is_found_from_either_end(seed: int) -> None:
 
 @properties
 @given(st.floats(1e-9, 1e9), st.integers(1, 60), st.sampled_from([0.0, 0.05]))
-def test_what_never_changes_has_no_change_point(value: float, points: int, bar: float) -> None:
+def test_a_constant_series_has_no_change_point(value: float, points: int, bar: float) -> None:
     assert detect_change_points([value] * points, bar) == []
 
 
 @properties
 @given(st.integers(0, 10_000), st.integers(20, 100))
-def test_a_coarse_clock_makes_no_levels(seed: int, points: int) -> None:
+def test_a_coarse_clock_makes_no_change_points(seed: int, points: int) -> None:
     """Few different values, most of them tied."""
     line = 1 + np.round(np.random.default_rng(seed).normal(0, 1, points)) / 100
 
     assert detect_change_points(line.tolist()) == []
 
 
-def test_three_high_points_on_a_young_line_are_not_yet_rare() -> None:
+def test_three_high_points_in_a_short_series_are_no_change_point() -> None:
     """Of eight points any three are the highest once in 56 times; of twenty, once in more than a thousand."""
     high = [1.2, 1.21, 1.2]
 
@@ -175,7 +175,7 @@ def test_three_high_points_on_a_young_line_are_not_yet_rare() -> None:
     assert [at for at, _ in detect_change_points([*history(1.0, each=17), *high])] == [17]
 
 
-def test_a_move_that_is_taken_back_at_once_is_a_spike() -> None:
+def test_a_step_reverted_at_once_is_a_spike() -> None:
     brief, longer = (
         history(1.0, each=25) + [1.2] * points + history(1.0, each=25, seed=2) for points in (3, 4)
     )

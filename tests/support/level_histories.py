@@ -22,7 +22,7 @@ def a_line(length: int = LENGTH) -> list[Commit]:
     return [a_commit(number) for number in range(1, length + 1)]
 
 
-def seen_levels(
+def simulate_points(
     level: Callable[[int], float],
     *,
     length: int = LENGTH,
@@ -41,12 +41,12 @@ def seen_levels(
     ]
 
 
-def stepping(*steps: tuple[int, float], start: float = 1.0) -> Callable[[int], float]:
+def stepped_level(*steps: tuple[int, float], start: float = 1.0) -> Callable[[int], float]:
     """A level that is multiplied at each of the given commits."""
     return lambda number: start * math.prod(factor for at, factor in steps if number >= at)
 
 
-def known_of(
+def history_context_of(
     seen: Mapping[Series, Sequence[LevelPoint]],
     *,
     is_measured_apart: bool = True,
@@ -68,7 +68,7 @@ def known_of(
     return HistoryContext(PROJECT, line, seen, visits=visits, **changes)  # type: ignore[arg-type]
 
 
-def found_in(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[ChangePoint]:
+def change_points_of(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[ChangePoint]:
     """The change points of these histories, as the segmentation finds them."""
     return [
         change

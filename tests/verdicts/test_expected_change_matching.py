@@ -1,6 +1,4 @@
-"""What was announced of a commit that came to the main branch answers for what it made worse, and for no
-more.
-"""
+"""Expected changes of merged commits, matched with incidents."""
 
 from __future__ import annotations
 
@@ -19,19 +17,19 @@ from perfci.verdicts.incidents.page_budget import (
 )
 from perfci.verdicts.incidents.step_causes import HistoryContext
 from tests.support.builders import NOON, PROJECT, a_change_point, a_series, a_sha, a_verdict
-from tests.support.level_histories import a_line, known_of, seen_levels, stepping
+from tests.support.level_histories import a_line, history_context_of, simulate_points, stepped_level
 
 MEMORY = a_series("training.Step.track", metric="peak_bytes", unit="bytes")
 SPEED = a_series("training.Step.track", metric="tokens", unit="tokens/second", direction="higher")
 
 
-def said(
+def merged_expected_change(
     change: float, number: int = 12, match: str = "peak_bytes", **changes: object
 ) -> MergedExpectedChange:
-    arrived = MergedExpectedChange(
+    merged = MergedExpectedChange(
         a_sha(number), ExpectedChange(match, change, "the cache holds two layers"), "#12"
     )
-    return replace(arrived, **changes)  # type: ignore[arg-type]
+    return replace(merged, **changes)  # type: ignore[arg-type]
 
 
 def moved(rel: float, series: object = MEMORY) -> ChangePoint:
@@ -44,77 +42,101 @@ def an_incident(*moves: ChangePoint, good: int = 11, bad: int = 12) -> Incident:
 
 
 def answer_to(
-    incident: Incident, *arrived: MergedExpectedChange, context: HistoryContext | None = None
+    incident: Incident, *merged: MergedExpectedChange, context: HistoryContext | None = None
 ) -> ExpectedChangeMatch | None:
     context = context or HistoryContext(PROJECT, a_line())
-    return match_expected_changes([incident], arrived, incident.members, context).get(incident.id)
+    return match_expected_changes([incident], merged, incident.members, context).get(incident.id)
 
 
-def test_what_was_announced_covers_all_that_got_worse() -> None:
-    answer = answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03), said(-0.02, match="tokens"))
+def test_an_expected_change_covers_all_that_got_worse() -> None:
+    answer = answer_to(
+        an_incident(moved(0.03), moved(-0.02, SPEED)),
+        merged_expected_change(0.03),
+        merged_expected_change(-0.02, match="tokens"),
+    )
 
-    assert answer == ExpectedChangeMatch((said(0.03), said(-0.02, match="tokens")))
+    assert answer == ExpectedChangeMatch(
+        (merged_expected_change(0.03), merged_expected_change(-0.02, match="tokens"))
+    )
     assert answer.covers_all
 
 
-def test_what_came_to_more_is_beyond_it() -> None:
-    answer = answer_to(an_incident(moved(0.07)), said(0.03))
+def test_a_larger_change_exceeds_it() -> None:
+    answer = answer_to(an_incident(moved(0.07)), merged_expected_change(0.03))
 
-    assert answer == ExpectedChangeMatch((said(0.03),), (moved(0.07),))
+    assert answer == ExpectedChangeMatch((merged_expected_change(0.03),), (moved(0.07),))
     assert not answer.covers_all
 
 
-def test_what_else_got_worse_is_beyond_it_and_what_got_better_is_not() -> None:
-    assert answer_to(an_incident(moved(0.03), moved(-0.02, SPEED)), said(0.03)).exceeding == (
-        moved(-0.02, SPEED),
-    )
-    assert answer_to(an_incident(moved(0.03), moved(0.2, SPEED)), said(0.03)).covers_all
+def test_other_regressions_exceed_it_and_improvements_do_not() -> None:
+    assert answer_to(
+        an_incident(moved(0.03), moved(-0.02, SPEED)), merged_expected_change(0.03)
+    ).exceeding == (moved(-0.02, SPEED),)
+    assert answer_to(an_incident(moved(0.03), moved(0.2, SPEED)), merged_expected_change(0.03)).covers_all
 
 
 @pytest.mark.parametrize(
-    "arrived",
-    [said(0.03, number=11), said(0.03, number=13), said(0.03, match="time"), said(0.03, sha="f" * 40)],
+    "merged",
+    [
+        merged_expected_change(0.03, number=11),
+        merged_expected_change(0.03, number=13),
+        merged_expected_change(0.03, match="time"),
+        merged_expected_change(0.03, sha="f" * 40),
+    ],
     ids=["the last good commit", "a later one", "another metric", "a commit nobody knows"],
 )
-def test_what_is_about_something_else_answers_nothing(arrived: MergedExpectedChange) -> None:
-    assert answer_to(an_incident(), arrived) is None
+def test_an_expected_change_of_another_benchmark_matches_nothing(merged: MergedExpectedChange) -> None:
+    assert answer_to(an_incident(), merged) is None
 
 
-def test_announcements_of_two_commits_do_not_add_up() -> None:
+def test_expected_changes_of_two_commits_do_not_add_up() -> None:
     both = an_incident(moved(0.03), moved(-0.02, SPEED), good=10)
 
-    assert not answer_to(both, said(0.03, number=11), said(-0.02, match="tokens")).covers_all
-    assert answer_to(both, said(0.03, number=11), said(0.03), said(-0.02, match="tokens")).covers_all
+    assert not answer_to(
+        both, merged_expected_change(0.03, number=11), merged_expected_change(-0.02, match="tokens")
+    ).covers_all
+    assert answer_to(
+        both,
+        merged_expected_change(0.03, number=11),
+        merged_expected_change(0.03),
+        merged_expected_change(-0.02, match="tokens"),
+    ).covers_all
 
 
 @pytest.mark.parametrize(
     ("hours", "covers"), [(10, False), (11, False), (11.5, True), (14, True), (14.5, False)]
 )
-def test_a_commit_that_was_not_measured_goes_by_when_it_came(hours: float, covers: bool) -> None:
-    arrived = said(0.03, sha="f" * 40, merged_at=NOON + timedelta(hours=hours))
+def test_an_unmeasured_commit_is_placed_by_its_merge_time(hours: float, covers: bool) -> None:
+    merged = merged_expected_change(0.03, sha="f" * 40, merged_at=NOON + timedelta(hours=hours))
     history_context = HistoryContext(PROJECT, [item for item in a_line() if item.position not in (12, 13)])
 
-    assert (answer_to(an_incident(good=11, bad=14), arrived, context=history_context) is not None) is covers
+    assert (answer_to(an_incident(good=11, bad=14), merged, context=history_context) is not None) is covers
 
 
 @pytest.mark.parametrize(("noise", "covers"), [(0.0005, False), (0.04, True)])
-def test_a_step_may_miss_what_was_announced_by_the_noise_of_a_point(noise: float, covers: bool) -> None:
-    seen = {MEMORY: seen_levels(stepping((12, 1.045), (20, 2.0)), noise=noise)}
+def test_a_step_may_exceed_the_expected_change_by_the_noise_of_a_point(noise: float, covers: bool) -> None:
+    points = {MEMORY: simulate_points(stepped_level((12, 1.045), (20, 2.0)), noise=noise)}
     changes = [moved(0.045), a_change_point(MEMORY, commit=a_sha(20), last_good=a_sha(19))]
 
-    result = match_expected_changes([an_incident(moved(0.045))], [said(0.03)], changes, known_of(seen))
+    result = match_expected_changes(
+        [an_incident(moved(0.045))], [merged_expected_change(0.03)], changes, history_context_of(points)
+    )
 
     assert result["i"].covers_all is covers
 
 
-def test_fresh_pairs_bring_their_own_noise_floor() -> None:
+def test_fresh_pairs_have_their_own_noise_floor() -> None:
     pairs = a_verdict(
         MEMORY, base=a_sha(11), head=a_sha(12), ratio=1.045, noise_floor=0.02, stage=Stage.CONFIRMATION
     )
     history_context = HistoryContext(PROJECT, a_line(), confirmations={MEMORY: [pairs]})
 
-    assert answer_to(an_incident(moved(0.045)), said(0.03), context=history_context).covers_all
-    assert not answer_to(an_incident(moved(0.051)), said(0.03), context=history_context).covers_all
+    assert answer_to(
+        an_incident(moved(0.045)), merged_expected_change(0.03), context=history_context
+    ).covers_all
+    assert not answer_to(
+        an_incident(moved(0.051)), merged_expected_change(0.03), context=history_context
+    ).covers_all
 
 
 def test_an_exact_count_has_no_noise() -> None:
@@ -123,11 +145,13 @@ def test_an_exact_count_has_no_noise() -> None:
     ]
 
     assert not answer_to(
-        an_incident(moved(0.04)), said(0.03), context=HistoryContext(PROJECT, a_line(), {MEMORY: levels})
+        an_incident(moved(0.04)),
+        merged_expected_change(0.03),
+        context=HistoryContext(PROJECT, a_line(), {MEMORY: levels}),
     ).covers_all
 
 
-def test_what_began_at_nothing_is_covered_by_no_percentage() -> None:
+def test_a_change_from_zero_is_covered_by_no_percentage() -> None:
     began = replace(moved(0.03), relative_change=float("inf"), before=0.0, after=5.0)
 
-    assert not answer_to(an_incident(began), said(9.0)).covers_all
+    assert not answer_to(an_incident(began), merged_expected_change(9.0)).covers_all

@@ -1,4 +1,4 @@
-"""What chance would show among many comparisons is held back."""
+"""False-discovery control holds back what chance would show among many comparisons."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def side(
     ]
 
 
-def test_a_lower_rate_asks_for_stronger_evidence() -> None:
+def test_a_lower_rate_requires_stronger_evidence() -> None:
     base, head = side(1.0, 6, sd=0.02), side(1.08, 6, sd=0.02, seed=2)
 
     alone = confirmation_verdict(TIME, "base", "head", base, head)
@@ -58,7 +58,7 @@ def confirmed(p_value: float, noise_floor: float = 0.01) -> Verdict:
     )
 
 
-def test_certain_changes_make_no_room_for_chance() -> None:
+def test_exact_changes_do_not_loosen_the_false_discovery_control() -> None:
     counts, doubtful = [confirmed(0.0, noise_floor=0.0)] * 50, confirmed(0.009)
     others = [a_verdict(kind=VerdictKind.UNCHANGED, p_value=0.5)] * 3
 

@@ -1,4 +1,4 @@
-"""Which bar a series is held to, and what becomes of it."""
+"""The rule of each series, and the verdicts it gives."""
 
 import math
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def counted(series: Series, *values: float) -> list[Point]:
         ("data_stall", "ratio", MetricClass.OTHER, 0.05),
     ],
 )
-def test_name_and_unit_tell_the_class_and_its_bar(
+def test_name_and_unit_determine_the_class_and_its_bar(
     metric: str, unit: str, kind: MetricClass, bar: float
 ) -> None:
     series = a_series(metric=metric, unit=unit)
@@ -76,7 +76,7 @@ def test_name_and_unit_tell_the_class_and_its_bar(
     assert Policy().rule_for(series).bar == bar
 
 
-def test_a_plain_time_has_the_plain_rule() -> None:
+def test_a_plain_time_has_the_default_rule() -> None:
     rule = Rule(bar=0.08, strict=True, max_pairs=40)
 
     assert Policy().rule_for(a_series()) == Rule()
@@ -87,14 +87,14 @@ def test_a_name_with_a_line_break_has_a_class_too() -> None:
     assert Policy().class_of(a_series(metric="a\nb", unit="c\nd")) is MetricClass.OTHER
 
 
-def test_the_bar_of_time_lifts_start_times_and_lowers_memory_but_never_the_other_way() -> None:
+def test_the_bar_of_time_is_raised_for_start_times_and_lowered_for_memory_only() -> None:
     loose, fine = Policy(Rule(bar=0.2)), Policy(Rule(bar=0.02))
 
     assert [policy.rule_for(COMPILE).bar for policy in (loose, fine)] == [0.2, 0.15]
     assert [policy.rule_for(PEAK).bar for policy in (loose, fine)] == [0.05, 0.02]
 
 
-def test_one_operator_more_is_a_regression_and_says_why() -> None:
+def test_one_more_operator_is_a_regression_with_its_reason() -> None:
     verdict = confirmation_verdict(
         OPERATORS, "base", "head", exact(812), exact(813), rule=Policy().rule_for(OPERATORS)
     )
@@ -103,7 +103,7 @@ def test_one_operator_more_is_a_regression_and_says_why() -> None:
     assert verdict.reason == "Counted exactly: 812 became 813 (+0.1%), and for counts no change is too small."
 
 
-def test_a_loss_that_differs_in_its_last_bit_is_told_with_all_its_digits() -> None:
+def test_a_loss_that_differs_in_its_last_bit_is_printed_with_all_its_digits() -> None:
     worse = math.nextafter(2.5, 3)
 
     verdict = confirmation_verdict(
@@ -127,7 +127,7 @@ def test_a_count_that_varies_has_the_bar_of_time() -> None:
     )
 
 
-def test_compiling_twelve_percent_longer_is_below_its_bar_and_says_so() -> None:
+def test_twelve_percent_more_compile_time_is_below_its_bar_and_the_reason_says_so() -> None:
     rule = Policy().rule_for(COMPILE)
 
     verdict = confirmation_verdict(COMPILE, "base", "head", varying(1.0), varying(1.12), rule=rule)
@@ -160,7 +160,7 @@ def test_the_allocator_s_own_step_is_no_change(
     assert beyond.kind is VerdictKind.REGRESSION
 
 
-def test_a_floor_counts_from_nothing_too() -> None:
+def test_a_floor_applies_from_zero_too() -> None:
     rule = Policy().rule_for(PEAK)
 
     kinds = [
@@ -171,7 +171,7 @@ def test_a_floor_counts_from_nothing_too() -> None:
     assert kinds == [VerdictKind.UNCHANGED, VerdictKind.REGRESSION]
 
 
-def test_the_first_table_that_matches_speaks_and_what_it_leaves_out_stays() -> None:
+def test_the_first_matching_table_applies_and_what_it_leaves_out_stays() -> None:
     policy = Policy(
         Rule(),
         (
@@ -229,7 +229,7 @@ def test_a_bar_given_for_counts_lets_small_changes_pass() -> None:
     assert verdict.reason.endswith("below the bar of 2% for the policy 'operators'.")
 
 
-def test_neighbours_are_nominated_by_the_rule_of_their_series() -> None:
+def test_candidates_are_selected_by_the_rule_of_their_series() -> None:
     line = [("a", "b"), ("b", "c")]
     measured = {OPERATORS: {"a": exact(100), "b": exact(101), "c": exact(101)}}
 

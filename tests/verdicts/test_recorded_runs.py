@@ -1,4 +1,4 @@
-"""Two recorded runs: what may be compared, and as what."""
+"""Comparison of two recorded runs: what is comparable, and how pairs are matched."""
 
 from __future__ import annotations
 
@@ -46,37 +46,37 @@ def result(level: float, **changes: Any) -> Result:
     return a_result(a_series(), *side(level), **changes)
 
 
-def test_pairs_of_one_session_cancel_what_the_machine_does() -> None:
+def test_pairs_of_one_session_cancel_machine_drift() -> None:
     verdict = compare(result(1.0), result(1.08))
 
     assert (verdict.kind, verdict.pairs) == (VerdictKind.REGRESSION, 8)
 
 
-def test_equal_numbers_of_two_sessions_are_no_pairs() -> None:
+def test_equal_pair_numbers_of_two_sessions_are_no_pairs() -> None:
     verdict = compare(result(1.0), result(1.08), one_session=False)
 
     assert verdict.kind is VerdictKind.INCONCLUSIVE
 
 
-def test_without_numbers_sides_are_compared_as_they_are() -> None:
+def test_compares_sides_without_pair_numbers_unpaired() -> None:
     base, head = (a_result(a_series(), *side(level, paired=False)) for level in (1.0, 2.0))
 
     assert compare(base, head).kind is VerdictKind.REGRESSION
 
 
-def test_numbers_that_occur_twice_do_not_say_who_belongs_together() -> None:
+def test_pair_numbers_that_occur_twice_match_nothing() -> None:
     twice = a_result(a_series(), *side(1.0), *side(1.0))
 
     assert compare(twice, result(1.08)).kind is VerdictKind.INCONCLUSIVE
 
 
-def test_what_was_poured_together_is_not_comparable() -> None:
+def test_pooled_samples_are_not_comparable() -> None:
     pooled = result(1.0, boundaries=ProcessBoundaries.POOLED)
 
     assert compare(pooled, result(1.08)).kind is VerdictKind.NOT_COMPARABLE
 
 
-def test_says_why_numbers_tell_nothing_about_each_other() -> None:
+def test_states_why_two_sides_are_not_comparable() -> None:
     elsewhere = a_result(a_series(machine=a_machine("Intel Xeon")), *side(1.0))
     rewritten = a_result(a_series(version="2"), *side(1.0))
     summarised = a_result(a_series(), processes=(), summary=a_summary(1.0))
@@ -104,7 +104,7 @@ def test_two_environments_are_compared_where_that_is_what_differs() -> None:
     assert verdict.kind is VerdictKind.UNCHANGED
 
 
-def test_what_one_side_lacks_is_missing() -> None:
+def test_a_series_that_one_side_lacks_is_missing() -> None:
     alone = a_result(a_series("other.time_it"), *side(1.0))
     sides = (
         collect_recorded_series([a_run(result(1.0), alone)]),

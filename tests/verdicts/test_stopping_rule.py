@@ -22,12 +22,12 @@ def play(effect: float, sd: float, seed: int, rule: Rule) -> Verdict:
         base += [a_process(float(np.exp(rng.normal(0, sd))), pair=pairs + k) for k in range(more)]
         head += [a_process(float(np.exp(rng.normal(effect, sd))), pair=pairs + k) for k in range(more)]
         pairs += more
-        seen = interim_analysis(TIME, "base", "head", base, head, rule=rule)
-        verdict, more = seen.verdict, seen.pairs_to_buy
+        look = interim_analysis(TIME, "base", "head", base, head, rule=rule)
+        verdict, more = look.verdict, look.pairs_to_buy
     return verdict
 
 
-def test_deciding_a_quiet_benchmark_takes_the_first_look() -> None:
+def test_a_quiet_benchmark_is_decided_at_the_first_look() -> None:
     verdicts = [play(effect, 0.003, 1, Rule()) for effect in (0.0, math.log(1.1), -math.log(1.1))]
 
     assert [(verdict.kind, verdict.pairs) for verdict in verdicts] == [
@@ -37,7 +37,7 @@ def test_deciding_a_quiet_benchmark_takes_the_first_look() -> None:
     ]
 
 
-def test_deciding_a_noisy_benchmark_takes_more_and_ends_at_the_cap() -> None:
+def test_a_noisy_benchmark_takes_more_looks_and_ends_at_the_cap() -> None:
     verdicts = [play(0.0, 0.04, seed, Rule()) for seed in range(20)]
 
     assert 7 < np.mean([verdict.pairs for verdict in verdicts]) < 20
@@ -45,18 +45,18 @@ def test_deciding_a_noisy_benchmark_takes_more_and_ends_at_the_cap() -> None:
     assert VerdictKind.REGRESSION not in {verdict.kind for verdict in verdicts}
 
 
-def test_looking_often_keeps_the_error_of_one_look() -> None:
+def test_repeated_interim_analyses_keep_the_error_of_one() -> None:
     at_the_bar = [play(math.log(1.05), 0.02, seed, Rule()).kind for seed in range(150)]
 
     assert at_the_bar.count(VerdictKind.UNCHANGED) <= 8  # nominal 2.5 %; anew at every look 8 %
 
 
-def test_a_change_that_sits_at_the_bar_is_told_early_instead_of_pursued() -> None:
+def test_stops_early_for_a_change_at_the_bar() -> None:
     base = [a_process(1.0, pair=k) for k in range(5)]
     head = [a_process(level, pair=k) for k, level in enumerate((1.044, 1.046, 1.048, 1.050, 1.052))]
 
-    seen = interim_analysis(TIME, "base", "head", base, head)
-    verdict, more = seen.verdict, seen.pairs_to_buy
+    look = interim_analysis(TIME, "base", "head", base, head)
+    verdict, more = look.verdict, look.pairs_to_buy
 
     assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
     assert verdict.reason == (
@@ -65,18 +65,18 @@ def test_a_change_that_sits_at_the_bar_is_told_early_instead_of_pursued() -> Non
     )
 
 
-def test_pairs_that_would_hardly_decide_are_not_bought() -> None:
+def test_buys_no_pairs_that_would_hardly_decide() -> None:
     base = [a_process(1.0, pair=k) for k in range(16)]
     head = [a_process(1.036 + 0.06 * (-1) ** k, pair=k) for k in range(16)]
 
-    seen = interim_analysis(TIME, "base", "head", base, head)
-    verdict, more = seen.verdict, seen.pairs_to_buy
+    look = interim_analysis(TIME, "base", "head", base, head)
+    verdict, more = look.verdict, look.pairs_to_buy
     with_room = interim_analysis(TIME, "base", "head", base, head, rule=Rule(max_pairs=60)).pairs_to_buy
 
     assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
     assert with_room > 0
 
 
-def test_looks_are_planned_up_to_whatever_cap() -> None:
+def test_plans_looks_up_to_any_cap() -> None:
     assert Rule(max_pairs=7).planned_looks == [5, 6, 7]
     assert Rule(max_pairs=30).planned_looks[-6:] == [20, 22, 24, 26, 28, 30]

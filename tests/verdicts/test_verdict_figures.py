@@ -26,7 +26,7 @@ def exact(*values: float) -> list[Process]:
     return [a_process(value, pair=k, clock=Clock.EXACT) for k, value in enumerate(values)]
 
 
-def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
+def confirm(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     return confirmation_verdict(TIME, "base", "head", base, head)
 
 
@@ -34,7 +34,7 @@ def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     ("verdict", "reason"),
     [
         (
-            told(side(1.0), side(1.2)),
+            confirm(side(1.0), side(1.2)),
             "+20.0% over 8 pairs, interval +19.9% to +20.1%: beyond the bar of 5.0%, and half of it "
             "is excluded.",
         ),
@@ -44,38 +44,38 @@ def told(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
             "confirmed on fresh pairs.",
         ),
         (
-            told(side(1.0), side(1.0)),
+            confirm(side(1.0), side(1.0)),
             "+0.0% over 8 pairs, interval -0.1% to +0.1%: inside the bar of 5.0% either way.",
         ),
         (
-            told(side(1.0, noise=15), side(1.0, noise=-15)),
+            confirm(side(1.0, noise=15), side(1.0, noise=-15)),
             "-0.7% over 8 pairs, interval -5.1% to +3.9%: neither beyond the bar of 5.0% nor inside it, "
             "about 2 more pairs would decide.",
         ),
         (
-            told(side(1.0, 1), side(1.5, 1)),
+            confirm(side(1.0, 1), side(1.5, 1)),
             "+50.0% over 1 pair: a single pair has no interval, so no verdict is possible yet; "
             "about 4 more pairs would decide.",
         ),
     ],
 )
-def test_the_reason_says_so_in_words(verdict: Verdict, reason: str) -> None:
+def test_the_reason_states_the_figures(verdict: Verdict, reason: str) -> None:
     assert verdict.reason == reason
 
 
 @pytest.mark.parametrize(
     ("verdict", "kind", "more"),
     [
-        (told(side(1.0), side(1.2)), VerdictKind.REGRESSION, 0),
-        (told(side(1.0), side(0.8)), VerdictKind.IMPROVEMENT, 0),
-        (told(side(1.0), side(1.0)), VerdictKind.UNCHANGED, 0),
-        (told(side(1.0, noise=15), side(1.0, noise=-15)), VerdictKind.INCONCLUSIVE, 2),
+        (confirm(side(1.0), side(1.2)), VerdictKind.REGRESSION, 0),
+        (confirm(side(1.0), side(0.8)), VerdictKind.IMPROVEMENT, 0),
+        (confirm(side(1.0), side(1.0)), VerdictKind.UNCHANGED, 0),
+        (confirm(side(1.0, noise=15), side(1.0, noise=-15)), VerdictKind.INCONCLUSIVE, 2),
         (confirmation_verdict(COUNT, "base", "head", exact(7, 7), exact(8, 8)), VerdictKind.REGRESSION, 0),
         (confirmation_verdict(COUNT, "base", "head", exact(7, 7), exact(7, 7)), VerdictKind.UNCHANGED, 0),
-        (told(side(0.0), side(0.0)), VerdictKind.UNCHANGED, 0),
+        (confirm(side(0.0), side(0.0)), VerdictKind.UNCHANGED, 0),
     ],
 )
-def test_a_verdict_by_numbers_carries_them_all(verdict: Verdict, kind: VerdictKind, more: int) -> None:
+def test_a_statistical_verdict_has_all_figures(verdict: Verdict, kind: VerdictKind, more: int) -> None:
     existing = (verdict.ratio, verdict.interval, verdict.noise_floor, verdict.mde, verdict.p_value)
 
     assert (verdict.kind, verdict.pairs_to_decide) == (kind, more)
@@ -83,13 +83,13 @@ def test_a_verdict_by_numbers_carries_them_all(verdict: Verdict, kind: VerdictKi
     assert None not in existing
 
 
-def test_without_an_interval_it_says_how_many_pairs_make_one() -> None:
-    verdict = told(side(1.0, 1), side(1.5, 1))
+def test_a_verdict_without_an_interval_states_how_many_pairs_give_one() -> None:
+    verdict = confirm(side(1.0, 1), side(1.5, 1))
 
     assert (verdict.interval, verdict.pairs, verdict.pairs_to_decide) == (None, 1, 4)
 
 
-def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
+def test_an_early_look_has_a_larger_detectable_effect_than_a_single_analysis() -> None:
     base, head = side(1.0, 5), side(1.01, 5)
 
     once, early = (
@@ -103,7 +103,7 @@ def test_an_early_look_can_see_less_than_the_same_pairs_at_once() -> None:
     )
 
 
-def test_luck_has_no_better_p_value_for_looking_often() -> None:
+def test_repeated_looks_do_not_lower_the_p_value() -> None:
     rng, told_at_five_percent = np.random.default_rng(11), 0
     rule = Rule(max_pairs=12)
     for _ in range(400):
@@ -114,28 +114,28 @@ def test_luck_has_no_better_p_value_for_looking_often() -> None:
             base, head = (
                 [a_process(level, pair=k) for k, level in enumerate(side[:pairs])] for side in levels.tolist()
             )
-            seen = interim_analysis(TIME, "base", "head", base, head, rule=rule)
-            verdict, more = seen.verdict, seen.pairs_to_buy
+            look = interim_analysis(TIME, "base", "head", base, head, rule=rule)
+            verdict, more = look.verdict, look.pairs_to_buy
         told_at_five_percent += (verdict.p_value or 1) < 0.05
 
     assert told_at_five_percent <= 28  # 20, and two standard deviations
 
 
-def test_what_pairs_leave_open_takes_more_of_them() -> None:
+def test_an_ambiguous_mode_matching_needs_more_pairs() -> None:
     plain, open_ = Shift(0.0, 0.02, 8, 5), Shift(0.0, 0.02, 8, 5, extra_below=0.05, extra_above=0.05)
 
     assert (estimate_pairs_to_decide(plain, 0.03) or 0) < (estimate_pairs_to_decide(open_, 0.03) or 0)
 
 
-def test_evidence_for_a_rarer_chance_takes_pairs_in_proportion_to_its_square() -> None:
+def test_pairs_to_a_lower_p_value_grow_with_the_square_of_the_deviate() -> None:
     assert estimate_pairs_to_p_value(10, 0.05, 0.000088) == 31  # deviates 1.96 and 3.92: four times the pairs
     assert estimate_pairs_to_p_value(10, 1.0, 0.01) is None
     assert estimate_pairs_to_p_value(10, 0.9, 0.01) is None
 
 
-def test_a_look_names_what_it_rests_on() -> None:
-    seen = interim_analysis(TIME, "base", "head", side(1.0), side(1.0))
+def test_a_look_returns_the_shifts_behind_its_verdict() -> None:
+    look = interim_analysis(TIME, "base", "head", side(1.0), side(1.0))
 
-    assert seen.own_shift == seen.shrunk_shift
-    assert seen.tail is not None
+    assert look.own_shift == look.shrunk_shift
+    assert look.tail is not None
     assert interim_analysis(COUNT, "base", "head", exact(7), exact(7)).tail is None

@@ -39,11 +39,11 @@ def coverage(make: Callable[[np.random.Generator], Sides], trials: int = 400) ->
 
 
 @pytest.mark.parametrize("pairs", [5, 10])
-def test_intervals_cover_as_they_say_on_independent_sides(pairs: int) -> None:
+def test_intervals_have_nominal_coverage_on_independent_sides(pairs: int) -> None:
     assert 0.92 < coverage(lambda rng: (rng.normal(0, 0.01, pairs), rng.normal(0, 0.01, pairs))) < 0.98
 
 
-def test_intervals_cover_when_the_machine_drifts() -> None:
+def test_intervals_have_nominal_coverage_when_the_machine_drifts() -> None:
     def drifting(rng: np.random.Generator) -> Sides:
         drift = rng.normal(0, 0.05, 8)
         return drift + rng.normal(0, 0.005, 8), drift + rng.normal(0, 0.005, 8)
@@ -51,7 +51,7 @@ def test_intervals_cover_when_the_machine_drifts() -> None:
     assert coverage(drifting) > 0.92
 
 
-def test_intervals_cover_when_processes_have_two_modes() -> None:
+def test_intervals_have_nominal_coverage_when_processes_have_two_modes() -> None:
     def bimodal(rng: np.random.Generator) -> Sides:
         sides = [rng.normal(0, 0.004, 6) + 0.06 * (rng.random(6) < 0.3) for _ in range(2)]
         return sides[0], sides[1]
@@ -59,7 +59,7 @@ def test_intervals_cover_when_processes_have_two_modes() -> None:
     assert coverage(bimodal) > 0.92
 
 
-def test_pairing_cancels_what_drifts() -> None:
+def test_pairing_cancels_drift() -> None:
     rng = np.random.default_rng(4)
     drift = rng.normal(0, 0.1, 8)
     base, head = drift + rng.normal(0, 0.002, 8), drift + 0.05 + rng.normal(0, 0.002, 8)
@@ -67,10 +67,13 @@ def test_pairing_cancels_what_drifts() -> None:
     assert estimate_shift(base, head).half_width() < 0.01 < unpaired_shift(base, head).half_width()
 
 
-def test_a_mood_that_few_pairs_cannot_prove_shortens_their_intervals_all_the_same() -> None:
+def test_weakly_correlated_drift_still_shortens_the_intervals_of_few_pairs() -> None:
     dice = np.random.default_rng(7)
-    moods, own = dice.normal(0, 0.03, (400, 6)), dice.normal(0, 0.02, (400, 2, 6))
-    sides = [(mood + base, mood + head) for mood, (base, head) in zip(moods, own, strict=True)]
+    session_drifts, own = dice.normal(0, 0.03, (400, 6)), dice.normal(0, 0.02, (400, 2, 6))
+    sides = [
+        (session_drift + base, session_drift + head)
+        for session_drift, (base, head) in zip(session_drifts, own, strict=True)
+    ]
 
     shorter = np.mean([estimate_shift(*both).half_width() for both in sides])
 
@@ -83,7 +86,7 @@ def test_a_mood_that_few_pairs_cannot_prove_shortens_their_intervals_all_the_sam
     )
 
 
-def test_a_hiccup_of_one_process_moves_nothing() -> None:
+def test_an_outlier_of_one_process_does_not_move_the_shift() -> None:
     rng = np.random.default_rng(5)
     base, head = rng.normal(0, 0.01, 10), rng.normal(0, 0.01, 10)
     clean = estimate_shift(base, head)
@@ -103,7 +106,7 @@ def test_modes_that_both_sides_visit_are_compared_within() -> None:
     assert shift.centre == pytest.approx(0.08, abs=0.002)
 
 
-def test_a_side_in_one_mode_that_may_be_either_gives_an_interval_that_spans_both() -> None:
+def test_an_ambiguous_mode_matching_gives_an_interval_that_spans_both() -> None:
     base = np.array([0.0, 0.001, -0.001, 0.002, -0.002])
     head = np.array([0.02, 0.021, 0.08, 0.081, 0.079])
 
@@ -121,7 +124,7 @@ def test_most_of_a_side_in_the_upper_mode_does_not_prove_the_other_side_there_to
     assert low < 0.02 < 0.08 < high
 
 
-def test_a_mix_that_may_or_may_not_have_changed_is_read_both_ways() -> None:
+def test_a_doubtful_mode_mix_gives_an_interval_that_spans_both_estimates() -> None:
     rng = np.random.default_rng(11)
     base, head = rng.normal(0, 0.002, 8), rng.normal(0, 0.002, 8)
     base[:2] += 0.1
@@ -132,7 +135,7 @@ def test_a_mix_that_may_or_may_not_have_changed_is_read_both_ways() -> None:
     assert low < 0.0 < 0.1 * 5 / 8 < high
 
 
-def test_a_mix_of_modes_that_changed_is_no_accident() -> None:
+def test_a_changed_mode_mix_is_a_shift() -> None:
     base = np.array([0.0] * 9 + [0.1]) + np.linspace(-0.001, 0.001, 10)
     head = np.array([0.1] * 9 + [0.0]) + np.linspace(-0.001, 0.001, 10)
 
@@ -148,13 +151,13 @@ def test_one_pair_has_a_shift_and_no_interval() -> None:
     assert shift.p_value() == 1.0
 
 
-def test_what_is_known_of_the_spread_gives_one_pair_an_interval() -> None:
+def test_a_noise_prior_gives_one_pair_an_interval() -> None:
     shift = estimate_shift(np.array([0.0]), np.array([0.1]), prior=NoisePrior(0.02, 10))
 
     assert shift.half_width() == pytest.approx(2.228 * 0.02, rel=1e-3)
 
 
-def test_what_the_pairs_contradict_is_left_out() -> None:
+def test_a_prior_the_pairs_contradict_is_left_out() -> None:
     ratios = np.random.default_rng(12).normal(0.1, 0.02, 12)
     bare = estimate_shift(np.zeros(12), ratios)
 
@@ -163,13 +166,13 @@ def test_what_the_pairs_contradict_is_left_out() -> None:
     assert estimate_shift(np.zeros(12), ratios, prior=NoisePrior(0.02, 8)).df == bare.df + 8
 
 
-def test_equal_levels_are_not_certainty() -> None:
+def test_equal_levels_have_a_positive_error() -> None:
     shift = estimate_shift(np.zeros(5), np.zeros(5))
 
     assert 0 < shift.half_width() < 0.002
 
 
-def test_where_mean_and_ranks_disagree_the_estimate_claims_less_and_the_error_more() -> None:
+def test_disagreement_of_mean_and_ranks_shrinks_the_shift_and_widens_the_error() -> None:
     base, head = np.array([0.0, 0.01, -0.01, 0.005, -0.005]), np.array([0.03, 0.04, 0.035, 0.09, 0.1])
 
     shift = unpaired_shift(base, head)
@@ -178,7 +181,7 @@ def test_where_mean_and_ranks_disagree_the_estimate_claims_less_and_the_error_mo
     assert shift.error == pytest.approx(np.hypot(0.0155, 0.014), rel=0.02)
 
 
-def test_sides_of_unequal_number_are_compared_side_by_side() -> None:
+def test_sides_of_unequal_size_are_compared_unpaired() -> None:
     result = estimate_unpaired_shift(np.array([0.0, 0.01, -0.01, 0.0]), np.array([0.1, 0.11, 0.09]))
 
     assert result.centre == pytest.approx(0.1)
@@ -218,7 +221,7 @@ def test_the_order_of_pairs_does_not_matter(sides: Sides, random: object) -> Non
 
 @properties
 @given(both_sides())
-def test_swapping_the_sides_turns_the_shift_around(sides: Sides) -> None:
+def test_swapping_the_sides_negates_the_shift(sides: Sides) -> None:
     base, head = sides
     forth, back = estimate_shift(base, head), estimate_shift(head, base)
 

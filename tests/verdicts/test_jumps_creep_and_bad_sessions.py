@@ -1,4 +1,4 @@
-"""What is asked before an incident: retests, bad days, creep, and where a step may have been."""
+"""Signals beside change points: jumps and retests, bad sessions, creep, and positions of a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from perfci.verdicts.incidents.incident_builder import build_bad_session_inciden
 from perfci.verdicts.incidents.machine_shifts import SessionJump, find_bad_sessions
 from perfci.verdicts.incidents.step_causes import WeightedRange
 from tests.support.builders import a_change_point, a_series, a_sha, a_verdict
-from tests.support.level_histories import LENGTH, found_in, known_of, seen_levels, stepping
+from tests.support.level_histories import (
+    LENGTH,
+    change_points_of,
+    history_context_of,
+    simulate_points,
+    stepped_level,
+)
 
 STEP = a_series("training.Step.time_step")
 V1, V2 = Release("v1", a_sha(6)), Release("v2", a_sha(24))
@@ -26,76 +32,76 @@ PLACE = {a_sha(number): number - 1 for number in range(1, LENGTH + 1)}
 # ------------------------------------------------------------------ retests
 
 
-def test_a_jump_on_the_newest_point_buys_a_retest_of_the_commit_and_its_parent() -> None:
-    (jump,) = find_jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))})
+def test_a_jump_on_the_newest_point_requests_a_retest_of_the_commit_and_its_parent() -> None:
+    (jump,) = find_jumps({STEP: simulate_points(stepped_level((LENGTH, 1.3)))})
     retest = jump.retest
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 1), a_sha(LENGTH))
     assert retest.reason.startswith("+29.6 % on the newest point, ")
 
 
-def test_a_jump_of_two_points_names_the_first_of_them() -> None:
-    (jump,) = find_jumps({STEP: seen_levels(stepping((LENGTH - 1, 1.3)))})
+def test_a_jump_of_two_points_retests_the_first_of_them() -> None:
+    (jump,) = find_jumps({STEP: simulate_points(stepped_level((LENGTH - 1, 1.3)))})
     retest = jump.retest
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 2), a_sha(LENGTH - 1))
 
 
-def test_what_went_back_by_itself_needs_no_second_look() -> None:
-    seen = {STEP: seen_levels(lambda number: 1.3 if number == LENGTH - 1 else 1.0)}
+def test_a_jump_that_went_back_does_not_persist() -> None:
+    points = {STEP: simulate_points(lambda number: 1.3 if number == LENGTH - 1 else 1.0)}
 
-    (jump,) = find_jumps(seen)
+    (jump,) = find_jumps(points)
 
     assert jump.persists is False
 
 
-def test_noise_a_known_step_and_a_settled_question_buy_nothing() -> None:
-    noisy = {STEP: seen_levels(stepping((LENGTH, 1.3)), noise=0.2)}
-    existing = {STEP: seen_levels(stepping((LENGTH - 4, 1.3)))}
+def test_noise_known_steps_and_settled_jumps_request_no_retest() -> None:
+    noisy = {STEP: simulate_points(stepped_level((LENGTH, 1.3)), noise=0.2)}
+    existing = {STEP: simulate_points(stepped_level((LENGTH - 4, 1.3)))}
     settled = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(LENGTH - 1), head=a_sha(LENGTH))]
 
     assert find_jumps(noisy) == []
-    assert find_jumps(existing, found_in(existing)) == []
-    assert find_jumps({STEP: seen_levels(stepping((LENGTH, 1.3)))}, verdicts=settled) == []
+    assert find_jumps(existing, change_points_of(existing)) == []
+    assert find_jumps({STEP: simulate_points(stepped_level((LENGTH, 1.3)))}, verdicts=settled) == []
 
 
-def test_a_short_history_is_not_asked() -> None:
-    assert find_jumps({STEP: seen_levels(stepping((7, 2.0)), length=7)}) == []
+def test_a_short_history_has_no_jump() -> None:
+    assert find_jumps({STEP: simulate_points(stepped_level((7, 2.0)), length=7)}) == []
 
 
 # ------------------------------------------------------------------ bad days
 
 
-def alerts(worse: int, better: int, *, stays: bool | None = None) -> list[SessionJump]:
+def alerts(worse: int, better: int, *, persists: bool | None = None) -> list[SessionJump]:
     signs = [True] * worse + [False] * better
-    return [SessionJump(a_series(f"a.B.time_{k}"), "night", sign, stays) for k, sign in enumerate(signs)]
+    return [SessionJump(a_series(f"a.B.time_{k}"), "night", sign, persists) for k, sign in enumerate(signs)]
 
 
 @pytest.mark.parametrize(
     ("worse", "better", "bad"), [(6, 6, True), (12, 0, False), (10, 2, False), (2, 1, False)]
 )
-def test_signs_that_balance_are_a_bad_day(worse: int, better: int, bad: bool) -> None:
+def test_jumps_in_both_directions_make_a_bad_session(worse: int, better: int, bad: bool) -> None:
     assert bool(find_bad_sessions(alerts(worse, better))) is bad
 
 
-def test_alerts_that_the_next_run_sees_no_more_are_one_incident() -> None:
+def test_jumps_gone_in_the_next_run_are_one_incident() -> None:
     series = [a_series(f"training.Part.time_{k}") for k in range(5)]
     gone = {
-        item: seen_levels(lambda number: 1.4 if number == LENGTH - 1 else 1.0, seed=k)
+        item: simulate_points(lambda number: 1.4 if number == LENGTH - 1 else 1.0, seed=k)
         for k, item in enumerate(series)
     }
 
-    (day,), left = build_bad_session_incidents(find_jumps(gone), known_of(gone))
+    (day,), left = build_bad_session_incidents(find_jumps(gone), history_context_of(gone))
 
     assert (day.cause, day.sessions, len(day.members)) == ("transient", (f"session-{LENGTH - 1}",), 5)
     assert left == []
 
 
-def test_alerts_that_stay_and_agree_are_left_for_retests() -> None:
+def test_persistent_jumps_in_one_direction_are_left_for_retests() -> None:
     series = [a_series(f"training.Part.time_{k}") for k in range(5)]
-    there = {item: seen_levels(stepping((LENGTH - 1, 1.4)), seed=k) for k, item in enumerate(series)}
+    there = {item: simulate_points(stepped_level((LENGTH - 1, 1.4)), seed=k) for k, item in enumerate(series)}
 
-    days, left = build_bad_session_incidents(find_jumps(there), known_of(there))
+    days, left = build_bad_session_incidents(find_jumps(there), history_context_of(there))
 
     assert (days, len(left)) == ([], 5)
     assert all(isinstance(item, Jump) for item in left)
@@ -105,13 +111,15 @@ def test_alerts_that_stay_and_agree_are_left_for_retests() -> None:
 
 
 def a_line(*, ramp: float = 1.0, jump: tuple[int, float] = (1, 1.0), **changes: object) -> CreepHistory:
-    step = stepping(jump)
-    seen = seen_levels(lambda number: ramp**number * step(number), noise=0.002)
-    around = {release: seen[max(0, PLACE[release.sha] - 6) : PLACE[release.sha] + 7] for release in (V1, V2)}
-    return CreepHistory(STEP, around, seen[-17:], **changes)  # type: ignore[arg-type]
+    step = stepped_level(jump)
+    points = simulate_points(lambda number: ramp**number * step(number), noise=0.002)
+    around = {
+        release: points[max(0, PLACE[release.sha] - 6) : PLACE[release.sha] + 7] for release in (V1, V2)
+    }
+    return CreepHistory(STEP, around, points[-17:], **changes)  # type: ignore[arg-type]
 
 
-def test_finds_half_a_percent_a_commit_and_names_the_pair_to_compare() -> None:
+def test_finds_a_creep_of_half_a_percent_a_commit_and_the_pair_to_compare() -> None:
     (creep,) = find_creeps([a_line(ramp=1.005)], PLACE)
 
     assert (creep.release, creep.base, creep.head) == ("v2", V2.sha, a_sha(LENGTH))
@@ -120,7 +128,7 @@ def test_finds_half_a_percent_a_commit_and_names_the_pair_to_compare() -> None:
     assert creep.interval.lo > 1.05
 
 
-def test_steps_that_are_known_are_taken_off() -> None:
+def test_subtracts_known_steps_from_a_creep() -> None:
     step = a_change_point(
         STEP, commit=a_sha(15), last_good=a_sha(14), before=1.0, after=1.2, relative_change=0.2
     )
@@ -132,7 +140,7 @@ def test_noise_and_improvements_are_no_creep() -> None:
     assert find_creeps([a_line(), a_line(ramp=0.995)], PLACE) == []
 
 
-def test_fresh_pairs_of_release_and_head_are_believed_before_the_points() -> None:
+def test_fresh_pairs_of_release_and_head_outrank_the_points() -> None:
     verdict = a_verdict(
         STEP,
         VerdictKind.UNCHANGED,
@@ -155,27 +163,29 @@ def test_fresh_pairs_of_release_and_head_are_believed_before_the_points() -> Non
     st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9), st.floats(0.1, 30)), min_size=1, max_size=30),
     st.randoms(use_true_random=False),
 )
-def test_grouping_parts_its_input_the_same_in_any_order(
+def test_grouping_does_not_depend_on_the_order_of_the_ranges(
     drawn: list[tuple[int, int, float]], chance: random.Random
 ) -> None:
-    stretches = [WeightedRange(first, first + length, weight) for first, length, weight in drawn]
-    order = chance.sample(range(len(stretches)), len(stretches))
+    ranges_by_commit = [WeightedRange(first, first + length, weight) for first, length, weight in drawn]
+    order = chance.sample(range(len(ranges_by_commit)), len(ranges_by_commit))
 
     ranges, again = (
-        group_overlapping_ranges(stretches),
-        group_overlapping_ranges([stretches[k] for k in order]),
+        group_overlapping_ranges(ranges_by_commit),
+        group_overlapping_ranges([ranges_by_commit[k] for k in order]),
     )
 
-    assert sorted(k for group in ranges for k in group) == list(range(len(stretches)))
+    assert sorted(k for group in ranges for k in group) == list(range(len(ranges_by_commit)))
     assert sorted(ranges) == sorted(sorted(order[k] for k in group) for group in again)
     assert all(
-        max(stretches[k].first for k in group) < min(stretches[k].last for k in group) for group in ranges
+        max(ranges_by_commit[k].first for k in group) < min(ranges_by_commit[k].last for k in group)
+        for group in ranges
     )
 
 
 def test_a_small_step_in_noise_may_have_come_some_points_earlier_or_later() -> None:
     clear, faint = (
-        estimate_step(seen_levels(stepping((20, 1.1)), noise=noise), a_sha(20)) for noise in (0.01, 0.07)
+        estimate_step(simulate_points(stepped_level((20, 1.1)), noise=noise), a_sha(20))
+        for noise in (0.01, 0.07)
     )
 
     assert clear is not None
@@ -186,9 +196,9 @@ def test_a_small_step_in_noise_may_have_come_some_points_earlier_or_later() -> N
 
 
 @given(st.floats(1e-6, 1e6), st.integers(1, 50))
-def test_the_evidence_for_a_step_knows_no_unit(unit: float, seed: int) -> None:
+def test_the_evidence_for_a_step_does_not_depend_on_the_unit(unit: float, seed: int) -> None:
     plain, scaled = (
-        estimate_step(seen_levels(stepping((20, 1.1), start=start), seed=seed), a_sha(20))
+        estimate_step(simulate_points(stepped_level((20, 1.1), start=start), seed=seed), a_sha(20))
         for start in (1.0, unit)
     )
 

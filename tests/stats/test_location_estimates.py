@@ -1,4 +1,4 @@
-"""Levels of samples."""
+"""Levels of samples: median, lower quartile and warm-up."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from perfci.stats.location_estimates import lower_quartile, median, warmup_length
 
 
-def test_the_median_ignores_a_wild_sample() -> None:
+def test_the_median_ignores_an_outlier() -> None:
     assert median([1.0, 1.1, 0.9, 1.0, 50.0]) == 1.0
 
 
@@ -22,7 +22,7 @@ def test_the_lower_quartile_of_one_sample_is_that_sample() -> None:
     assert lower_quartile([2.5]) == 2.5
 
 
-def test_the_lower_quartile_ignores_samples_swollen_by_neighbours() -> None:
+def test_the_lower_quartile_ignores_samples_slowed_by_neighbours() -> None:
     assert lower_quartile([1.0, 1.0, 1.0, 1.9, 1.8, 1.7]) == 1.0
 
 
@@ -40,7 +40,7 @@ def test_steady_processes_have_no_warm_up() -> None:
     assert warmup_length(rng.normal(1, 0.01, (10, 20)).tolist()) <= 1
 
 
-def test_short_unequal_or_zero_samples_lose_nothing() -> None:
+def test_short_unequal_or_zero_samples_have_no_warm_up() -> None:
     assert warmup_length([[9.0, 1.0, 1.0]] * 5) == 0
     assert warmup_length([[9.0] + [1.0] * 9, [9.0] + [1.0] * 12]) == 0
     assert warmup_length([[9.0] + [0.0] * 9]) == 0

@@ -1,4 +1,4 @@
-"""Looking more than once at the price of one look."""
+"""Error spending over several interim analyses."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from perfci.stats.group_sequential import (
 )
 
 
-def test_one_look_may_spend_everything() -> None:
+def test_a_single_look_spends_the_whole_error() -> None:
     assert nominal_look_levels((1.0,)) == pytest.approx((ALPHA,))
 
 
@@ -32,12 +32,12 @@ def test_all_looks_together_keep_the_error() -> None:
     assert (scores > boundaries).any(axis=1).mean() == pytest.approx(ALPHA, abs=0.003)
 
 
-def test_spending_starts_at_nothing_and_ends_at_alpha() -> None:
+def test_spending_starts_at_zero_and_ends_at_alpha() -> None:
     assert pocock_spending(0.0) == 0.0
     assert pocock_spending(1.0) == pytest.approx(ALPHA)
 
 
-def test_a_quiet_benchmark_may_spend_early_and_keeps_something() -> None:
+def test_a_quiet_benchmark_spends_early_and_keeps_a_rest() -> None:
     quiet, noisy = (
         plan_error_spending([40.0, 60.0], [5, 8], 20),
         plan_error_spending([0.01, 0.02], [5, 8], 20),
@@ -48,14 +48,14 @@ def test_a_quiet_benchmark_may_spend_early_and_keeps_something() -> None:
     assert quiet[-1] < 1.0
 
 
-def test_plans_only_grow_and_end_with_everything() -> None:
+def test_plans_increase_and_end_at_one() -> None:
     plan = plan_error_spending([0.9, 0.2, 0.1, 0.1], [5, 8, 12, 20], 20)
 
     assert list(plan) == sorted(set(plan))
     assert plan[-1] == 1.0
 
 
-def test_every_look_has_something_to_spend_however_many_there_are() -> None:
+def test_every_look_has_error_to_spend_however_many_there_are() -> None:
     looks = list(range(5, 21))
 
     levels = nominal_look_levels(plan_error_spending([40.0] * len(looks), looks, 20))

@@ -1,4 +1,4 @@
-"""What a pull request announces of itself, and what of it is kept."""
+"""Expected changes that a pull request declares, and which verdicts they allow."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ perfci-expect: training.* −2.5 % fewer tokens, more of each
 """
 
 
-def found(ratio: float, noise_floor: float | None = 0.01, metric: str = "peak_bytes") -> Verdict:
+def moved_verdict(ratio: float, noise_floor: float | None = 0.01, metric: str = "peak_bytes") -> Verdict:
     return a_verdict(a_series("memory.Cache.track", metric=metric), ratio=ratio, noise_floor=noise_floor)
 
 
-def test_reads_them_where_git_has_its_trailers() -> None:
+def test_reads_expected_changes_from_trailer_lines() -> None:
     assert parse_expected_changes(SAID) == [
         ExpectedChange("peak_bytes", 0.03, "the cache holds two layers"),
         ExpectedChange("training.*", -0.025, "fewer tokens, more of each"),
@@ -42,28 +42,28 @@ def test_reads_them_where_git_has_its_trailers() -> None:
     ],
     ids=["no reason", "no percent", "no name", "no change", "no number", "invisible", "in a sentence"],
 )
-def test_what_is_written_in_another_way_announces_nothing(line: str) -> None:
+def test_lines_in_another_form_declare_nothing(line: str) -> None:
     assert parse_expected_changes(line) == []
 
 
-def test_shows_what_cannot_be_seen_in_a_reason() -> None:
+def test_replaces_unprintable_characters_in_a_reason() -> None:
     (change,) = parse_expected_changes("Perfci-Expect: peak_bytes +3% the\x1b[31m cache")
 
     assert change.reason == "the\N{REPLACEMENT CHARACTER}[31m cache"
 
 
-def test_takes_no_more_than_a_reader_would() -> None:
+def test_reads_at_most_twenty_expected_changes() -> None:
     assert len(parse_expected_changes("Perfci-Expect: peak_bytes +3% the cache\n" * 100)) == 20
 
 
 @pytest.mark.parametrize("match", ["peak_bytes", "memory.Cache.track", "memory.*", "*.track.peak_bytes"])
-def test_names_a_metric_a_benchmark_or_both(match: str) -> None:
-    assert ExpectedChange(match, 0.03, "meant").matches_series(found(1.03).series)
+def test_matches_a_metric_a_benchmark_or_both(match: str) -> None:
+    assert ExpectedChange(match, 0.03, "meant").matches_series(moved_verdict(1.03).series)
 
 
 @pytest.mark.parametrize("match", ["peak", "cache", "PEAK_BYTES", "time_*"])
-def test_names_nothing_by_half(match: str) -> None:
-    assert not ExpectedChange(match, 0.03, "meant").matches_series(found(1.03).series)
+def test_matches_no_part_of_a_name(match: str) -> None:
+    assert not ExpectedChange(match, 0.03, "meant").matches_series(moved_verdict(1.03).series)
 
 
 @pytest.mark.parametrize(
@@ -77,31 +77,40 @@ def test_names_nothing_by_half(match: str) -> None:
         (0.97, 0.01, False),
     ],
 )
-def test_covers_what_was_announced_and_the_noise_around_it(
+def test_allows_the_declared_change_and_the_noise_around_it(
     ratio: float, noise_floor: float | None, covered: bool
 ) -> None:
-    assert ExpectedChange("peak_bytes", 0.03, "meant").allows_verdict(found(ratio, noise_floor)) is covered
+    assert (
+        ExpectedChange("peak_bytes", 0.03, "meant").allows_verdict(moved_verdict(ratio, noise_floor))
+        is covered
+    )
 
 
-def test_covers_nothing_that_has_no_ratio() -> None:
+def test_allows_no_verdict_without_a_ratio() -> None:
     failed = a_verdict(a_series("memory.Cache.track", metric="peak_bytes"), VerdictKind.FAILED, ratio=None)
 
     assert not ExpectedChange("*", 0.03, "meant").allows_verdict(failed)
 
 
-def test_one_that_exceeds_it_breaks_the_word() -> None:
-    meant = ExpectedChange("peak_bytes", 0.03, "meant")
+def test_one_regression_beyond_it_is_more_than_expected() -> None:
+    expected_change = ExpectedChange("peak_bytes", 0.03, "meant")
 
     assert (
-        meant.compare_with_verdicts([found(1.03), found(1.02, metric="time")])
+        expected_change.compare_with_verdicts([moved_verdict(1.03), moved_verdict(1.02, metric="time")])
         is ExpectedChangeOutcome.AS_EXPECTED
     )
-    assert meant.compare_with_verdicts([found(1.03), found(1.2)]) is ExpectedChangeOutcome.MORE_THAN_EXPECTED
-    assert meant.compare_with_verdicts([found(1.2, metric="time")]) is ExpectedChangeOutcome.NOT_SEEN
+    assert (
+        expected_change.compare_with_verdicts([moved_verdict(1.03), moved_verdict(1.2)])
+        is ExpectedChangeOutcome.MORE_THAN_EXPECTED
+    )
+    assert (
+        expected_change.compare_with_verdicts([moved_verdict(1.2, metric="time")])
+        is ExpectedChangeOutcome.NOT_SEEN
+    )
 
 
 @given(st.text(max_size=2000))
-def test_whatever_is_written_is_read(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     for change in parse_expected_changes(text):
         assert change.reason.strip()
         assert (change.match + change.reason).isprintable()

@@ -1,4 +1,4 @@
-"""Whether goals are reached, and what was paid for it."""
+"""Whether goals are reached, and the trade-offs."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def test_within_has_two_sides() -> None:
     ]
 
 
-def test_an_exact_value_at_the_limit_meets_it_unless_less_was_asked() -> None:
+def test_an_exact_value_at_the_limit_meets_it_unless_the_clause_is_strict() -> None:
     same = decided(PEAK, 1.0, 1.0, 1.0, VerdictKind.UNCHANGED)
 
     assert judge("peak_allocated <= 1.0x", same).outcome is GoalOutcome.MET
     assert judge("peak_allocated < 1.0x", same).outcome is GoalOutcome.BROKEN
 
 
-def test_what_comes_from_nothing_is_more_than_any_factor() -> None:
+def test_a_change_from_zero_exceeds_any_factor() -> None:
     verdict = a_verdict(PEAK, ratio=None, interval=None, base_level=0.0, head_level=8.0, reason="0 became 8")
 
     clauses = judge("peak_allocated <= 5x", ComparedSeries(PEAK, (), (), verdict)).clauses[0]
@@ -105,7 +105,7 @@ def test_a_limit_may_be_in_any_unit_of_the_same_measure() -> None:
     )
 
 
-def test_a_single_process_decides_no_level_but_an_exact_one_does() -> None:
+def test_a_single_process_decides_a_level_only_if_exact() -> None:
     alone = levels(PEAK, 1000.0)
     exact = levels(PEAK, 1000.0, 1000.0, clock=Clock.EXACT)
 
@@ -113,7 +113,7 @@ def test_a_single_process_decides_no_level_but_an_exact_one_does() -> None:
     assert judge("peak_allocated <= 1 KiB", exact).outcome is GoalOutcome.MET
 
 
-def test_says_how_many_more_pairs_would_decide() -> None:
+def test_states_how_many_more_pairs_would_decide() -> None:
     clauses = judge("step_time <= 0.67x", decided(STEP, 0.66, 0.64, 0.68)).clauses[0]
 
     assert (clauses.outcome, clauses.reason) == (GoalOutcome.UNDECIDED, "about 29 more pairs would decide")
@@ -121,13 +121,13 @@ def test_says_how_many_more_pairs_would_decide() -> None:
     assert close.reason == "too close to the limit for more pairs to settle"
 
 
-def test_what_was_not_judged_is_compared_as_it_was_measured() -> None:
+def test_an_informational_series_is_compared_as_measured() -> None:
     rows = [process for k in range(6) for process in a_pair(k, 1.0 + k / 1000, 0.5 + k / 1000)]
-    witness = ComparedSeries(
+    informational = ComparedSeries(
         STEP, [p for p in rows if p.role is Role.BASE], [p for p in rows if p.role is Role.HEAD]
     )
 
-    verdict = judge("step_time <= 0.67x", witness)
+    verdict = judge("step_time <= 0.67x", informational)
 
     assert verdict.outcome is GoalOutcome.MET
 
@@ -143,7 +143,7 @@ def test_a_metric_with_two_clocks_is_judged_by_the_one_that_has_a_verdict() -> N
     assert [clause.series for clause in level.clauses] == [STEP]
 
 
-def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() -> None:
+def test_one_broken_clause_breaks_the_goal_and_an_undecided_one_keeps_it_undecided() -> None:
     speed, memory, start = (
         parse_clause(text) for text in ("step_time <= 0.67x", "peak_allocated <= 1x", "ttft <= 1 s")
     )
@@ -161,7 +161,7 @@ def test_one_broken_clause_breaks_the_goal_and_an_open_one_keeps_it_undecided() 
     assert [item.reason for item in (undecided.clauses if undecided else ())] == ["", "it was not measured"]
 
 
-def test_a_head_that_fails_breaks_its_clauses_and_one_that_is_skipped_leaves_them_open() -> None:
+def test_a_failed_head_breaks_its_clauses_and_a_skipped_one_leaves_them_undecided() -> None:
     failed = ComparedSeries(
         STEP, (), (), a_verdict(STEP, VerdictKind.FAILED, ratio=None, interval=None, reason="it crashed")
     )
@@ -181,7 +181,7 @@ def test_numerics_beyond_their_bound_reject_whatever_the_speed() -> None:
     )
 
 
-def test_a_head_that_refuses_to_be_timed_is_rejected() -> None:
+def test_a_head_whose_parity_check_fails_is_rejected() -> None:
     refused = ComparedSeries(
         STEP, (), [a_failed_process(reason="ParityFailed: rejected: parity failed: loss is off")]
     )
@@ -191,7 +191,7 @@ def test_a_head_that_refuses_to_be_timed_is_rejected() -> None:
     assert (verdict.outcome, verdict.reason) == (GoalOutcome.REJECTED, "loss is off")
 
 
-def test_speed_that_costs_memory_is_a_trade() -> None:
+def test_speed_gained_for_memory_is_a_tradeoff() -> None:
     larger = decided(PEAK, 1.2, 1.2, 1.2, VerdictKind.REGRESSION)
     other = decided(
         a_series("audio.Vae.measure", "peak", unit="bytes"), 1.2, 1.2, 1.2, VerdictKind.REGRESSION
@@ -203,14 +203,16 @@ def test_speed_that_costs_memory_is_a_trade() -> None:
     assert [(trade.gain.series, trade.cost.series) for trade in verdict.trades] == [(STEP, PEAK)]
 
 
-def test_is_about_what_it_matches_only() -> None:
+def test_judges_only_the_cells_it_matches() -> None:
     goal = Goal("audio", (parse_clause("step_time <= 1x"),), match="audio")
 
     assert judge_goal(goal, [decided(STEP, 0.6, 0.59, 0.61)], Policy().class_of) is None
 
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0.01, 100))
-def test_opposite_clauses_never_agree(limit: float, clause: float, other: float) -> None:
+def test_opposite_clauses_are_never_both_met_or_both_broken(
+    limit: float, clause: float, other: float
+) -> None:
     assume(min(abs(clause - limit), abs(other - limit)) > 1e-5)  # closer than that arithmetic may decide
     measured = decided(STEP, clause, min(clause, other), max(clause, other))
 
@@ -220,7 +222,7 @@ def test_opposite_clauses_never_agree(limit: float, clause: float, other: float)
 
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=8), st.floats(1e-3, 1e3))
-def test_a_unit_changes_no_answer(values: list[float], limit: float) -> None:
+def test_the_unit_of_a_clause_does_not_change_its_outcome(values: list[float], limit: float) -> None:
     seconds = judge(f"step_time <= {limit:.6f} s", levels(STEP, *values)).outcome
     milliseconds = judge(f"step_time <= {1000 * float(f'{limit:.6f}'):.3f} ms", levels(STEP, *values)).outcome
 

@@ -41,7 +41,7 @@ def test_exact_counts_are_compared_exactly() -> None:
     assert fewer.kind is VerdictKind.IMPROVEMENT
 
 
-def test_exact_counts_too_say_what_was_left_out() -> None:
+def test_exact_counts_also_state_what_was_left_out() -> None:
     throttled = a_process(5.0, clock=Clock.EXACT, pair=2, flags=("throttled: hot",))
 
     verdict = screening_verdict(TIME, "base", "head", exact(5, 5, 5), [*exact(5, 5), throttled])
@@ -103,7 +103,7 @@ def test_nothing_on_one_side_is_missing(base: list[Process], head: list[Process]
     assert verdict.reason == f"There is nothing to compare: {reason}."
 
 
-def test_what_is_missing_keeps_the_level_of_the_side_that_has_one() -> None:
+def test_a_missing_verdict_keeps_the_level_of_the_side_that_has_one() -> None:
     dropped, new = (
         screening_verdict(TIME, "b", "h", side(1.0), []),
         screening_verdict(TIME, "b", "h", [], side(1.0)),
@@ -128,7 +128,7 @@ def test_what_is_missing_keeps_the_level_of_the_side_that_has_one() -> None:
         ),
     ],
 )
-def test_what_only_flagged_processes_could_tell_is_inconclusive(
+def test_a_side_with_only_flagged_processes_is_inconclusive(
     base: list[Process], head: list[Process], left_out: str
 ) -> None:
     verdict = screening_verdict(TIME, "base", "head", base, head)
@@ -143,7 +143,7 @@ def test_a_head_that_fails_has_failed_however_hot_the_base_ran() -> None:
     assert verdict.kind is VerdictKind.FAILED
 
 
-def test_samples_that_forgot_their_process_are_not_comparable() -> None:
+def test_samples_without_process_boundaries_are_not_comparable() -> None:
     verdict = confirmation_verdict(
         TIME, "base", "head", side(1.0), side(1.2), boundaries=ProcessBoundaries.POOLED
     )
@@ -151,6 +151,6 @@ def test_samples_that_forgot_their_process_are_not_comparable() -> None:
     assert verdict.kind is VerdictKind.NOT_COMPARABLE
 
 
-def test_what_is_exact_or_refused_needs_no_more_pairs() -> None:
+def test_exact_and_incomparable_verdicts_need_no_more_pairs() -> None:
     assert interim_analysis(TIME, "base", "head", exact(5), exact(6)).pairs_to_buy == 0
     assert interim_analysis(TIME, "base", "head", side(1.0), []).pairs_to_buy == 0

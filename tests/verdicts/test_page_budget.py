@@ -1,4 +1,4 @@
-"""How many pages a week incidents get."""
+"""Pages that incidents get within the budget of a week."""
 
 from __future__ import annotations
 
@@ -37,20 +37,24 @@ def an_incident(number: int = 1, p_value: float = 1e-12, **changes: object) -> I
     return replace(incident, **changes)  # type: ignore[arg-type]
 
 
-def said(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Disposition]:
+def allocate(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Disposition]:
     return [
         page.disposition
         for page in allocate_pages(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)
     ]
 
 
-def test_gives_the_pages_of_a_week_to_what_came_first() -> None:
+def test_gives_the_pages_of_a_week_to_the_first_incidents() -> None:
     incidents = [an_incident(number) for number in (3, 1, 2)]
 
-    assert said(incidents, pages_per_week=2) == [Disposition.HELD_BACK, Disposition.PAGE, Disposition.PAGE]
+    assert allocate(incidents, pages_per_week=2) == [
+        Disposition.HELD_BACK,
+        Disposition.PAGE,
+        Disposition.PAGE,
+    ]
 
 
-def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
+def test_an_expected_incident_spends_no_page_and_takes_none_back() -> None:
     incidents = [an_incident(1), an_incident(2, p_value=1e-3), an_incident(3)]
 
     pages = allocate_pages(
@@ -68,34 +72,34 @@ def test_what_was_announced_spends_no_page_and_takes_none_back() -> None:
     ]
 
 
-def test_a_page_is_never_taken_back_by_what_comes_later() -> None:
+def test_a_page_is_never_taken_back_by_a_later_incident() -> None:
     first = an_incident(1, p_value=1e-6)
 
-    assert said([first], pages_per_week=1) == [Disposition.PAGE]
-    assert said([first, an_incident(2)], pages_per_week=1) == [Disposition.PAGE, Disposition.HELD_BACK]
+    assert allocate([first], pages_per_week=1) == [Disposition.PAGE]
+    assert allocate([first, an_incident(2)], pages_per_week=1) == [Disposition.PAGE, Disposition.HELD_BACK]
 
 
 def test_the_next_week_has_a_budget_of_its_own() -> None:
     later = an_incident(2, measured_at=NOON + timedelta(days=7))
 
-    assert said([an_incident(1), later], pages_per_week=1) == [Disposition.PAGE, Disposition.PAGE]
+    assert allocate([an_incident(1), later], pages_per_week=1) == [Disposition.PAGE, Disposition.PAGE]
 
 
 def test_with_many_series_the_same_evidence_is_weak() -> None:
     incident = an_incident(p_value=1e-4)
 
-    assert said([incident], series=10) == [Disposition.PAGE]
-    assert said([incident], series=10_000) == [Disposition.TOO_WEAK]
+    assert allocate([incident], series=10) == [Disposition.PAGE]
+    assert allocate([incident], series=10_000) == [Disposition.TOO_WEAK]
 
 
-def test_one_or_two_points_wait_and_a_driver_asks_for_nobody() -> None:
+def test_one_or_two_points_wait_and_a_driver_update_is_a_note() -> None:
     incidents = [an_incident(1, settled=False), an_incident(2, kind=IncidentKind.ENVIRONMENT)]
 
-    assert said(incidents) == [Disposition.WAITING, Disposition.NOTE]
+    assert allocate(incidents) == [Disposition.WAITING, Disposition.NOTE]
 
 
 @given(st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=40), st.integers(0, 6))
-def test_whatever_comes_nothing_is_lost_and_no_level_exceeds_the_rate(
+def test_every_incident_gets_a_disposition_and_no_level_exceeds_the_rate(
     p_values: list[float], most: int
 ) -> None:
     incidents = [an_incident(number, p) for number, p in enumerate(p_values, start=1)]
@@ -112,7 +116,7 @@ def test_lond_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:
     chance = random.Random(7)
     weeks = [[an_incident(number, chance.random()) for number in range(1, 21)] for _ in range(1000)]
 
-    false = sum(Disposition.PAGE in said(week, series=1) for week in weeks)
+    false = sum(Disposition.PAGE in allocate(week, series=1) for week in weeks)
 
     assert false / len(weeks) <= FALSE_PAGE_RATE + 3 * math.sqrt(
         FALSE_PAGE_RATE * (1 - FALSE_PAGE_RATE) / len(weeks)

@@ -40,7 +40,7 @@ def test_holds_variants_to_the_tolerances_of_benchmarks() -> None:
     assert ours == {name: (item.loss, item.grad_norm, item.outputs) for name, item in OF_BENCHMARKS.items()}
 
 
-def test_knows_the_words_of_a_benchmark_that_refuses_to_be_timed() -> None:
+def test_recognises_the_message_of_a_benchmark_that_refuses_to_be_timed() -> None:
     failed = a_failed_process(
         reason=f"perfci.bench.parity.ParityFailed: {ParityFailed('loss at step 2 is off')}"
     )
@@ -58,7 +58,7 @@ def test_a_loss_may_differ_by_what_the_coarser_precision_allows() -> None:
     assert far.text == "loss_at_step_k is 2.02 against 2 of the baseline (1 %, allowed 0.5 % for bf16)"
 
 
-def test_what_the_user_declares_goes_before_the_precision() -> None:
+def test_a_declared_tolerance_precedes_that_of_the_precision() -> None:
     series = a_series("model.Gpt", "loss_at_step_k", unit="loss")
 
     result = held(series, exactly(2.0), exactly(2.02), 0.02)
@@ -80,7 +80,7 @@ def test_a_loss_that_varies_by_itself_is_rejected_only_by_its_whole_interval() -
     assert [result.parity for result in results] == [ParityOutcome.UNDECIDED, ParityOutcome.REJECTED]
 
 
-def test_an_error_is_held_to_its_own_value_and_only_more_of_it_is_bad() -> None:
+def test_an_error_is_rejected_only_if_it_grows_beyond_the_tolerance() -> None:
     series = a_series("attention.Flash", "max_relative_error", unit="ratio")
 
     worse, better = held(series, exactly(1e-7), exactly(1e-3)), held(series, exactly(1e-3), exactly(1e-7))
@@ -92,7 +92,7 @@ def test_an_error_is_held_to_its_own_value_and_only_more_of_it_is_bad() -> None:
     )
 
 
-def test_how_large_an_error_in_the_unit_of_the_outputs_may_be_only_the_user_knows() -> None:
+def test_an_absolute_error_needs_a_declared_tolerance() -> None:
     series = a_series("attention.Flash", "max_error", unit="norm")
 
     assert check_numeric_parity(series, FP32, exactly(0.1), exactly(0.5), None) is None
@@ -108,7 +108,7 @@ def test_finds_the_coarsest_precision_that_parameters_name() -> None:
     assert find_coarsest_precision((("batch", "8"),), (("attn", "'flash'"),)) == "fp32"
 
 
-def test_a_rejection_holds_for_the_whole_class_and_for_no_other() -> None:
+def test_a_rejection_applies_to_the_whole_benchmark_class_and_no_other() -> None:
     variant_rejection = VariantRejection(
         "model.Gpt.measure_numerics", (("attn", "'flash'"), ("batch", "8")), "off"
     )

@@ -1,4 +1,4 @@
-"""What must hold of every comparison, whatever the numbers."""
+"""Properties that hold of every comparison, whatever the numbers."""
 
 import json
 import math
@@ -32,7 +32,7 @@ Pairs = tuple[Levels, Levels]
 
 @st.composite
 def pairs(draw: st.DrawFn, fewest: int = 2, most: int = 12, effects: tuple[float, ...] = EFFECTS) -> Pairs:
-    """Levels of both sides: one of several noises, now and then a mode or a hiccup, and a change of the
+    """Levels of both sides: one of several noises, now and then a mode or an outlier, and a change of the
     head.
     """
     number = draw(st.integers(fewest, most))
@@ -140,7 +140,7 @@ def test_a_head_that_is_slower_still_stays_a_regression(sides: Pairs, more: floa
 
 @properties
 @given(pairs(fewest=3, effects=(0.97, 1.0, 1.02)))
-def test_one_more_pair_that_says_the_same_makes_no_regression(sides: Pairs) -> None:
+def test_one_more_agreeing_pair_makes_no_regression(sides: Pairs) -> None:
     base, head = sides
     before = answer(base, head)
 
@@ -162,7 +162,7 @@ def test_constants_are_judged_by_the_bar_alone(level: float, number: int, effect
 
 @properties
 @given(pairs(fewest=2, most=6), st.integers(2, 6))
-def test_ties_are_no_certainty(sides: Pairs, times: int) -> None:
+def test_ties_do_not_narrow_the_interval_to_nothing(sides: Pairs, times: int) -> None:
     level = sides[0][0]
     result = answer([level] * times, [level] * times)
 
@@ -189,9 +189,7 @@ def test_a_single_pair_decides_nothing(before: float, after: float) -> None:
 
 @properties
 @given(pairs(), st.sampled_from(["base", "head", "aa"]), st.sampled_from([math.nan, math.inf, -math.inf]))
-def test_what_is_no_number_is_refused_at_the_door_in_one_sentence(
-    sides: Pairs, where: str, wrong: float
-) -> None:
+def test_refuses_values_that_are_no_numbers_in_one_sentence(sides: Pairs, where: str, wrong: float) -> None:
     base, head = ([[x] for x in levels] for levels in sides)
     case: dict[str, Any] = {"id": 7, "base": base, "head": head, "aa": [0.01]}
     case[where][0] = wrong if where == "aa" else [wrong]
@@ -202,14 +200,14 @@ def test_what_is_no_number_is_refused_at_the_door_in_one_sentence(
     assert result == {"id": 7, "error": f'expected {numbers} numbers in "{where}"'}
 
 
-def test_a_process_refuses_what_is_no_number() -> None:
+def test_a_process_refuses_values_that_are_not_finite() -> None:
     with pytest.raises(ValueError, match="samples must be finite numbers"):
         a_process(1.0, math.nan)
 
 
 @properties
 @given(pairs(fewest=5), st.sampled_from(["compare", "decide"]))
-def test_the_same_question_has_the_same_answer(sides: Pairs, op: str) -> None:
+def test_the_same_input_gives_the_same_verdict(sides: Pairs, op: str) -> None:
     base, head = ([[x] for x in levels] for levels in sides)
     document = {"op": op, "cases": [{"id": 1, "base": base, "head": head}]}
 
@@ -218,9 +216,7 @@ def test_the_same_question_has_the_same_answer(sides: Pairs, op: str) -> None:
 
 @properties
 @given(pairs(fewest=10, most=20), st.floats(-6, 0.5), st.integers(1, 20))
-def test_what_is_wrongly_known_of_the_noise_flips_no_clear_verdict(
-    sides: Pairs, power: float, worth: int
-) -> None:
+def test_a_wrong_noise_prior_flips_no_clear_verdict(sides: Pairs, power: float, worth: int) -> None:
     bare = PairedLogCosts.from_processes(TIME, side(sides[0]), side(sides[1])).estimate_shift()
     limits = DecisionLimits.from_rule(Rule())
     clear = limits.classify(bare)
@@ -236,7 +232,7 @@ def test_what_is_wrongly_known_of_the_noise_flips_no_clear_verdict(
     pairs(fewest=10, effects=(0.98, 1.0, 1.02)),
     st.lists(st.sampled_from([1e-6, -1e-6, 2e-6]), min_size=3, max_size=30),
 )
-def test_a_quiet_past_turns_no_noise_into_a_regression(sides: Pairs, aa: list[float]) -> None:
+def test_a_quiet_aa_history_turns_no_noise_into_a_regression(sides: Pairs, aa: list[float]) -> None:
     alone = answer(*sides)
     assume(alone["verdict"] == "unchanged")
 
@@ -245,9 +241,9 @@ def test_a_quiet_past_turns_no_noise_into_a_regression(sides: Pairs, aa: list[fl
 
 @properties
 @given(pairs(fewest=5, most=20))
-def test_looking_never_asks_past_the_cap_and_decides_there(sides: Pairs) -> None:
-    seen = interim_analysis(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
-    verdict, more = seen.verdict, seen.pairs_to_buy
+def test_interim_analyses_never_exceed_the_cap_and_decide_there(sides: Pairs) -> None:
+    look = interim_analysis(TIME, "a", "b", side(sides[0]), side(sides[1]), rule=Rule(max_pairs=20))
+    verdict, more = look.verdict, look.pairs_to_buy
 
     assert len(sides[0]) + more <= 20
     if more:
@@ -256,7 +252,7 @@ def test_looking_never_asks_past_the_cap_and_decides_there(sides: Pairs) -> None
 
 @properties
 @given(pairs(fewest=5, most=12))
-def test_a_look_hangs_on_nothing_but_the_pairs_and_the_rule(sides: Pairs) -> None:
+def test_an_interim_analysis_depends_on_the_pairs_and_the_rule_only(sides: Pairs) -> None:
     first, again = (interim_analysis(TIME, "a", "b", side(sides[0]), side(sides[1])) for _ in range(2))
 
     assert first == again

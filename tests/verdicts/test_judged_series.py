@@ -1,4 +1,4 @@
-"""Which clock of a metric is judged, and what is only shown."""
+"""Which series are judged, and which are informational."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def absent(reason: str = "no accelerator") -> list[Process]:
     return [a_failed_process(Status.SKIPPED, reason=reason, clock=Clock.VALUE)]
 
 
-def test_judges_the_cpu_time_of_a_metric_before_its_wall_time() -> None:
+def test_judges_cpu_time_instead_of_wall_time() -> None:
     processes = {
         WALL: read(1.0, 1.1),
         CPU: read(0.9, 0.9, clock=Clock.CPU),
@@ -38,7 +38,7 @@ def test_judges_the_cpu_time_of_a_metric_before_its_wall_time() -> None:
     assert select_judged_series(processes) == [CPU, OTHER, BYTES]
 
 
-def test_judges_the_metric_that_only_waits_by_the_wall_clock_and_its_neighbours_as_they_are() -> None:
+def test_judges_only_a_waiting_metric_by_the_wall_clock() -> None:
     other_cpu = replace(OTHER, metric=Metric("cpu_tpot", "seconds"))
     processes = {
         WALL: read(1.0, 1.1),
@@ -50,7 +50,7 @@ def test_judges_the_metric_that_only_waits_by_the_wall_clock_and_its_neighbours_
     assert select_judged_series(processes) == [WALL, other_cpu]
 
 
-def test_wall_time_elsewhere_has_its_own_judge() -> None:
+def test_wall_time_of_another_cell_is_judged_by_itself() -> None:
     larger = replace(WALL, parameters=(("n", "8"),))
 
     assert select_judged_series({WALL: read(1.0), CPU: read(0.9, clock=Clock.CPU), larger: read(8.0)}) == [
@@ -59,7 +59,7 @@ def test_wall_time_elsewhere_has_its_own_judge() -> None:
     ]
 
 
-def test_a_metric_that_is_only_called_like_cpu_time_hides_no_other() -> None:
+def test_a_metric_merely_named_like_cpu_time_hides_no_other() -> None:
     operators = a_series(metric="operators", unit="count")
     cpu_operators = a_series(metric="cpu_operators", unit="count")
     processes = {operators: read(7.0, clock=Clock.EXACT), cpu_operators: read(3.0, clock=Clock.EXACT)}
@@ -67,18 +67,18 @@ def test_a_metric_that_is_only_called_like_cpu_time_hides_no_other() -> None:
     assert select_judged_series(processes) == [operators, cpu_operators]
 
 
-def test_a_history_of_summaries_goes_by_the_name() -> None:
+def test_pairs_summaries_without_processes_by_name() -> None:
     assert select_judged_series({WALL: [], CPU: []}) == [CPU]
 
 
-def test_a_witness_is_never_judged() -> None:
+def test_an_informational_metric_is_never_judged() -> None:
     tokens = a_series(metric="tokens_per_second", unit="tokens/s", direction="higher")
     mixed = [*read(9.0, clock=Clock.INFORMATIONAL), a_failed_process()]
 
     assert select_judged_series({tokens: mixed, BYTES: read(5.0)}) == [BYTES]
 
 
-def test_what_no_process_could_read_is_not_judged_beside_what_it_read() -> None:
+def test_a_metric_no_process_could_read_is_not_judged_beside_others() -> None:
     failed = a_failed_process()
 
     assert select_judged_series({BYTES: [*absent(), failed], OTHER: [*read(1.0), failed]}) == [OTHER]
@@ -86,7 +86,7 @@ def test_what_no_process_could_read_is_not_judged_beside_what_it_read() -> None:
     assert select_judged_series({BYTES: absent(), OTHER: absent()}) == [BYTES, OTHER]
 
 
-def test_sorts_what_commits_gave_by_series() -> None:
+def test_groups_processes_by_series_and_commit() -> None:
     (wall,), (cpu,) = read(1.0), read(0.9, clock=Clock.CPU)
 
     by_commit = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
@@ -95,7 +95,7 @@ def test_sorts_what_commits_gave_by_series() -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_cpu_time_fails_with_the_metric_it_belongs_to(declared: bool) -> None:
+def test_cpu_time_includes_the_failures_of_its_wall_metric(declared: bool) -> None:
     """asv's timings tell of both clocks beforehand; a measuring function only when it has run."""
     (wall,), (cpu,) = read(1.0), read(0.9, clock=Clock.CPU)
     failed = a_failed_process(clock=Clock.WALL)
@@ -116,7 +116,7 @@ SECONDS = st.floats(1e-6, 1e3)
         st.sampled_from(["ttft", "tpot", "e2el", "step"]), st.tuples(CLOCKS, SECONDS, st.booleans())
     )
 )
-def test_every_metric_is_judged_once_unless_it_is_a_witness(build_metric_rows: dict) -> None:
+def test_every_metric_is_judged_once_unless_informational(build_metric_rows: dict) -> None:
     processes: dict[Series, list[Process]] = {}
     for name, (clock, seconds, twin) in build_metric_rows.items():
         processes[a_series(metric=name)] = read(seconds, clock=clock)

@@ -1,4 +1,4 @@
-"""Rounds of a session: mood and moves."""
+"""Sessions measured in rounds: machine drift removed, and steps of the level of commits."""
 
 import math
 
@@ -31,7 +31,7 @@ def rounds_of(levels: list[float], rounds: int, seed: int = 1) -> tuple[np.ndarr
     return values, cells, cells // len(levels)
 
 
-def test_the_machine_s_mood_is_taken_out_and_levels_are_kept() -> None:
+def test_removes_machine_drift_and_keeps_levels() -> None:
     levels = [0.0] * 10 + [0.1] * 10
     values, cells, kinds = rounds_of(levels, rounds=5)
 
@@ -43,7 +43,7 @@ def test_the_machine_s_mood_is_taken_out_and_levels_are_kept() -> None:
     assert rest.std() < 0.6 * (values - np.array(levels)[cells % 20]).std()
 
 
-def test_what_was_measured_in_a_calm_moment_counts_more() -> None:
+def test_values_measured_on_a_calm_machine_get_smaller_errors() -> None:
     values, cells, kinds = rounds_of([0.0] * 20, rounds=5)
 
     calm = correct_machine_drift(values, cells, kinds)
@@ -62,13 +62,13 @@ def test_a_quiet_machine_is_left_alone() -> None:
     assert np.abs(calm.values - values).max() < 0.01
 
 
-def test_no_value_votes_on_its_own_mood() -> None:
+def test_no_value_estimates_its_own_drift() -> None:
     shared = mean_of_time_neighbours(np.array([0.0, 9.0, 0.0]), np.array([0, 1, 2]), reach=1)
 
     assert shared.tolist() == [9.0, 0.0, 9.0]
 
 
-def test_a_level_follows_its_precise_values() -> None:
+def test_a_level_follows_its_most_precise_values() -> None:
     level = weighted_huber_location(np.array([1.0, 1.01, 3.0]), np.array([0.01, 0.01, 2.0]))
 
     assert level == pytest.approx(1.005, abs=0.005)
@@ -79,7 +79,7 @@ def steps(levels: list[float], error: float = 0.01) -> list[DriftCorrectedValues
     return [DriftCorrectedValues(np.full(4, level), np.full(4, 2 * error)) for level in levels]
 
 
-def test_a_move_is_measured_between_up_to_three_commits_a_side() -> None:
+def test_a_step_is_measured_between_up_to_three_commits_a_side() -> None:
     (move,) = segment_commit_levels(estimate_commit_levels(steps([0.0] * 6 + [0.1] * 6)), penalty=4.0)
 
     assert (move.index, move.start, move.end) == (6, 0, 12)
@@ -87,7 +87,7 @@ def test_a_move_is_measured_between_up_to_three_commits_a_side() -> None:
     assert move.sigmas == pytest.approx(0.1 / (0.01 * math.sqrt(4 / 3) * math.sqrt(2 / 3)), rel=0.01)
 
 
-def test_a_regression_reverted_three_commits_later_is_two_moves() -> None:
+def test_a_regression_reverted_three_commits_later_is_two_steps() -> None:
     commit_levels = segment_commit_levels(
         estimate_commit_levels(steps([0.0] * 6 + [0.1] * 3 + [0.0] * 6)), penalty=4.0
     )
@@ -95,7 +95,7 @@ def test_a_regression_reverted_three_commits_later_is_two_moves() -> None:
     assert [move.index for move in commit_levels] == [6, 9]
 
 
-def test_a_place_that_explains_nearly_as_well_is_a_rival() -> None:
+def test_a_position_that_fits_nearly_as_well_is_an_alternative() -> None:
     between = estimate_commit_levels(steps([0.0] * 5 + [0.048] + [0.1] * 5, error=0.02))
     clear = estimate_commit_levels(steps([0.0] * 5 + [0.1] * 5, error=0.005))
 
@@ -106,14 +106,14 @@ def test_a_place_that_explains_nearly_as_well_is_a_rival() -> None:
     assert find_alternative_steps(clear, segment_commit_levels(clear, penalty=4.0)[0]) == []
 
 
-def test_commits_that_were_not_measured_are_stepped_over() -> None:
+def test_skips_commits_that_were_not_measured() -> None:
     line = steps([0.0] * 4 + [0.1] * 4)
     line[4] = DriftCorrectedValues(np.empty(0), np.empty(0))
 
     assert [move.index for move in segment_commit_levels(estimate_commit_levels(line), penalty=4.0)] == [5]
 
 
-def test_too_little_to_compare_has_no_moves() -> None:
+def test_too_few_commits_have_no_steps() -> None:
     assert segment_commit_levels(estimate_commit_levels(steps([0.0])), penalty=4.0) == []
     assert (
         segment_commit_levels(

@@ -13,18 +13,18 @@ from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents
 from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
 from tests.support.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
-from tests.support.level_histories import found_in, known_of, seen_levels, stepping
+from tests.support.level_histories import change_points_of, history_context_of, simulate_points, stepped_level
 
 STEP, LOSS, TOKENS = (a_series(f"training.Step.time_{name}") for name in ("step", "loss", "tokens"))
 
 
-def test_names_one_incident_for_all_series_that_moved_with_a_commit() -> None:
-    seen = {
-        series: seen_levels(stepping((20, factor)), seed=seed)
+def test_makes_one_incident_of_all_series_that_moved_with_a_commit() -> None:
+    points = {
+        series: simulate_points(stepped_level((20, factor)), seed=seed)
         for seed, (series, factor) in enumerate({STEP: 1.3, LOSS: 1.1, TOKENS: 1.2}.items())
     }
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert (incident.kind, incident.last_good, incident.commit) == (
         IncidentKind.REGRESSION,
@@ -38,12 +38,14 @@ def test_names_one_incident_for_all_series_that_moved_with_a_commit() -> None:
 
 
 def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
-    seen = {
-        STEP: seen_levels(stepping((34, 1.3)), length=80, measured=lambda number: number % 5 == 0),
-        LOSS: seen_levels(stepping((34, 1.3)), length=80, seed=2, measured=lambda number: number % 3 == 0),
+    points = {
+        STEP: simulate_points(stepped_level((34, 1.3)), length=80, measured=lambda number: number % 5 == 0),
+        LOSS: simulate_points(
+            stepped_level((34, 1.3)), length=80, seed=2, measured=lambda number: number % 3 == 0
+        ),
     }
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert (incident.last_good, incident.commit) == (a_sha(33), a_sha(35))
     assert [(candidate.commit.sha, candidate.members) for candidate in incident.candidates] == [
@@ -54,33 +56,36 @@ def test_ranks_the_commits_of_a_range_by_the_evidence_for_each() -> None:
 
 def test_keeps_two_commits_apart_that_a_seldom_measured_series_spans() -> None:
     often = {
-        a_series(f"training.Step.time_{at}"): seen_levels(stepping((at, 1.2)), seed=at)
+        a_series(f"training.Step.time_{at}"): simulate_points(stepped_level((at, 1.2)), seed=at)
         for at in (11, 12, 13, 25, 26)
     }
     seldom = {
-        TOKENS: seen_levels(
-            stepping((12, 1.2)), measured=lambda number: number in {1, 2, 3, 4, 5} or number > 27
+        TOKENS: simulate_points(
+            stepped_level((12, 1.2)), measured=lambda number: number in {1, 2, 3, 4, 5} or number > 27
         )
     }
 
-    incidents = build_incidents(found_in(often | seldom), known_of(often | seldom))
+    incidents = build_incidents(change_points_of(often | seldom), history_context_of(often | seldom))
 
     assert len(incidents) == 5
     assert sum(len(incident.members) for incident in incidents) == 6
 
 
-def test_says_when_some_got_worse_and_some_better() -> None:
-    seen = {STEP: seen_levels(stepping((20, 1.2))), LOSS: seen_levels(stepping((20, 0.8)), seed=2)}
+def test_is_mixed_when_some_got_worse_and_some_better() -> None:
+    points = {
+        STEP: simulate_points(stepped_level((20, 1.2))),
+        LOSS: simulate_points(stepped_level((20, 0.8)), seed=2),
+    }
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert incident.kind is IncidentKind.MIXED
 
 
-def test_a_step_with_a_new_driver_blames_no_commit_and_says_which_values_changed() -> None:
-    seen = {STEP: seen_levels(stepping((20, 1.2)), environment=epoch(20))}
+def test_a_step_with_a_new_driver_blames_no_commit_and_lists_the_changed_values() -> None:
+    points = {STEP: simulate_points(stepped_level((20, 1.2)), environment=epoch(20))}
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert (incident.kind, incident.candidates, incident.ambiguous) == (IncidentKind.ENVIRONMENT, (), False)
     assert [
@@ -91,23 +96,27 @@ def test_a_step_with_a_new_driver_blames_no_commit_and_says_which_values_changed
 
 
 def test_commits_measured_in_neither_environment_make_it_ambiguous() -> None:
-    seen = {
-        STEP: seen_levels(
-            stepping((18, 1.2)), environment=epoch(20), measured=lambda number: number <= 15 or number >= 20
+    points = {
+        STEP: simulate_points(
+            stepped_level((18, 1.2)),
+            environment=epoch(20),
+            measured=lambda number: number <= 15 or number >= 20,
         )
     }
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert (incident.kind, incident.ambiguous) == (IncidentKind.ENVIRONMENT, True)
     assert incident.pair_to_measure == (a_sha(15), a_sha(20))
 
 
 def test_fresh_pairs_in_one_environment_outrank_the_coincidence() -> None:
-    seen = {STEP: seen_levels(stepping((20, 1.2)), environment=epoch(20))}
-    said = [a_verdict(STEP, base=a_sha(19), head=a_sha(20))]
+    points = {STEP: simulate_points(stepped_level((20, 1.2)), environment=epoch(20))}
+    verdicts = [a_verdict(STEP, base=a_sha(19), head=a_sha(20))]
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, confirmations=group_confirmations(said)))
+    (incident,) = build_incidents(
+        change_points_of(points), history_context_of(points, confirmations=group_confirmations(verdicts))
+    )
 
     assert (incident.kind, incident.confirmed_count) == (IncidentKind.REGRESSION, 1)
     assert incident.pair_to_measure is None
@@ -117,52 +126,54 @@ def test_a_value_that_always_changes_explains_nothing() -> None:
     def host(number: int) -> Environment:
         return Environment((("host", f"runner-{number % 3}"),))
 
-    seen = {STEP: seen_levels(stepping((20, 1.2)), environment=host)}
+    points = {STEP: simulate_points(stepped_level((20, 1.2)), environment=host)}
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert incident.kind is IncidentKind.REGRESSION
 
 
-def test_a_shift_that_a_canary_shares_is_the_machines() -> None:
+def test_a_shift_that_a_canary_shares_is_attributed_to_the_machine() -> None:
     canary = a_series("canary.Matmul.time_matmul")
-    seen = {
-        canary: seen_levels(stepping((20, 1.15)), seed=3),
-        STEP: seen_levels(stepping((20, 1.2)), seed=4),
-        LOSS: seen_levels(stepping((20, 2.5)), seed=5),
+    points = {
+        canary: simulate_points(stepped_level((20, 1.15)), seed=3),
+        STEP: simulate_points(stepped_level((20, 1.2)), seed=4),
+        LOSS: simulate_points(stepped_level((20, 2.5)), seed=5),
     }
 
     incidents = build_incidents(
-        found_in(seen), known_of(seen, is_canary=lambda series: "canary" in series.label)
+        change_points_of(points),
+        history_context_of(points, is_canary=lambda series: "canary" in series.label),
     )
 
     by_kind = {incident.kind: [change.series for change in incident.members] for incident in incidents}
     assert by_kind == {IncidentKind.MACHINE: [STEP, canary], IncidentKind.REGRESSION: [LOSS]}
 
 
-def test_most_unrelated_benchmarks_alike_are_the_machines() -> None:
-    seen, peers = unrelated(factor=1.12)
+def test_similar_shifts_of_most_unrelated_benchmarks_are_attributed_to_the_machine() -> None:
+    points, peers = unrelated(factor=1.12)
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, series_counts=peers))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points, series_counts=peers))
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "machine_wide")
 
 
-def test_rounds_share_the_machines_mood_so_there_the_code_did_it() -> None:
-    seen, peers = unrelated(factor=1.12)
+def test_a_shift_within_interleaved_rounds_is_attributed_to_the_code() -> None:
+    points, peers = unrelated(factor=1.12)
 
     (incident,) = build_incidents(
-        found_in(seen), known_of(seen, is_measured_apart=False, series_counts=peers)
+        change_points_of(points), history_context_of(points, is_measured_apart=False, series_counts=peers)
     )
 
     assert incident.kind is IncidentKind.REGRESSION
 
 
-def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
-    seen = both_ways(length=23)
+def test_many_steps_in_both_directions_in_one_session_are_one_bad_session() -> None:
+    points = both_ways(length=23)
 
     (incident,) = build_incidents(
-        found_in(seen), known_of(seen, session=lambda number: "night" if number >= 20 else "day")
+        change_points_of(points),
+        history_context_of(points, session=lambda number: "night" if number >= 20 else "day"),
     )
 
     assert (incident.kind, incident.cause, incident.sessions) == (
@@ -173,18 +184,18 @@ def test_many_alerts_both_ways_in_one_session_are_one_bad_day() -> None:
     assert len(incident.members) == 12
 
 
-def test_what_later_sessions_see_as_well_is_no_bad_day() -> None:
-    seen = both_ways(length=40)
+def test_a_level_that_later_sessions_confirm_is_no_bad_session() -> None:
+    points = both_ways(length=40)
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert incident.kind is IncidentKind.MIXED
 
 
-def test_a_level_that_went_away_by_itself_is_a_note() -> None:
-    seen = {STEP: seen_levels(stepping((20, 1.3), (25, 1 / 1.3)))}
+def test_a_reverted_step_is_a_note() -> None:
+    points = {STEP: simulate_points(stepped_level((20, 1.3), (25, 1 / 1.3)))}
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points))
 
     assert (incident.kind, incident.commit, incident.reverted_by) == (
         IncidentKind.RESOLVED,
@@ -194,61 +205,72 @@ def test_a_level_that_went_away_by_itself_is_a_note() -> None:
     assert len(incident.members) == 2
 
 
-def test_levels_that_return_again_and_again_are_a_state_of_the_machine() -> None:
+def test_recurring_levels_are_mode_switching() -> None:
     steps = [
         change(STEP, at, 1.0 if up else 1.3, 1.3 if up else 1.0)
         for at, up in ((9, 1), (20, 0), (31, 1), (40, 0))
     ]
 
-    (first, *_) = incidents = build_incidents(steps, known_of({STEP: seen_levels(stepping())}))
+    (first, *_) = incidents = build_incidents(
+        steps, history_context_of({STEP: simulate_points(stepped_level())})
+    )
 
     assert {incident.kind for incident in incidents} == {IncidentKind.MACHINE}
     assert first.cause == "mode_switching"
 
 
-def test_fresh_pairs_that_show_no_change_acquit_the_commit() -> None:
-    seen = {STEP: seen_levels(stepping((20, 1.2)))}
-    said = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.001)]
+def test_fresh_pairs_without_a_change_refute_the_step() -> None:
+    points = {STEP: simulate_points(stepped_level((20, 1.2)))}
+    verdicts = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.001)]
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, confirmations=group_confirmations(said)))
+    (incident,) = build_incidents(
+        change_points_of(points), history_context_of(points, confirmations=group_confirmations(verdicts))
+    )
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "refuted")
 
 
 def test_fresh_pairs_inside_a_range_narrow_it_to_their_commit() -> None:
-    seen = {STEP: seen_levels(stepping((18, 1.2)), measured=lambda number: number <= 15 or number >= 20)}
-    said = [a_verdict(STEP, base=a_sha(17), head=a_sha(18))]
+    points = {
+        STEP: simulate_points(stepped_level((18, 1.2)), measured=lambda number: number <= 15 or number >= 20)
+    }
+    verdicts = [a_verdict(STEP, base=a_sha(17), head=a_sha(18))]
 
-    (incident,) = build_incidents(found_in(seen), known_of(seen, confirmations=group_confirmations(said)))
+    (incident,) = build_incidents(
+        change_points_of(points), history_context_of(points, confirmations=group_confirmations(verdicts))
+    )
 
     assert (incident.last_good, incident.commit) == (a_sha(17), a_sha(18))
 
 
 def test_a_confirmation_in_a_history_too_short_for_steps_is_an_incident() -> None:
     place = {a_sha(number): number - 1 for number in range(1, 5)}
-    said = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
+    verdicts = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
 
-    changes = add_confirmed_steps([], said, place)
+    changes = add_confirmed_steps([], verdicts, place)
     (incident,) = build_incidents(
-        changes, known_of({STEP: seen_levels(stepping(), length=4)}, confirmations=group_confirmations(said))
+        changes,
+        history_context_of(
+            {STEP: simulate_points(stepped_level(), length=4)}, confirmations=group_confirmations(verdicts)
+        ),
     )
 
     assert (incident.commit, incident.confirmed_count, incident.settled) == (a_sha(3), 1, True)
 
 
-def test_a_regression_made_good_later_stands_no_more() -> None:
-    seen = {STEP: seen_levels(stepping((10, 1.3), (30, 1 / 1.3)))}
+def test_a_regression_recovered_later_is_not_ongoing() -> None:
+    points = {STEP: simulate_points(stepped_level((10, 1.3), (30, 1 / 1.3)))}
 
-    later, earlier = build_incidents(found_in(seen), known_of(seen))
+    later, earlier = build_incidents(change_points_of(points), history_context_of(points))
 
     assert (earlier.kind, earlier.ongoing) == (IncidentKind.REGRESSION, False)
     assert later.kind is IncidentKind.IMPROVEMENT
 
 
-def test_a_commit_that_was_lost_from_the_line_keeps_its_name() -> None:
+def test_a_commit_no_longer_on_the_line_keeps_its_name() -> None:
     lost = a_change_point(STEP, commit="e" * 40, last_good="d" * 40)
 
-    (incident,) = build_incidents([lost], known_of({STEP: seen_levels(stepping())}))
+    (incident,) = build_incidents([lost], history_context_of({STEP: simulate_points(stepped_level())}))
 
     assert (incident.last_good, incident.commit, incident.members) == ("d" * 40, "e" * 40, (lost,))
 
@@ -265,16 +287,16 @@ CHANGES = st.lists(
 
 @given(CHANGES, st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_every_change_point_lands_in_one_incident_in_whatever_order_it_comes(
+def test_every_change_point_is_in_exactly_one_incident_whatever_the_order(
     drawn: list[tuple[int, int, int, float]], chance: random.Random
 ) -> None:
     machines = [a_machine(), a_machine("Intel")]
     series = [a_series(f"{'abc'[k % 3]}.Part.time_{k}", machine=machines[k % 2]) for k in range(6)]
     changes = [change(series[k], at, 1.0, factor, back=back) for k, at, back, factor in drawn]
-    seen = {item: seen_levels(stepping(), noise=0.05, seed=k) for k, item in enumerate(series)}
+    points = {item: simulate_points(stepped_level(), noise=0.05, seed=k) for k, item in enumerate(series)}
     shuffled = chance.sample(changes, len(changes))
 
-    result, again = (build_incidents(some, known_of(seen)) for some in (changes, shuffled))
+    result, again = (build_incidents(some, history_context_of(points)) for some in (changes, shuffled))
 
     assert result == again
     assert sorted(map(repr, changes)) == sorted(
@@ -283,13 +305,13 @@ def test_every_change_point_lands_in_one_incident_in_whatever_order_it_comes(
     assert len({incident.id for incident in result}) == len(result)
 
 
-def test_the_name_of_an_incident_survives_another_member() -> None:
+def test_the_id_of_an_incident_survives_another_member() -> None:
     changes = [
         a_change_point(STEP),
         a_change_point(LOSS),
         a_change_point(TOKENS, relative_change=0.5, after=1.5),
     ]
-    existing = known_of({STEP: seen_levels(stepping())})
+    existing = history_context_of({STEP: simulate_points(stepped_level())})
 
     item, more = (build_incidents(some, existing) for some in (changes[:1], changes))
 
@@ -304,8 +326,8 @@ def both_ways(length: int) -> dict[Series, list[LevelPoint]]:
     """Twelve series of four suites, of which six get slower and six faster with the twentieth commit."""
     suites = ("training", "serving", "data", "audio")
     return {
-        a_series(f"{suite}.Part.time_{k}"): seen_levels(
-            stepping((20, 1.3 if k % 2 else 0.75)), seed=k, length=length
+        a_series(f"{suite}.Part.time_{k}"): simulate_points(
+            stepped_level((20, 1.3 if k % 2 else 0.75)), seed=k, length=length
         )
         for k, suite in enumerate(suites * 3)
     }
@@ -334,9 +356,9 @@ def change(series: Series, at: int, before: float, after: float, *, back: int = 
 def unrelated(factor: float) -> tuple[dict[Series, list[LevelPoint]], Mapping[tuple[Machine, str], int]]:
     """Four suites, one benchmark each, and one that does not move."""
     names = ("training", "serving", "data", "audio")
-    seen = {
-        a_series(f"{name}.Part.time_it"): seen_levels(stepping((20, factor)), seed=k)
+    points = {
+        a_series(f"{name}.Part.time_it"): simulate_points(stepped_level((20, factor)), seed=k)
         for k, name in enumerate(names)
     }
-    seen[a_series("calm.Part.time_it")] = seen_levels(stepping(), seed=9)
-    return seen, {(a_machine(), "seconds"): len(seen)}
+    points[a_series("calm.Part.time_it")] = simulate_points(stepped_level(), seed=9)
+    return points, {(a_machine(), "seconds"): len(points)}

@@ -1,4 +1,4 @@
-"""The number a process, a commit or a benchmark is judged by."""
+"""The level of a process, a commit or a benchmark."""
 
 import pytest
 
@@ -52,12 +52,12 @@ def test_a_benchmark_that_sleeps_is_not_judged_by_cpu_time() -> None:
     assert (waits, computes) == (False, True)
 
 
-def test_without_a_wall_clock_cpu_time_is_believed() -> None:
+def test_without_a_wall_clock_cpu_time_is_judged() -> None:
     assert is_cpu_bound([a_process(0.1)], [])
     assert is_cpu_bound([a_process(0.1)], [a_failed_process()])
 
 
-def test_both_sides_lose_the_same_warm_up() -> None:
+def test_drops_the_same_warm_up_from_both_sides() -> None:
     warm = (3.0, 2.0, 1.5, *[1.0] * 9)
 
     base, head = steady_levels([a_process(*warm)] * 3, [a_process(*(1.1 * s for s in warm))] * 3)
@@ -66,11 +66,11 @@ def test_both_sides_lose_the_same_warm_up() -> None:
     assert head == [1.1] * 3
 
 
-def test_two_that_took_turns_are_compared_over_the_turns_they_shared() -> None:
-    mood = (1.0, 1.0, 1.6, 1.6, 1.6, 1.0, 1.0)
-    base = a_process(*mood, clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
+def test_alternating_processes_are_compared_over_their_shared_samples() -> None:
+    drift = (1.0, 1.0, 1.6, 1.6, 1.6, 1.0, 1.0)
+    base = a_process(*drift, clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
     head = a_process(
-        *(1.1 * swell for swell in (*mood, 9.0, 9.0)), clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,)
+        *(1.1 * swell for swell in (*drift, 9.0, 9.0)), clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,)
     )
 
     (before,), (after,) = steady_levels([base], [head])
@@ -89,7 +89,7 @@ def test_two_that_took_turns_are_compared_over_the_turns_they_shared() -> None:
     ],
     ids=["no turns", "another pair", "too few turns", "no time"],
 )
-def test_turns_that_were_not_shared_leave_each_its_own_level(head: Process) -> None:
+def test_processes_that_share_no_samples_keep_their_own_levels(head: Process) -> None:
     base = a_process(*SWOLLEN, clock=Clock.CPU, pair=3, flags=(ALTERNATING_FLAG,))
 
     assert steady_levels([base], [head]) == ([process_level(base)], [process_level(head)])

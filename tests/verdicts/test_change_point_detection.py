@@ -20,7 +20,7 @@ def line(*levels: float, each: int = 15) -> list[Point]:
     return [Point(a_commit(k), Status.OK, (a_process(float(v)),)) for k, v in enumerate(values)]
 
 
-def test_names_the_commit_and_the_last_good_one() -> None:
+def test_gives_the_commit_and_the_last_good_one() -> None:
     (point,) = find_change_points(SERIES, line(1.0, 1.2))
 
     assert (point.series, point.commit, point.last_good) == (SERIES, a_sha(15), a_sha(14))
@@ -38,7 +38,7 @@ def test_a_commit_that_failed_widens_the_range() -> None:
     assert (point.commit, point.last_good) == (a_sha(16), a_sha(14))
 
 
-def test_a_throttled_commit_moves_nothing() -> None:
+def test_a_throttled_commit_is_no_change_point() -> None:
     points = line(1.0, 1.0)
     for k in range(10, 16):
         points[k] = Point(a_commit(k), Status.OK, (a_process(1.5, flags=("throttled: hot",)),))
@@ -52,7 +52,7 @@ def test_summaries_of_foreign_tools_are_segmented_too() -> None:
     assert [point.commit for point in find_change_points(SERIES, points)] == [a_sha(10)]
 
 
-def test_the_bar_is_the_rule_s() -> None:
+def test_uses_the_bar_of_the_rule() -> None:
     points = line(1.0, 1.08)
 
     assert len(find_change_points(SERIES, points)) == 1
@@ -68,7 +68,7 @@ def levels(*values: float) -> list[tuple[str, float]]:
     return [(a_sha(k), value) for k, value in enumerate(values)]
 
 
-def test_a_remembered_history_is_told_as_one_seen_for_the_first_time() -> None:
+def test_a_cached_history_gives_the_change_points_of_a_fresh_one() -> None:
     memory, grown = SegmentationCache(), levels(*[1.0, 1.01, 0.99] * 10, *[1.2, 1.21, 1.19])
 
     for end in range(len(grown) + 1):
@@ -79,7 +79,7 @@ def test_a_remembered_history_is_told_as_one_seen_for_the_first_time() -> None:
     assert [move.commit for move in histories[SERIES]] == [a_sha(30)]
 
 
-def test_what_is_remembered_is_trusted_only_as_far_as_it_is_still_so() -> None:
+def test_the_cache_is_used_only_as_far_as_values_are_unchanged() -> None:
     memory, before = SegmentationCache(), levels(*[1.0, 1.01, 0.99] * 10)
     segment_histories({SERIES: before}, cache=memory)
 
@@ -88,7 +88,7 @@ def test_what_is_remembered_is_trusted_only_as_far_as_it_is_still_so() -> None:
     assert segment_histories({SERIES: corrected}, cache=memory) == segment_histories({SERIES: corrected})
 
 
-def test_what_was_not_seen_for_longest_is_forgotten_first() -> None:
+def test_evicts_the_least_recently_used_history_first() -> None:
     memory, line = SegmentationCache(max_points=40), levels(*[1.0, 1.01] * 10)
     several = [a_series(benchmark=name) for name in "abc"]
 

@@ -1,6 +1,4 @@
-"""Which neighbouring commits of a session in rounds deserve fresh pairs, on a simulated machine with
-neighbours.
-"""
+"""Candidates of a session in rounds that deserve fresh pairs, on a simulated loaded machine."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -52,8 +50,8 @@ class Machine:
     def measure(self, series: Series, level: float, **numbers: int) -> Process:
         busy = sum(int(np.searchsorted(times, self.now)) % 2 for times in self.switches)
         swell = SWELLS[series] * (0.0, 0.13, 0.32)[busy] * self.rng.uniform(0.5, 1.6)
-        hiccup = self.rng.uniform(0.05, 0.4) if self.rng.random() < 0.02 else 0.0
-        value = float(np.exp(level + np.log1p(swell) + hiccup + self.rng.normal(0, SPREAD[series])))
+        outlier = self.rng.uniform(0.05, 0.4) if self.rng.random() < 0.02 else 0.0
+        value = float(np.exp(level + np.log1p(swell) + outlier + self.rng.normal(0, SPREAD[series])))
         self.now += 0.6 * (1 + swell)
         self.order += 1
         clock = Clock.VALUE if series is MEMORY else Clock.CPU
@@ -79,7 +77,7 @@ def level(planted: Planted, series: Series, commit: int) -> float:
     return sum(size for (where, at), size in planted.items() if where is series and at <= commit)
 
 
-def nominated(measured: Measured) -> set[tuple[Series, int]]:
+def selected_changes(measured: Measured) -> set[tuple[Series, int]]:
     return {
         (candidate.series, COMMITS.index(candidate.head)) for candidate in select_candidates(measured, LINE)
     }
@@ -97,30 +95,30 @@ STORY: Planted = {
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_quiet_rounds_name_what_was_planted_and_little_else(seed: int) -> None:
+def test_quiet_rounds_select_the_planted_changes_and_little_else(seed: int) -> None:
     _, measured = session(STORY, seed=seed)
 
-    result = nominated(measured)
+    result = selected_changes(measured)
 
     assert set(STORY) <= result
     assert len(result) <= len(STORY) + 5
 
 
-def test_small_changes_are_seen_on_a_quiet_machine() -> None:
+def test_detects_small_changes_on_a_quiet_machine() -> None:
     small = {(TRAIN, 5): 0.077, (GENERATE, 10): -0.077, (MEMORY, 18): 0.077}  # 8 %
-    missed = [set(small) - nominated(session(small, seed=seed)[1]) for seed in range(8)]
+    missed = [set(small) - selected_changes(session(small, seed=seed)[1]) for seed in range(8)]
 
     assert sum(map(len, missed)) <= 1
 
 
 def test_loaded_rounds_miss_hardly_anything_large() -> None:
-    missed = [set(STORY) - nominated(session(STORY, seed=seed, loaded=True)[1]) for seed in range(12)]
+    missed = [set(STORY) - selected_changes(session(STORY, seed=seed, loaded=True)[1]) for seed in range(12)]
 
-    assert sum(map(len, missed)) <= 5  # of 72, most of them nominated one commit beside
+    assert sum(map(len, missed)) <= 5  # of 72, most of them selected one commit beside
 
 
-def test_loaded_rounds_without_any_change_cost_a_handful_of_nominations() -> None:
-    counts = [len(nominated(session({}, seed=seed, loaded=True)[1])) for seed in range(12)]
+def test_loaded_rounds_without_any_change_select_a_handful_of_candidates() -> None:
+    counts = [len(selected_changes(session({}, seed=seed, loaded=True)[1])) for seed in range(12)]
 
     assert np.mean(counts) <= 6
 
@@ -134,29 +132,29 @@ def fresh_pairs(machine: Machine, series: Series, pairs: int = 10) -> tuple[list
     return sides
 
 
-def test_fresh_pairs_acquit_what_was_nominated_by_chance() -> None:
+def test_fresh_pairs_refute_candidates_selected_by_chance() -> None:
     confirmed = 0
     for seed in range(6):
         machine, measured = session({}, seed=seed, loaded=True)
-        for suspect in select_candidates(measured, LINE):
-            base, head = fresh_pairs(machine, suspect.series)
-            verdict = confirmation_verdict(suspect.series, suspect.base, suspect.head, base, head)
+        for candidate in select_candidates(measured, LINE):
+            base, head = fresh_pairs(machine, candidate.series)
+            verdict = confirmation_verdict(candidate.series, candidate.base, candidate.head, base, head)
             confirmed += verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 
     assert confirmed <= 1
 
 
-def test_a_nomination_carries_a_screening_verdict_and_the_strongest_comes_first() -> None:
+def test_a_candidate_has_a_screening_verdict_and_the_strongest_comes_first() -> None:
     _, measured = session(STORY, seed=0)
 
-    suspects = select_candidates(measured, LINE)
+    candidates = select_candidates(measured, LINE)
 
-    first = suspects[0]
+    first = candidates[0]
     assert (first.series, first.head) == (GENERATE, COMMITS[12])
     assert (first.verdict.stage, first.verdict.kind) == (Stage.SCREENING, VerdictKind.REGRESSION)
     assert first.verdict.ratio == pytest.approx(2.0, rel=0.05)
-    assert [candidate.score for candidate in suspects] == sorted(
-        (candidate.score for candidate in suspects), reverse=True
+    assert [candidate.score for candidate in candidates] == sorted(
+        (candidate.score for candidate in candidates), reverse=True
     )
 
 
@@ -166,7 +164,7 @@ def test_the_order_in_which_processes_are_listed_does_not_matter() -> None:
         series: {sha: by[sha][::-1] for sha in reversed(by)} for series, by in reversed(measured.items())
     }
 
-    assert nominated(backwards) == nominated(measured)
+    assert selected_changes(backwards) == selected_changes(measured)
 
 
 def exact(*values: float) -> Measured:
@@ -175,13 +173,13 @@ def exact(*values: float) -> Measured:
     return {series: sides}
 
 
-def test_exact_counts_are_nominated_when_they_move_beyond_the_bar() -> None:
-    (suspect,) = select_candidates(exact(100, 100, 101, 150, 150), LINE)
+def test_selects_exact_counts_that_move_beyond_the_bar() -> None:
+    (candidate,) = select_candidates(exact(100, 100, 101, 150, 150), LINE)
 
-    assert (suspect.base, suspect.head, suspect.score) == (COMMITS[2], COMMITS[3], np.inf)
+    assert (candidate.base, candidate.head, candidate.score) == (COMMITS[2], COMMITS[3], np.inf)
 
 
-def test_a_commit_that_stops_working_is_nominated_as_failed() -> None:
+def test_selects_a_commit_that_stops_working_as_failed() -> None:
     _, measured = session({}, seed=2)
     measured[TRAIN][COMMITS[7]] = [a_failed_process(round=k) for k in range(5)]
 
@@ -194,7 +192,7 @@ def test_a_commit_that_stops_working_is_nominated_as_failed() -> None:
     assert [(item.series, item.head) for item in failed] == [(TRAIN, COMMITS[7])]
 
 
-def test_what_a_comparison_could_see_follows_the_noise() -> None:
+def test_the_detectable_effect_follows_the_noise() -> None:
     quiet, loaded = (session({}, seed=3, loaded=load)[1] for load in (False, True))
 
     visible = [minimum_detectable_effects(measured, LINE) for measured in (quiet, loaded)]
@@ -213,7 +211,7 @@ def test_the_spread_of_a_pair_is_pooled_over_commits_whatever_their_levels() -> 
     }
 
 
-def test_nothing_measured_nominates_nothing() -> None:
+def test_no_measurements_give_no_candidates() -> None:
     empty: Mapping[Series, Mapping[str, Sequence[Process]]] = {TRAIN: {}}
 
     assert select_candidates(empty, LINE) == []

@@ -1,4 +1,4 @@
-"""The statistics as filters."""
+"""The statistics over JSON documents: judge and detect."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ def answer(case: Case, **document: Any) -> Case:
     return dict(result)
 
 
-def test_compare_answers_screening_confirmation_and_the_full_word() -> None:
+def test_compare_gives_screening_confirmation_and_the_verdict() -> None:
     result = answer(a_case(1.1))
 
     assert (result["regression"], result["confident"], result["verdict"]) == (True, True, "regression")
@@ -56,7 +56,7 @@ def test_results_keep_order_and_ids_whatever_they_are() -> None:
     ],
 )
 @pytest.mark.parametrize("op", ["compare", "decide"])
-def test_a_bad_case_gets_an_error_of_its_own(bad: Case, op: str) -> None:
+def test_an_invalid_case_gets_an_error_of_its_own(bad: Case, op: str) -> None:
     first, second = judge_json({"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]})[
         "results"
     ]
@@ -66,7 +66,7 @@ def test_a_bad_case_gets_an_error_of_its_own(bad: Case, op: str) -> None:
     assert "error" not in second
 
 
-def test_unknown_fields_are_ignored_and_cases_stand_alone() -> None:
+def test_ignores_unknown_fields_and_judges_cases_independently() -> None:
     case = a_case(1.06, sd=0.02, seed=3)
     alone = answer(dict(case, colour="blue"))
 
@@ -77,7 +77,7 @@ def test_unknown_fields_are_ignored_and_cases_stand_alone() -> None:
     assert among == alone
 
 
-def test_a_group_shares_its_false_discoveries() -> None:
+def test_false_discovery_control_acts_within_a_group() -> None:
     weak = a_case(1.08, sd=0.035, seed=5)
     crowd = [a_case(sd=0.035, seed=k) for k in range(100, 200)]
 
@@ -91,7 +91,7 @@ def test_a_group_shares_its_false_discoveries() -> None:
     assert among[0]["regression"] == alone["regression"]
 
 
-def test_a_group_shares_what_it_knows_of_the_spread() -> None:
+def test_a_group_shares_a_noise_prior() -> None:
     quiet = [dict(a_case(sd=0.01, seed=k, processes=3), group="suite") for k in range(30)]
 
     alone, together = (
@@ -103,12 +103,12 @@ def test_a_group_shares_what_it_knows_of_the_spread() -> None:
     assert width[1] != width[0]
 
 
-def test_a_history_of_equals_raises_the_bar() -> None:
+def test_an_aa_history_raises_the_bar() -> None:
     assert answer(a_case(1.08))["regression"]
     assert not answer(a_case(1.08, aa=[0.1, -0.1, 0.12]))["regression"]
 
 
-def test_a_past_that_was_quiet_narrows_the_interval_of_few_pairs() -> None:
+def test_a_quiet_aa_history_narrows_the_interval_of_few_pairs() -> None:
     few = a_case(sd=0.01, seed=2, processes=3)
 
     alone, reply = answer(few), answer(dict(few, aa=[0.008, -0.01, 0.006, 0.004, -0.008, 0.012]))
@@ -117,7 +117,7 @@ def test_a_past_that_was_quiet_narrows_the_interval_of_few_pairs() -> None:
     assert answer(dict(few, aa=[0.008, -0.01]))["ci"] == alone["ci"]  # two comparisons are no past
 
 
-def test_a_past_counts_in_decisions_too() -> None:
+def test_an_aa_history_counts_in_decide_too() -> None:
     case = a_case(1.1, sd=0.04, seed=6, processes=5)
     document = {
         "op": "decide",
@@ -135,7 +135,7 @@ def test_one_process_a_side_has_no_interval() -> None:
     assert (result["ci"], result["regression"], result["verdict"]) == (None, False, "inconclusive")
 
 
-def test_decide_stops_or_asks_for_more() -> None:
+def test_decide_stops_or_requests_more_pairs() -> None:
     quiet = {
         "op": "decide",
         "min_effect": 0.05,
@@ -157,13 +157,13 @@ def test_decide_stops_or_asks_for_more() -> None:
     assert more["more_pairs"] >= 1
 
 
-def test_decide_never_asks_past_the_cap() -> None:
+def test_decide_never_exceeds_the_cap() -> None:
     document = {"op": "decide", "max_pairs": 5, "cases": [a_case(sd=0.2, seed=1, processes=5)]}
 
     assert judge_json(document)["results"][0]["decision"] == "inconclusive"
 
 
-def test_detect_answers_change_points_and_errors_in_order() -> None:
+def test_detect_gives_change_points_and_errors_in_order() -> None:
     step = [1.0] * 20 + [1.2] * 20
     document = {
         "op": "detect",
@@ -186,7 +186,7 @@ def test_detect_answers_change_points_and_errors_in_order() -> None:
     assert results[5]["change_points"] == []
 
 
-def test_where_every_change_counts_zeros_are_numbers_too() -> None:
+def test_accepts_zeros_where_every_change_counts() -> None:
     (result,) = detect_json({"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]})[
         "results"
     ]
@@ -194,7 +194,7 @@ def test_where_every_change_counts_zeros_are_numbers_too() -> None:
     assert [point["index"] for point in result["change_points"]] == [20]
 
 
-def test_answers_are_plain_json() -> None:
+def test_results_are_plain_json() -> None:
     document = {"op": "compare", "cases": [a_case(1.1), a_case(processes=1), {"id": 1}]}
 
     assert json.loads(json.dumps(judge_json(document), allow_nan=False))
@@ -205,6 +205,6 @@ def test_answers_are_plain_json() -> None:
     "document",
     [{"op": "guess", "cases": []}, {"op": "compare"}, {"cases": [3]}, {"cases": [], "min_effect": "5 %"}],
 )
-def test_a_document_of_another_kind_is_refused_in_one_sentence(document: Case) -> None:
+def test_refuses_an_invalid_document_in_one_sentence(document: Case) -> None:
     with pytest.raises(PerfciError, match="expected"):
         judge_json(document)

@@ -37,8 +37,8 @@ def judge(base: Sequence[Process], head: Sequence[Process], **rule: object) -> V
     return confirmation_verdict(TIME, "base", "head", base, head, rule=Rule(**rule)).kind  # type: ignore[arg-type]
 
 
-def among_equals(base: Sequence[Process], head: Sequence[Process], aa: Sequence[float]) -> Verdict:
-    """The verdict where comparisons of equals showed such log ratios."""
+def judge_with_aa_history(base: Sequence[Process], head: Sequence[Process], aa: Sequence[float]) -> Verdict:
+    """The verdict where A/A runs showed such log ratios."""
     return interim_analysis(
         TIME, "base", "head", base, head, aa_log_ratios=aa, stage=Stage.CONFIRMATION
     ).verdict
@@ -68,7 +68,7 @@ def test_the_reason_is_one_plain_sentence() -> None:
     )
 
 
-def test_nothing_changed_is_unchanged_and_says_what_it_could_have_seen() -> None:
+def test_identical_sides_are_unchanged_and_state_the_detectable_effect() -> None:
     verdict = confirmation_verdict(TIME, "base", "head", side(1.0), side(1.0, seed=1))
 
     assert verdict.kind is VerdictKind.UNCHANGED
@@ -78,7 +78,7 @@ def test_nothing_changed_is_unchanged_and_says_what_it_could_have_seen() -> None
     assert 0 < verdict.noise_floor < 0.03
 
 
-def test_noise_that_hides_the_bar_is_inconclusive_with_the_pairs_that_would_decide() -> None:
+def test_noise_beyond_the_bar_is_inconclusive_with_the_pairs_that_would_decide() -> None:
     verdict = confirmation_verdict(
         TIME, "base", "head", side(1.0, 5, sd=0.05, seed=2), side(1.0, 5, sd=0.05, seed=3)
     )
@@ -95,7 +95,7 @@ def test_screening_is_more_sensitive_than_confirmation() -> None:
     assert confirmation_verdict(TIME, "base", "head", base, head).kind is VerdictKind.INCONCLUSIVE
 
 
-def test_strict_asks_for_the_whole_interval_beyond_the_bar() -> None:
+def test_strict_requires_the_whole_interval_beyond_the_bar() -> None:
     base = [a_process(1.0, pair=k) for k in range(9)]
     head = [a_process(1.04 + 0.005 * k, pair=k) for k in range(9)]
 
@@ -112,22 +112,22 @@ def test_a_throughput_that_falls_is_a_regression() -> None:
     assert verdict.interval.lo < 0.9 < verdict.interval.hi
 
 
-def test_a_series_that_wanders_among_equals_raises_its_own_bar() -> None:
+def test_a_series_with_noisy_aa_runs_raises_its_own_bar() -> None:
     base, head = side(1.0), side(1.08)
 
-    wandering = among_equals(base, head, [0.1, -0.12, 0.09])
+    noisy = judge_with_aa_history(base, head, [0.1, -0.12, 0.09])
 
-    assert wandering.kind is VerdictKind.INCONCLUSIVE
-    assert wandering.noise_floor == pytest.approx(0.226, abs=0.01)
-    assert among_equals(base, head, [0.001, -0.002]).kind is VerdictKind.REGRESSION
-
-
-def test_a_raised_bar_does_not_prove_more_changes_away() -> None:
-    assert among_equals(side(1.0), side(1.0, seed=1), [0.1, -0.1]).kind is VerdictKind.UNCHANGED
-    assert among_equals(side(1.0), side(1.2), [0.2, -0.2]).kind is VerdictKind.INCONCLUSIVE
+    assert noisy.kind is VerdictKind.INCONCLUSIVE
+    assert noisy.noise_floor == pytest.approx(0.226, abs=0.01)
+    assert judge_with_aa_history(base, head, [0.001, -0.002]).kind is VerdictKind.REGRESSION
 
 
-def test_a_known_spread_decides_sooner() -> None:
+def test_a_raised_bar_does_not_make_more_changes_unchanged() -> None:
+    assert judge_with_aa_history(side(1.0), side(1.0, seed=1), [0.1, -0.1]).kind is VerdictKind.UNCHANGED
+    assert judge_with_aa_history(side(1.0), side(1.2), [0.2, -0.2]).kind is VerdictKind.INCONCLUSIVE
+
+
+def test_a_noise_prior_decides_sooner() -> None:
     base, head = side(1.0, 3, sd=0.03, seed=8), side(1.1, 3, sd=0.03, seed=9)
 
     alone = screening_verdict(TIME, "base", "head", base, head)
@@ -138,7 +138,7 @@ def test_a_known_spread_decides_sooner() -> None:
     assert informed.interval.hi - informed.interval.lo < alone.interval.hi - alone.interval.lo
 
 
-def test_pairs_belong_together_by_number_and_flagged_processes_do_not_count() -> None:
+def test_matches_pairs_by_number_and_leaves_out_flagged_processes() -> None:
     base, head = side(1.0, 8), side(1.0, 8, seed=1)
     head[2] = a_process(9.0, pair=2, flags=("throttled",))
 
@@ -148,14 +148,14 @@ def test_pairs_belong_together_by_number_and_flagged_processes_do_not_count() ->
     assert verdict.reason.endswith("Not judged: 1 of 16 processes, flagged throttled.")
 
 
-def test_one_pair_says_how_much_and_nothing_more() -> None:
+def test_a_single_pair_gives_a_ratio_and_no_interval() -> None:
     verdict = screening_verdict(TIME, "base", "head", side(1.0, 1), side(1.5, 1))
 
     assert (verdict.kind, verdict.interval, verdict.mde) == (VerdictKind.INCONCLUSIVE, None, None)
     assert verdict.ratio == pytest.approx(1.5, abs=0.05)
 
 
-def test_asking_again_answers_the_same() -> None:
+def test_repeating_an_analysis_gives_the_same_verdict() -> None:
     base, head = side(1.0, 8, sd=0.03), side(1.04, 8, sd=0.03)
 
     assert interim_analysis(TIME, "base", "head", base, head) == interim_analysis(
@@ -177,7 +177,7 @@ def test_the_unit_does_not_matter(effect: float, unit: float, seed: int) -> None
 
 @properties
 @given(st.floats(0.8, 1.25), st.integers(0, 1000))
-def test_swapping_the_commits_swaps_better_and_worse(effect: float, seed: int) -> None:
+def test_swapping_the_commits_swaps_regression_and_improvement(effect: float, seed: int) -> None:
     base, head = side(1.0, 6, seed=seed), side(effect, 6, seed=seed + 1)
     opposite = {
         VerdictKind.REGRESSION: VerdictKind.IMPROVEMENT,
@@ -202,7 +202,7 @@ def test_a_rate_is_judged_as_the_time_it_takes(effect: float, seed: int) -> None
     assert times is rate
 
 
-def test_judges_a_process_whose_flag_only_tells_how_it_was_started() -> None:
+def test_judges_a_process_whose_flag_only_says_how_it_was_started() -> None:
     base = [a_process(1.0 + n / 1000, pair=n, flags=("spawned: 2 threads are running",)) for n in range(6)]
     head = [a_process(1.0 + n / 1000, pair=n, flags=("spawned: 2 threads are running",)) for n in range(6)]
 

@@ -1,4 +1,4 @@
-"""Goals: what a clause may say."""
+"""Clauses of goals: syntax, metrics and units."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ def test_refuses_a_metric_or_a_unit_that_does_not_exist(text: str, sentence: str
     assert str(error.value) == sentence
 
 
-def test_takes_the_beginning_of_one_name_for_it() -> None:
+def test_resolves_an_unambiguous_beginning_of_a_metric_name() -> None:
     assert resolve_metric_name("loss", ["loss_at_step_k", "step_time"]) == "loss_at_step_k"
     assert resolve_metric_name("step", ["step_time", "step_count"]) is None

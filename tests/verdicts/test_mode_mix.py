@@ -1,4 +1,4 @@
-"""A benchmark that sits in two states."""
+"""Benchmarks that switch between two modes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judged(slow_base: int, slow_head: int, *, by: float = 1.0) -> Verdict:
     return confirmation_verdict(a_series(), "base", "head", base, head)
 
 
-def test_tells_the_mix_and_compares_within_states() -> None:
+def test_reports_the_mode_mix_and_compares_within_modes() -> None:
     verdict = judged(3, 4)
 
     assert verdict.kind is VerdictKind.UNCHANGED
@@ -38,14 +38,14 @@ def test_tells_the_mix_and_compares_within_states() -> None:
     )
 
 
-def test_a_slowdown_is_seen_through_the_states() -> None:
+def test_detects_a_slowdown_within_modes() -> None:
     verdict = judged(3, 4, by=1.08)
 
     assert (verdict.kind, round(verdict.ratio or 0, 2)) == (VerdictKind.REGRESSION, 1.08)
     assert verdict.reason.endswith("in the slow mode, 12 % apart; compared within modes.")
 
 
-def test_a_changed_mix_is_told_as_such() -> None:
+def test_reports_a_changed_mode_mix() -> None:
     verdict = judged(1, 9)
 
     assert verdict.kind is not VerdictKind.UNCHANGED
@@ -55,7 +55,7 @@ def test_a_changed_mix_is_told_as_such() -> None:
     )
 
 
-def test_a_mix_that_may_have_changed_is_told_as_such() -> None:
+def test_reports_a_mode_mix_that_may_have_changed() -> None:
     verdict = judged(2, 7)
 
     assert verdict.reason.endswith(
@@ -67,7 +67,7 @@ def test_a_mix_that_may_have_changed_is_told_as_such() -> None:
     )
 
 
-def test_one_state_needs_no_words() -> None:
+def test_a_single_mode_is_not_mentioned() -> None:
     assert "state" not in judged(0, 0).reason
 
 
@@ -75,7 +75,7 @@ def test_one_state_needs_no_words() -> None:
     ("unit", "word"),
     [("seconds", "slow"), ("tokens/s", "slow"), ("ms", "slow"), ("bytes", "worse"), ("ratio", "worse")],
 )
-def test_the_upper_state_is_named_by_its_unit(unit: str, word: str) -> None:
+def test_names_the_upper_mode_by_its_unit(unit: str, word: str) -> None:
     side = np.array([0.0, 0.001, 0.002, 0.12, 0.121, 0.122])
 
     states = summarize_modes(a_series(unit=unit), side, side)

@@ -1,4 +1,4 @@
-"""What all benchmarks together say."""
+"""The pooled verdict over all benchmarks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 
     return str(group["pooled"])
 
 
-def test_finds_one_and_a_half_percent_everywhere() -> None:
+def test_finds_a_shift_of_one_and_a_half_percent_everywhere() -> None:
     suites = [a_suite([1.015] * 20, seed=seed) for seed in range(200)]
 
     assert suites.count("worse_everywhere") >= 180
 
 
-def test_finds_nothing_where_nothing_is() -> None:
+def test_finds_no_shift_in_noise() -> None:
     suites = [a_suite([1.0] * 20, seed=seed) for seed in range(200)]
 
     assert suites.count("no_shift") >= 180
@@ -61,7 +61,7 @@ def shifts(*centres: float, unit: str = "seconds", metric: str = "time") -> list
     ]
 
 
-def told(result: list[tuple[Series, Shift]]) -> PooledVerdict:
+def pool_times(result: list[tuple[Series, Shift]]) -> PooledVerdict:
     return pooled_verdict_of_series(result, Policy())
 
 
@@ -98,8 +98,10 @@ def told(result: list[tuple[Series, Shift]]) -> PooledVerdict:
         ),
     ],
 )
-def test_says_what_it_rests_on(centres: tuple[float, ...], kind: PooledKind, reason: str) -> None:
-    result = told(shifts(*centres))
+def test_states_the_benchmarks_and_interval_it_rests_on(
+    centres: tuple[float, ...], kind: PooledKind, reason: str
+) -> None:
+    result = pool_times(shifts(*centres))
 
     assert (result.kind, result.reason) == (kind, reason)
 
@@ -111,24 +113,24 @@ def test_counts_a_benchmark_once_however_many_metrics_and_points_it_has() -> Non
         for metric in ("step_time", "forward_time")
     ]
 
-    assert told(grid).benchmarks == 1
-    assert told([*grid, *shifts(0.0, 0.0, 0.0, 0.0)]).kind is not PooledKind.WORSE
+    assert pool_times(grid).benchmarks == 1
+    assert pool_times([*grid, *shifts(0.0, 0.0, 0.0, 0.0)]).kind is not PooledKind.WORSE
 
 
-def test_memory_is_no_time_and_throughput_is() -> None:
+def test_pools_throughput_with_time_and_leaves_memory_out() -> None:
     memory, rates = shifts(*[0.02] * 6, unit="bytes", metric="peak"), shifts(*[0.02] * 6, unit="tokens/s")
 
-    assert told(memory).kind is PooledKind.TOO_FEW
-    assert told(rates).kind is PooledKind.WORSE
+    assert pool_times(memory).kind is PooledKind.TOO_FEW
+    assert pool_times(rates).kind is PooledKind.WORSE
 
 
-def test_a_single_pair_has_no_error_to_weigh_it_by() -> None:
+def test_leaves_out_a_single_pair_without_an_error() -> None:
     lonely = [(a_series(f"suite.time_{k}"), Shift(0.02, math.inf, 0.0, 1)) for k in range(9)]
 
-    assert told(lonely).kind is PooledKind.TOO_FEW
+    assert pool_times(lonely).kind is PooledKind.TOO_FEW
 
 
-def test_a_case_without_a_group_is_in_no_pool() -> None:
+def test_leaves_out_cases_without_a_group() -> None:
     case = {"id": 1, "base": [[1.0]] * 5, "head": [[1.0]] * 5}
 
     assert "groups" not in judge_json({"op": "compare", "cases": [case]})

@@ -1,4 +1,4 @@
-"""What benchmarks lend each other of their noise."""
+"""Noise priors from benchmarks of one session and from A/A history."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ TIME, MEMORY = MetricClass.TIME, MetricClass.MEMORY
 
 
 def a_spread(
-    sd: float, *, kind: MetricClass = TIME, df: float = 8, past: float | None = None, equals: int = 0
+    sd: float, *, kind: MetricClass = TIME, df: float = 8, past: float | None = None, aa_runs: int = 0
 ) -> PairNoise:
-    return PairNoise(kind, sd**2, df, past**2 if past else None, equals)
+    return PairNoise(kind, sd**2, df, past**2 if past else None, aa_runs)
 
 
-def test_one_benchmark_alone_has_nobody_to_borrow_from() -> None:
+def test_a_single_benchmark_has_no_pooled_prior() -> None:
     assert pooled_noise_prior({"a": a_spread(0.01)}, "a") is None
     assert pooled_noise_prior({}, "a") is None
 
 
-def test_a_family_lends_its_usual_noise_and_other_kinds_do_not_belong_to_it() -> None:
+def test_pools_the_noise_of_one_metric_class_only() -> None:
     spreads = {k: a_spread(0.01 * (1 + k / 50)) for k in range(10)} | {"peak": a_spread(1e-4, kind=MEMORY)}
 
     prior = pooled_noise_prior(spreads, 0)
@@ -35,9 +35,9 @@ def test_a_family_lends_its_usual_noise_and_other_kinds_do_not_belong_to_it() ->
     assert pooled_noise_prior(spreads, "peak") is None
 
 
-def test_each_is_shrunk_towards_its_own_past_on_todays_machine() -> None:
+def test_shrinks_each_towards_its_own_aa_history_scaled_to_todays_noise() -> None:
     past = {k: 0.002 * 2**k for k in range(6)}
-    today = {k: a_spread(3 * sd * (1 + (k % 2) / 20), past=sd, equals=20) for k, sd in past.items()}
+    today = {k: a_spread(3 * sd * (1 + (k % 2) / 20), past=sd, aa_runs=20) for k, sd in past.items()}
 
     priors = [pooled_noise_prior(today, k) for k in past]
 
@@ -47,8 +47,8 @@ def test_each_is_shrunk_towards_its_own_past_on_todays_machine() -> None:
     )
 
 
-def test_without_a_family_the_past_speaks_unless_today_is_plainly_another_day() -> None:
-    usual, noisy = a_spread(0.012, past=0.01, equals=30), a_spread(0.03, past=0.01, equals=30)
+def test_without_a_class_uses_the_aa_history_unless_todays_noise_differs() -> None:
+    usual, noisy = a_spread(0.012, past=0.01, aa_runs=30), a_spread(0.03, past=0.01, aa_runs=30)
 
     prior = pooled_noise_prior({"a": usual}, "a")
 
@@ -57,7 +57,7 @@ def test_without_a_family_the_past_speaks_unless_today_is_plainly_another_day() 
     assert pooled_noise_prior({"a": noisy}, "a") is None
 
 
-def test_a_past_needs_three_comparisons_of_equals() -> None:
+def test_an_aa_history_needs_three_aa_runs() -> None:
     shift = Shift(0.01, 0.004, 8, 5)
 
     two, three = (PairNoise.from_shift(TIME, shift, [(0.01, 5)] * count) for count in (2, 3))
@@ -67,7 +67,7 @@ def test_a_past_needs_three_comparisons_of_equals() -> None:
     assert (two.aa_variance, three.aa_variance) == (None, pytest.approx(0.01**2 * 5))
 
 
-def test_a_single_pair_shows_no_spread() -> None:
+def test_a_single_pair_has_no_noise_estimate() -> None:
     assert PairNoise.from_shift(TIME, Shift(0.01, math.inf, 0, 1)) is None
 
 
@@ -87,13 +87,13 @@ def test_intervals_still_cover_where_benchmarks_differ_in_noise(unlike: float) -
     assert covered / count >= 0.935
 
 
-def test_a_stormy_day_is_not_taken_for_a_quiet_one() -> None:
+def test_a_noisy_session_is_not_shrunk_to_a_quiet_history() -> None:
     rng = np.random.default_rng(4)
     covered = count = 0
     for _ in range(500):
-        equals = [(float(ratio), 5) for ratio in rng.normal(0, 0.005 * math.sqrt(2 / 5), 40)]
+        aa_runs = [(float(ratio), 5) for ratio in rng.normal(0, 0.005 * math.sqrt(2 / 5), 40)]
         base, head = rng.normal(0, 0.02, (2, 5))
-        spread = PairNoise.from_shift(TIME, estimate_shift(base, head), equals)
+        spread = PairNoise.from_shift(TIME, estimate_shift(base, head), aa_runs)
         assert spread is not None
         low, high = estimate_shift(base, head, prior=pooled_noise_prior({"a": spread}, "a")).bounds()
         covered, count = covered + (low <= 0 <= high), count + 1
