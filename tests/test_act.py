@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from perfci.scaffold.starter_files import render_starter_files
-from tests.support.deployed_server import a_bound_server, announced_in, in_history, stored
-from tests.support.github_payloads import dispatched, pushed, said, scheduled
+from tests.support.deployed_server import a_bound_server, expected_changes_in, in_history, stored
+from tests.support.github_payloads import commented, dispatched, pushed, scheduled
 from tests.support.hosted_runner import Hosted, Ran
 from tests.support.loopback_github import hub as hub
 from tests.support.loopback_github import on_loopback
@@ -110,7 +110,7 @@ def test_a_slower_pull_request_is_reported_accepted_and_fixed(hosted: Hosted, hu
     hosted.keep_artifact(slower, measured)
     accept = f"/perfci accept {slower['head']['sha'][:10]} it is meant"
     hub.comments.append(comment(50, accept, "bob"))
-    hosted.run("perf-report.yml", "issue_comment", said(slower, accept, "bob"))
+    hosted.run("perf-report.yml", "issue_comment", commented(slower, accept, "bob"))
 
     assert "**Accepted:** `bob: it is meant`" in hub.comments[0]["body"]
     assert [check["conclusion"] for check in hub.checks] == ["success"]
@@ -211,7 +211,7 @@ def test_a_server_stores_the_history_of_main_but_not_of_pull_requests(
     assert sessions.count("history") == 2
     assert set(sessions) == {"history", "compare"}
     assert in_history(tmp_path) == ["Second", "Third"]
-    assert announced_in(tmp_path) == [(newest, "peak", "#6")]
+    assert expected_changes_in(tmp_path) == [(newest, "peak", "#6")]
     assert f"]({address}/acme:model/compare/" in hub.comments[0]["body"]
 
 

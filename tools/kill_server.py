@@ -43,7 +43,7 @@ from perfci.net.upload_spool import Spool
 from perfci.store import check, open_store
 from tests.support import postgres_server
 from tests.support.builders import a_commit, a_process, a_result, a_run, a_series
-from tests.support.reserved_ports import held_port, number_of
+from tests.support.reserved_ports import get_port_number, reserve_port
 
 CLIENTS = 4
 RESULTS, PROCESSES = 10, 2
@@ -88,8 +88,8 @@ class Server:
     """
 
     def __init__(self, url: str, folder: Path, workers: int = 2) -> None:
-        self._log, self._held = folder / "server.log", held_port()
-        self.port = number_of(self._held)
+        self._log, self._held = folder / "server.log", reserve_port()
+        self.port = get_port_number(self._held)
         place = ["--db", url]
         serve = ["serve", *place, "--port", str(self.port), "--workers", str(workers), "--no-worker"]
         self._judge = ["judge-worker", *place]

@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def imported(store: Store, series: Series, *values: float, first: int = 0) -> None:
+def import_history(store: Store, series: Series, *values: float, first: int = 0) -> None:
     """One run per value, a commit each."""
     with store.begin() as tx:
         for number, value in enumerate(values, first):
@@ -53,28 +53,28 @@ def update(store: Store, since: int = 0) -> int:
         return len(verdict_store.load_change_points(tx, PROJECT))
 
 
-def told(store: Store) -> list[ChangePoint]:
+def stored_change_points(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
         return verdict_store.load_change_points(tx, PROJECT)
 
 
 def test_finds_the_step_in_an_imported_history(store: Store) -> None:
-    imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
+    import_history(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 
     assert update(store) == 1
-    assert [(change.series, change.commit) for change in told(store)] == [(BUSY, a_sha(20))]
+    assert [(change.series, change.commit) for change in stored_change_points(store)] == [(BUSY, a_sha(20))]
 
 
 def test_does_not_rewrite_an_unchanged_history(store: Store) -> None:
-    imported(store, QUIET, *[1.0, 1.01] * 10)
+    import_history(store, QUIET, *[1.0, 1.01] * 10)
     as_it_was = a_change_point(QUIET)
     with store.begin() as tx:
         replace_change_points(tx, PROJECT, QUIET, [as_it_was])
         since = measurements.load_latest_result_id(tx)
-    imported(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
+    import_history(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 
     assert update(store, since=since) == 2
-    assert [(change.series, change.commit) for change in told(store)] == [
+    assert [(change.series, change.commit) for change in stored_change_points(store)] == [
         (QUIET, as_it_was.commit),
         (BUSY, a_sha(20)),
     ]
@@ -83,13 +83,14 @@ def test_does_not_rewrite_an_unchanged_history(store: Store) -> None:
 def test_incremental_change_points_equal_those_of_the_whole_history(store: Store) -> None:
     values = [*[1.0, 1.01] * 10, *[1.3, 1.31] * 3, *[1.0, 1.01] * 5]
     for number, value in enumerate(values):
-        imported(store, BUSY, value, first=number)
+        import_history(store, BUSY, value, first=number)
         update(store)
-    imported(store, QUIET, *values)
+    import_history(store, QUIET, *values)
 
     update(store)
 
     item, other = (
-        [change.commit for change in told(store) if change.series == series] for series in (BUSY, QUIET)
+        [change.commit for change in stored_change_points(store) if change.series == series]
+        for series in (BUSY, QUIET)
     )
     assert item == other == [a_sha(20), a_sha(26)]

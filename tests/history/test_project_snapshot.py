@@ -19,7 +19,7 @@ def a_visit(number: int, **changes: object) -> VisitRecord:
     return replace(record, **changes)  # type: ignore[arg-type]
 
 
-def a_timetable(*visits: VisitRecord, commits: int = 10, **odd: object) -> VisitIndex:
+def a_visit_index(*visits: VisitRecord, commits: int = 10, **odd: object) -> VisitIndex:
     return VisitIndex([a_commit(number, **odd) for number in range(commits, 0, -1)], visits)
 
 
@@ -34,7 +34,7 @@ def test_the_main_line_excludes_heads_of_pull_requests() -> None:
 
 
 def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
-    timetable = a_timetable(*(a_visit(number) for number in (1, 3, 5, 7, 9)), a_visit(6, machine=THERE))
+    timetable = a_visit_index(*(a_visit(number) for number in (1, 3, 5, 7, 9)), a_visit(6, machine=THERE))
 
     assert timetable.find_measured_around(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
     assert timetable.find_newest_measured(HERE, 2) == [a_sha(7), a_sha(9)]
@@ -43,7 +43,7 @@ def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
 def test_numbers_the_commits_of_a_week_in_order() -> None:
     monday = NOON + timedelta(days=1)
 
-    timetable = a_timetable(
+    timetable = a_visit_index(
         a_visit(1), a_visit(3), a_visit(2, started_at=monday), a_visit(3, started_at=monday)
     )
 
@@ -53,7 +53,7 @@ def test_numbers_the_commits_of_a_week_in_order() -> None:
 def test_treats_each_commit_of_an_imported_history_as_a_session() -> None:
     visits = [a_visit(number, session="asv", kind="import", rounds=0) for number in (1, 2)]
 
-    timetable = a_timetable(*visits, a_visit(3, rounds=5))
+    timetable = a_visit_index(*visits, a_visit(3, rounds=5))
 
     sessions = {sha: [visit.session for visit in owner] for (sha, _), owner in timetable.visits.items()}
     assert sessions == {
@@ -65,7 +65,7 @@ def test_treats_each_commit_of_an_imported_history_as_a_session() -> None:
 
 
 def test_releases_are_matching_tags_from_the_store_or_from_git() -> None:
-    stored = a_timetable(a_visit(10), tags=("v1.0", "nightly"))
+    stored = a_visit_index(a_visit(10), tags=("v1.0", "nightly"))
     at_hand = {a_sha(4): ("v2.0",), a_sha(6): ("draft",)}
 
     assert {release.tag for release in stored.find_releases("v*")} == {"v1.0"}

@@ -98,7 +98,7 @@ def _process(dice: random.Random, series: Series, level: float, mood: str, index
     return a_process(*samples, index=index, clock=clock, flags=() if mood == "ok" else (mood,))
 
 
-def fill(store: Store, seed: int) -> list[int]:
+def ingest_runs(store: Store, seed: int) -> list[int]:
     with store.begin() as tx:
         for number, run in enumerate(runs(seed)):
             ingest_run(tx, run, f"key {number}", "body", kind="history")
@@ -106,7 +106,7 @@ def fill(store: Store, seed: int) -> list[int]:
         return [record.id for record in measurements.search_series(tx, PROJECT)]
 
 
-def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
+def change_points_from_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     with store.read() as tx:
         series, points = load_series_by_ids(tx, ids), measured_samples.load_histories(tx, ids)
     lines = {series[row_id]: owner for row_id, owner in points.items()}
@@ -125,7 +125,7 @@ def by_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     return {line: list(result.get(line, [])) for line in lines}
 
 
-def by_levels(
+def change_points_from_levels(
     store: Store, ids: list[int], memory: SegmentationCache | None = None
 ) -> Mapping[Series, list[ChangePoint]]:
     """As a look does, which keeps what it had to work out."""
@@ -138,11 +138,11 @@ def by_levels(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_change_points_from_stored_levels_equal_those_from_samples(store: Store, seed: int) -> None:
-    ids = fill(store, seed)
+    ids = ingest_runs(store, seed)
 
-    first, again = by_levels(store, ids), by_levels(store, ids)
+    first, again = change_points_from_levels(store, ids), change_points_from_levels(store, ids)
 
-    assert first == again == by_samples(store, ids)
+    assert first == again == change_points_from_samples(store, ids)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -153,12 +153,12 @@ def test_incremental_change_points_equal_those_from_samples(store: Store, seed: 
             ingest_run(tx, run, f"key {number}", "body", kind="history")
         with store.read() as tx:
             ids = [record.id for record in measurements.search_series(tx, PROJECT)]
-        fields = by_levels(store, ids, memory)
+        fields = change_points_from_levels(store, ids, memory)
 
-    assert fields == by_samples(store, ids)
+    assert fields == change_points_from_samples(store, ids)
 
 
-def simply(store: Store, *results: Result, commit: int = 1, session: str = "one") -> list[int]:
+def ingest_results(store: Store, *results: Result, commit: int = 1, session: str = "one") -> list[int]:
     with store.begin() as tx:
         run = a_run(*results, commit=a_commit(commit), session=session)
         ingest_run(tx, run, session, "body", kind="history")
@@ -167,8 +167,8 @@ def simply(store: Store, *results: Result, commit: int = 1, session: str = "one"
 
 
 def test_a_result_summary_is_computed_once(store: Store) -> None:
-    ids = simply(store, a_result(WALL, a_process(1.0, 3.0), a_process(4.0, index=1)))
-    by_levels(store, ids)
+    ids = ingest_results(store, a_result(WALL, a_process(1.0, 3.0), a_process(4.0, index=1)))
+    change_points_from_levels(store, ids)
 
     with (
         store.read() as tx,
@@ -180,9 +180,9 @@ def test_a_result_summary_is_computed_once(store: Store) -> None:
 
 
 def test_runs_of_one_commit_are_judged_by_all_their_processes(store: Store) -> None:
-    simply(store, a_result(WALL, a_process(1.0), a_process(2.0, index=1)), session="one")
-    ids = simply(store, a_result(WALL, a_process(9.0)), session="two")
-    by_levels(store, ids)
+    ingest_results(store, a_result(WALL, a_process(1.0), a_process(2.0, index=1)), session="one")
+    ids = ingest_results(store, a_result(WALL, a_process(9.0)), session="two")
+    change_points_from_levels(store, ids)
 
     with store.read() as tx:
         result = SeriesHistories.load(tx, ids)

@@ -41,7 +41,7 @@ MEANT = "expected, declared in #12: more tokens in each"
 MORE = "larger than expected: #12 declared +20.0 %; training.Step.time_step got 40.0 % slower"
 
 
-def announced(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
+def a_change_as_expected(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
     """An incident of which all that got worse was announced."""
     return replace(
         a_budgeted_incident(name, a_move(rel=rel)),
@@ -50,7 +50,7 @@ def announced(name: str = "a1", rel: float = 0.2) -> BudgetedIncident:
     )
 
 
-def exceeded(name: str = "a1", rel: float = 0.4) -> BudgetedIncident:
+def a_change_beyond_expected(name: str = "a1", rel: float = 0.4) -> BudgetedIncident:
     """One that came to more than that."""
     return replace(
         a_budgeted_incident(name, a_move(rel=rel)),
@@ -97,7 +97,7 @@ def sent(store: Store, project: Project) -> list[tuple[str, str]]:
 def test_an_expected_change_is_accepted_for_good_and_notifies_nobody(store: Store) -> None:
     project = subscribe(store)
 
-    reconcile(store, NOW, announced())
+    reconcile(store, NOW, a_change_as_expected())
 
     record = current(store)
     assert (record.state, record.reason, record.accepted_until) == (IncidentState.ACCEPTED, MEANT, None)
@@ -111,9 +111,9 @@ def test_an_expected_change_is_accepted_for_good_and_notifies_nobody(store: Stor
 
 
 def test_an_expected_change_stays_accepted_in_later_evaluations(store: Store) -> None:
-    reconcile(store, NOW, announced())
+    reconcile(store, NOW, a_change_as_expected())
 
-    changed = reconcile(store, NOW + timedelta(days=1000), announced()).changed
+    changed = reconcile(store, NOW + timedelta(days=1000), a_change_as_expected()).changed
 
     assert (changed, current(store).state) == ((), IncidentState.ACCEPTED)
 
@@ -121,8 +121,8 @@ def test_an_expected_change_stays_accepted_in_later_evaluations(store: Store) ->
 def test_a_change_beyond_the_expected_one_is_opened_and_says_so(store: Store) -> None:
     project = subscribe(store)
 
-    reconcile(store, NOW, exceeded())
-    reconcile(store, LATER, exceeded(rel=0.41))
+    reconcile(store, NOW, a_change_beyond_expected())
+    reconcile(store, LATER, a_change_beyond_expected(rel=0.41))
 
     record = current(store)
     assert (record.state, record.is_open) == (IncidentState.NEW, True)
@@ -132,9 +132,9 @@ def test_a_change_beyond_the_expected_one_is_opened_and_says_so(store: Store) ->
 
 def test_a_change_that_grows_beyond_the_expected_one_opens_and_notifies(store: Store) -> None:
     project = subscribe(store)
-    reconcile(store, NOW, announced())
+    reconcile(store, NOW, a_change_as_expected())
 
-    reconcile(store, LATER, exceeded())
+    reconcile(store, LATER, a_change_beyond_expected())
 
     record = current(store)
     assert (record.state, record.reason, record.state_number) == (IncidentState.NEW, MORE, 2)
@@ -142,7 +142,7 @@ def test_a_change_that_grows_beyond_the_expected_one_opens_and_notifies(store: S
 
 
 def test_an_incident_that_moves_to_another_commit_is_opened(store: Store) -> None:
-    reconcile(store, NOW, announced())
+    reconcile(store, NOW, a_change_as_expected())
 
     reconcile(store, LATER, a_budgeted_incident("a2", a_move(at=11), good=10))
 
@@ -153,7 +153,7 @@ def test_a_late_expected_change_accepts_a_new_incident(store: Store) -> None:
     project = subscribe(store, "new", "accepted")
     reconcile(store, NOW, a_budgeted_incident())
 
-    reconcile(store, LATER, announced())
+    reconcile(store, LATER, a_change_as_expected())
 
     record = current(store)
     assert (record.state, record.reason, record.changed_at) == (IncidentState.ACCEPTED, MEANT, LATER)
@@ -180,13 +180,13 @@ def test_an_incident_changed_by_a_person_is_not_accepted_automatically(
         update_incident(tx, project, 1, 1, touch, acting_as("ada", NOW))
     before = current(store)
 
-    reconcile(store, LATER, announced())
+    reconcile(store, LATER, a_change_as_expected())
 
     assert (current(store).state, current(store).reason) == (before.state, before.reason)
 
 
 def test_an_automatic_acceptance_can_be_opened_and_undone(store: Store) -> None:
-    reconcile(store, NOW, announced())
+    reconcile(store, NOW, a_change_as_expected())
     project = a_project(store)
     with store.begin() as tx:
         update_incident(
@@ -197,7 +197,7 @@ def test_an_automatic_acceptance_can_be_opened_and_undone(store: Store) -> None:
             IncidentUpdate(IncidentState.NEW, reason="not on this machine"),
             acting_as("ada", NOW),
         )
-    reconcile(store, LATER, announced())
+    reconcile(store, LATER, a_change_as_expected())
     opened = current(store)
 
     with store.begin() as tx:
@@ -227,7 +227,7 @@ def test_an_invalid_incident_that_reappears_as_expected_is_accepted_at_once(stor
     reconcile(store, NOW, a_budgeted_incident())
     reconcile(store, NOW)
 
-    reconcile(store, LATER, announced())
+    reconcile(store, LATER, a_change_as_expected())
 
     assert (current(store).state, current(store).gone_at) == (IncidentState.ACCEPTED, None)
 
@@ -255,7 +255,7 @@ def upload_a_step(store: Store, group: GroupCommitter) -> None:
         )
 
 
-def tell(store: Store, change: float, sha: str) -> int:
+def declare_expected_change(store: Store, change: float, sha: str) -> int:
     merged = MergedExpectedChange(
         sha, ExpectedChange("training.Step.*", change, "more tokens in each"), "#12"
     )
@@ -264,7 +264,7 @@ def tell(store: Store, change: float, sha: str) -> int:
         return save_expected_changes(tx, project, [merged], AuditContext(LOCAL, NOW))
 
 
-def judge(store: Store) -> int:
+def evaluate(store: Store) -> int:
     worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: NOW)
     return worker.drain()
 
@@ -273,20 +273,20 @@ def judge(store: Store) -> int:
 def test_evaluates_uploads_with_expected_changes(
     store: Store, group: GroupCommitter, change: float, state: str
 ) -> None:
-    tell(store, change, a_sha(9))
+    declare_expected_change(store, change, a_sha(9))
     upload_a_step(store, group)
 
-    judge(store)
+    evaluate(store)
 
     assert current(store).state == state
 
 
 def test_an_expected_change_alone_triggers_an_evaluation(store: Store, group: GroupCommitter) -> None:
     upload_a_step(store, group)
-    judge(store)
+    evaluate(store)
     first = current(store).state
 
-    added = [tell(store, 0.2, a_sha(9)) for _ in range(2)]
+    added = [declare_expected_change(store, 0.2, a_sha(9)) for _ in range(2)]
 
-    assert (added, judge(store)) == ([1, 0], 1)
+    assert (added, evaluate(store)) == ([1, 0], 1)
     assert (first, current(store).state) == (IncidentState.NEW, IncidentState.ACCEPTED)

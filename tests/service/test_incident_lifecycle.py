@@ -40,13 +40,13 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
         return require_incident(tx, project, number)
 
 
-def decide(store: Store, wanted: IncidentUpdate, number: int = 1) -> None:
+def decide_state(store: Store, wanted: IncidentUpdate, number: int = 1) -> None:
     project, seen = a_project(store), current(store, number)
     with store.begin() as tx:
         update_incident(tx, project, number, seen.revision, wanted, acting_as("user:x", NOW))
 
 
-def later(store: Store, now: datetime = LATER, policy: Policy | None = None) -> int:
+def sweep(store: Store, now: datetime = LATER, policy: Policy | None = None) -> int:
     project = a_project(store)
     return run_lifecycle_sweep(store, project, policy or Policy(), now)
 
@@ -72,10 +72,10 @@ def test_an_expired_snooze_reopens_the_incident_and_notifies(store: Store) -> No
     with store.begin() as tx:
         save_destination(tx, project.id, Destination("hook", "webhook", "https://a.example/"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
-    decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NOW + timedelta(days=2)))
+    decide_state(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NOW + timedelta(days=2)))
 
-    assert later(store, NOW + timedelta(days=1)) == 0
-    assert later(store) == 1
+    assert sweep(store, NOW + timedelta(days=1)) == 0
+    assert sweep(store) == 1
 
     assert (current(store).state, current(store).snoozed_until) == (IncidentState.NEW, None)
     with store.read() as tx:
@@ -84,11 +84,11 @@ def test_an_expired_snooze_reopens_the_incident_and_notifies(store: Store) -> No
 
 def test_an_expired_acceptance_reopens_the_incident(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
-    decide(
+    decide_state(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
     )
 
-    later(store)
+    sweep(store)
 
     assert current(store).state is IncidentState.NEW
     assert "that is over" in current(store).reason
@@ -96,47 +96,47 @@ def test_an_expired_acceptance_reopens_the_incident(store: Store) -> None:
 
 def test_an_accepted_incident_that_recovered_stays_accepted(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
-    decide(
+    decide_state(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="wanted", accepted_until=NOW + timedelta(days=2))
     )
     reconcile(store, NOW, with_changes(a_budgeted_incident("a1", a_move(X)), ongoing=False))
 
-    later(store)
+    sweep(store)
 
     assert (current(store).state, current(store).verified_at) == (IncidentState.ACCEPTED, LATER)
 
 
 def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
-    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
+    decide_state(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {12: 1.2, 20: 1.01, 21: 1.0})
-    assert later(store) == 0
+    assert sweep(store) == 0
 
     measure(store, X, {22: 0.99})
 
-    assert later(store) == 1
+    assert sweep(store) == 1
     assert (current(store).state, current(store).verified_at) == (IncidentState.FIXED, LATER)
     with store.read() as tx:
         assert incident_store.load_events(tx, current(store).id)[-1].action == "verified"
-    assert later(store) == 0
+    assert sweep(store) == 0
 
 
 def test_a_fix_is_verified_by_the_bar_of_its_project(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
-    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
+    decide_state(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {20: 1.04, 21: 1.04, 22: 1.04})
 
-    later(store, policy=Policy(Rule(bar=0.02)))
+    sweep(store, policy=Policy(Rule(bar=0.02)))
 
     assert current(store).state is IncidentState.NEW
 
 
 def test_a_fix_that_fails_verification_reopens_the_incident(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
-    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
+    decide_state(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
     measure(store, X, {20: 1.2, 21: 1.19, 22: 1.21})
 
-    later(store)
+    sweep(store)
 
     record = current(store)
     assert (record.state, record.reason) == (IncidentState.NEW, "fixed, but three newer points are still off")
@@ -144,10 +144,10 @@ def test_a_fix_that_fails_verification_reopens_the_incident(store: Store) -> Non
 
 def test_a_fix_without_a_commit_is_verified_from_its_day(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move(X)))
-    decide(store, IncidentUpdate(IncidentState.FIXED))
+    decide_state(store, IncidentUpdate(IncidentState.FIXED))
     measure(store, X, {12: 1.2, 13: 1.2, 14: 1.2, 30: 1.0, 31: 1.0, 32: 1.0})
 
-    later(store)
+    sweep(store)
 
     assert current(store).verified_at == LATER
 
@@ -159,9 +159,11 @@ def test_a_noisy_benchmark_is_muted(store: Store) -> None:
     ]
     reconcile(store, NOW, *incidents[::-1])
     for number in range(1, 11):
-        decide(store, IncidentUpdate(IncidentState.INVALID if number <= 3 else IncidentState.FIXED), number)
+        decide_state(
+            store, IncidentUpdate(IncidentState.INVALID if number <= 3 else IncidentState.FIXED), number
+        )
 
-    later(store, NOW)
+    sweep(store, NOW)
 
     project = a_project(store)
     with store.read() as tx:
@@ -177,7 +179,7 @@ def test_a_benchmark_unmuted_by_a_person_is_not_muted_again(store: Store) -> Non
     with store.begin() as tx:
         end_mute(tx, project.id, "x", "", NOW)
 
-    later(store, NOW + timedelta(hours=1))
+    sweep(store, NOW + timedelta(hours=1))
 
     with store.read() as tx:
         assert load_mutes(tx, project.id, NOW + timedelta(hours=1)) == []

@@ -16,7 +16,7 @@ NOW = datetime(2026, 5, 4, tzinfo=UTC)
 LINE = {a_sha(number): number for number in range(1, 60)}
 
 
-def found(
+def derived_incident(
     name: str, good: int, bad: int, *series: int, kind: IncidentKind = IncidentKind.REGRESSION
 ) -> DerivedIncident:
     incident = Incident(name, kind, a_sha(good), a_sha(bad), ())
@@ -29,7 +29,7 @@ def found(
     )
 
 
-def kept(
+def stored_incident(
     row_id: int, name: str, good: int, bad: int, *series: int, pinned: bool = False, kind: str = "regression"
 ) -> StoredIncident:
     record = IncidentRecord(
@@ -51,62 +51,80 @@ def kept(
     return StoredIncident(record, frozenset(series))
 
 
-def pairs(
-    incidents: list[DerivedIncident], kept: list[StoredIncident]
+def match_pairs(
+    incidents: list[DerivedIncident], stored: list[StoredIncident]
 ) -> list[tuple[str, set[int], int | None]]:
     return [
         (record.budgeted.incident.id, set(record.members), to.record.id if to else None)
-        for record, to in match_incidents(incidents, kept, LINE)
+        for record, to in match_incidents(incidents, stored, LINE)
     ]
 
 
 def test_matches_by_the_derived_id() -> None:
-    assert pairs([found("a", 4, 5, 1)], [kept(1, "a", 4, 5, 1), kept(2, "b", 4, 5, 1)]) == [("a", {1}, 1)]
+    assert match_pairs(
+        [derived_incident("a", 4, 5, 1)], [stored_incident(1, "a", 4, 5, 1), stored_incident(2, "b", 4, 5, 1)]
+    ) == [("a", {1}, 1)]
 
 
 def test_matches_an_overlapping_range_with_a_shared_series() -> None:
-    assert pairs([found("new", 3, 5, 1, 2)], [kept(1, "old", 4, 8, 2, 3)]) == [("new", {1, 2}, 1)]
+    assert match_pairs([derived_incident("new", 3, 5, 1, 2)], [stored_incident(1, "old", 4, 8, 2, 3)]) == [
+        ("new", {1, 2}, 1)
+    ]
 
 
 def test_does_not_match_adjacent_ranges() -> None:
-    assert pairs([found("new", 5, 6, 1)], [kept(1, "old", 4, 5, 1)]) == [("new", {1}, None)]
+    assert match_pairs([derived_incident("new", 5, 6, 1)], [stored_incident(1, "old", 4, 5, 1)]) == [
+        ("new", {1}, None)
+    ]
 
 
 def test_does_not_match_without_a_shared_series() -> None:
-    assert pairs([found("new", 4, 5, 2)], [kept(1, "old", 4, 5, 1)]) == [("new", {2}, None)]
+    assert match_pairs([derived_incident("new", 4, 5, 2)], [stored_incident(1, "old", 4, 5, 1)]) == [
+        ("new", {2}, None)
+    ]
 
 
 def test_matches_the_candidate_that_shares_most_series() -> None:
-    stored = [kept(1, "x", 4, 5, 1), kept(2, "y", 4, 6, 1, 2)]
+    stored = [stored_incident(1, "x", 4, 5, 1), stored_incident(2, "y", 4, 6, 1, 2)]
 
-    assert pairs([found("new", 3, 6, 1, 2)], stored) == [("new", {1, 2}, 2)]
+    assert match_pairs([derived_incident("new", 3, 6, 1, 2)], stored) == [("new", {1, 2}, 2)]
 
 
 def test_prefers_a_candidate_of_a_related_kind() -> None:
-    stored = [kept(1, "x", 4, 5, 1, 2, kind="improvement"), kept(2, "y", 4, 5, 1)]
+    stored = [stored_incident(1, "x", 4, 5, 1, 2, kind="improvement"), stored_incident(2, "y", 4, 5, 1)]
 
-    assert pairs([found("new", 3, 5, 1, 2, kind=IncidentKind.MIXED)], stored) == [("new", {1, 2}, 2)]
+    assert match_pairs([derived_incident("new", 3, 5, 1, 2, kind=IncidentKind.MIXED)], stored) == [
+        ("new", {1, 2}, 2)
+    ]
 
 
 def test_matches_a_regression_that_becomes_an_environment_change() -> None:
-    stored = [kept(1, "x", 4, 5, 1)]
+    stored = [stored_incident(1, "x", 4, 5, 1)]
 
-    assert pairs([found("new", 4, 5, 1, kind=IncidentKind.ENVIRONMENT)], stored) == [("new", {1}, 1)]
+    assert match_pairs([derived_incident("new", 4, 5, 1, kind=IncidentKind.ENVIRONMENT)], stored) == [
+        ("new", {1}, 1)
+    ]
 
 
 def test_keeps_merged_incidents_together() -> None:
-    stored = [kept(1, "x", 4, 5, 1, 2, pinned=True)]
+    stored = [stored_incident(1, "x", 4, 5, 1, 2, pinned=True)]
 
-    assert pairs([found("a", 4, 5, 1), found("b", 3, 5, 2)], stored) == [("a", {1}, 1), ("b", {2}, 1)]
+    assert match_pairs([derived_incident("a", 4, 5, 1), derived_incident("b", 3, 5, 2)], stored) == [
+        ("a", {1}, 1),
+        ("b", {2}, 1),
+    ]
 
 
 def test_keeps_split_parts_apart_and_adds_a_new_series_to_the_larger_part() -> None:
-    stored = [kept(1, "x", 4, 5, 1, 2, pinned=True), kept(2, "y", 4, 5, 3, pinned=True)]
+    stored = [stored_incident(1, "x", 4, 5, 1, 2, pinned=True), stored_incident(2, "y", 4, 5, 3, pinned=True)]
 
-    assert pairs([found("a", 4, 5, 1, 2, 3, 4)], stored) == [("a", {1, 2, 4}, 1), ("a", {3}, 2)]
+    assert match_pairs([derived_incident("a", 4, 5, 1, 2, 3, 4)], stored) == [
+        ("a", {1, 2, 4}, 1),
+        ("a", {3}, 2),
+    ]
 
 
 def test_does_not_return_a_series_removed_by_a_person() -> None:
-    stored = [replace(kept(1, "x", 4, 5, 1, pinned=True), dropped=frozenset({2}))]
+    stored = [replace(stored_incident(1, "x", 4, 5, 1, pinned=True), dropped=frozenset({2}))]
 
-    assert pairs([found("a", 4, 5, 1, 2)], stored) == [("a", {1}, 1)]
+    assert match_pairs([derived_incident("a", 4, 5, 1, 2)], stored) == [("a", {1}, 1)]

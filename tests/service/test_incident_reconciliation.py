@@ -39,7 +39,7 @@ NOW = NOON + timedelta(days=3)
 LATER = NOW + timedelta(hours=1)
 
 
-def kept(store: Store, number: int = 1) -> IncidentRecord:
+def current(store: Store, number: int = 1) -> IncidentRecord:
     project = a_project(store)
     with store.read() as tx:
         record = incident_store.find_incident(tx, project.id, number)
@@ -47,14 +47,14 @@ def kept(store: Store, number: int = 1) -> IncidentRecord:
     return record
 
 
-def kept_members(store: Store, number: int = 1) -> list[IncidentMember]:
+def current_members(store: Store, number: int = 1) -> list[IncidentMember]:
     with store.read() as tx:
-        return load_members(tx, kept(store, number).id)
+        return load_members(tx, current(store, number).id)
 
 
 def history(store: Store, number: int = 1) -> list[IncidentEvent]:
     with store.read() as tx:
-        return incident_store.load_events(tx, kept(store, number).id)
+        return incident_store.load_events(tx, current(store, number).id)
 
 
 def subscribe(store: Store, name: str = "team", **routes: object) -> None:
@@ -81,7 +81,7 @@ def test_an_incident_gets_a_number_and_keeps_it_when_its_range_changes(store: St
 
     reconcile(store, LATER, a_budgeted_incident("a2", a_move("x"), a_move("y"), good=10))
 
-    record = kept(store)
+    record = current(store)
     assert (record.number, record.derived_id, record.last_good, record.state) == (1, "a2", a_sha(10), "new")
     assert history(store)[-1].text == "more points show the range better"
     assert reconcile(store, LATER, a_budgeted_incident("a2", a_move("x"), a_move("y"), good=10)).changed == ()
@@ -90,7 +90,7 @@ def test_an_incident_gets_a_number_and_keeps_it_when_its_range_changes(store: St
 def test_texts_of_an_evaluation_are_stored_for_the_pages(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
-    record = kept(store)
+    record = current(store)
     assert record.headline == "2 series got worse at 0000000ccc Change number 12"
     assert record.detail["candidate_commits"][0]["commit"] == a_sha(12)
 
@@ -100,11 +100,11 @@ def test_an_evaluation_adds_changes_and_removes_members(store: Store) -> None:
 
     reconcile(store, LATER, a_budgeted_incident("a1", a_move("x", rel=0.3), a_move("z")))
 
-    assert [(member.relative_change, member.dropped_at) for member in kept_members(store)] == [
+    assert [(member.relative_change, member.dropped_at) for member in current_members(store)] == [
         (0.3, None),
         (0.2, None),
     ]
-    assert kept(store).series_count == 2
+    assert current(store).series_count == 2
 
 
 def test_an_untouched_incident_that_disappears_becomes_invalid(store: Store) -> None:
@@ -112,7 +112,7 @@ def test_an_untouched_incident_that_disappears_becomes_invalid(store: Store) -> 
 
     assert reconcile(store, LATER).gone == (1,)
 
-    record = kept(store)
+    record = current(store)
     assert (record.state, record.reason, record.gone_at) == (IncidentState.INVALID, NO_LONGER_SEEN, LATER)
 
 
@@ -123,18 +123,20 @@ def test_an_invalid_incident_that_reappears_is_new_and_notifies_once(store: Stor
 
     reconcile(store, LATER, a_budgeted_incident("a1"))
 
-    assert (kept(store).state, kept(store).gone_at) == (IncidentState.NEW, None)
+    assert (current(store).state, current(store).gone_at) == (IncidentState.NEW, None)
     assert sent(store) == [(1, 1, "new")]
 
 
 def test_an_incident_in_work_keeps_its_state_when_it_disappears(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1"))
     with store.begin() as tx:
-        incident_store.update_incident(tx, kept(store).id, 1, {"state": "investigating", "triaged_at": NOW})
+        incident_store.update_incident(
+            tx, current(store).id, 1, {"state": "investigating", "triaged_at": NOW}
+        )
 
     reconcile(store, LATER)
 
-    assert (kept(store).state, kept(store).gone_at) == (IncidentState.INVESTIGATING, LATER)
+    assert (current(store).state, current(store).gone_at) == (IncidentState.INVESTIGATING, LATER)
 
 
 def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store: Store) -> None:
@@ -144,7 +146,11 @@ def test_a_regression_that_came_with_a_new_driver_stays_the_same_incident(store:
         store, LATER, a_budgeted_incident("b7", kind=IncidentKind.ENVIRONMENT, disposition=Disposition.NOTE)
     )
 
-    assert (kept(store).kind, kept(store).disposition, kept(store).is_open) == ("environment", "note", False)
+    assert (current(store).kind, current(store).disposition, current(store).is_open) == (
+        "environment",
+        "note",
+        False,
+    )
     assert [(event.before, event.after) for event in history(store)][-1] == ("regression", "environment")
 
 
@@ -157,7 +163,7 @@ def test_notifies_when_an_incident_begins_to_page_and_only_then(store: Store) ->
         reconcile(store, LATER, a_budgeted_incident("a1"))
 
     assert sent(store) == [(1, 1, "new")]
-    assert kept(store).paged_at == LATER
+    assert current(store).paged_at == LATER
 
 
 def test_a_first_evaluation_of_an_old_history_notifies_nobody(store: Store) -> None:
@@ -187,7 +193,7 @@ def test_a_muted_benchmark_opens_incidents_that_notify_nobody(store: Store) -> N
         a_budgeted_incident("a1", a_move("x")),
     )
 
-    assert (kept(store, 1).disposition, kept(store, 1).is_open, kept(store, 2).is_open) == (
+    assert (current(store, 1).disposition, current(store, 1).is_open, current(store, 2).is_open) == (
         "monitored",
         False,
         True,
@@ -230,18 +236,18 @@ def test_a_boundary_and_members_set_by_hand_survive_evaluations(store: Store) ->
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
     with store.begin() as tx:
         incident_store.update_incident(
-            tx, kept(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)}
+            tx, current(store).id, 1, {"pinned": True, "commit": a_sha(11), "last_good": a_sha(10)}
         )
 
     reconcile(store, LATER, a_budgeted_incident("a2", a_move("x", rel=0.5), a_move("y"), good=10))
 
-    record = kept(store)
+    record = current(store)
     assert (record.commit, record.last_good, record.headline) == (
         a_sha(11),
         a_sha(10),
         "2 series got worse at 0000000bcc Change number 11",
     )
-    assert max(member.relative_change for member in kept_members(store)) == 0.5
+    assert max(member.relative_change for member in current_members(store)) == 0.5
 
 
 def test_an_incident_number_is_never_reused(store: Store) -> None:
@@ -325,7 +331,7 @@ def test_a_change_by_a_person_during_reconciliation_survives(store: Store) -> No
     )
 
     assert (result.changed, result.gone) == ((2,), (1,))
-    assert (kept(store, 2).state, kept(store, 2).last_good) == (IncidentState.ENVIRONMENT, a_sha(10))
+    assert (current(store, 2).state, current(store, 2).last_good) == (IncidentState.ENVIRONMENT, a_sha(10))
     assert [(event.actor, event.after) for event in history(store, 2)][1:] == [
         ("ada", "environment"),
         ("perfci", f"{a_sha(10)[:10]}..{a_sha(12)[:10]}"),

@@ -44,7 +44,7 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
         return require_incident(tx, project, number)
 
 
-def decide(
+def decide_state(
     store: Store, wanted: IncidentUpdate, number: int = 1, revision: int | None = None
 ) -> IncidentRecord:
     project, record = a_project(store), current(store, number)
@@ -55,7 +55,7 @@ def decide(
 
 
 def test_the_history_records_who_changed_what_and_why(store: Store, incident: IncidentRecord) -> None:
-    record = decide(
+    record = decide_state(
         store, IncidentUpdate(IncidentState.INVESTIGATING, assignee="ada", note="looks like the tokenizer")
     )
 
@@ -86,12 +86,12 @@ def test_the_history_records_who_changed_what_and_why(store: Store, incident: In
 
 
 def test_a_change_at_a_stale_revision_is_refused(store: Store, incident: IncidentRecord) -> None:
-    decide(store, IncidentUpdate(IncidentState.INVESTIGATING))
+    decide_state(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
     with pytest.raises(
         StaleRevision, match=r"Incident 1 was changed meanwhile and is investigating now \(revision 2\)"
     ):
-        decide(store, IncidentUpdate(IncidentState.INVALID), revision=1)
+        decide_state(store, IncidentUpdate(IncidentState.INVALID), revision=1)
 
     assert current(store).state is IncidentState.INVESTIGATING
 
@@ -114,7 +114,7 @@ def test_a_state_requires_its_fields(
     store: Store, incident: IncidentRecord, wanted: IncidentUpdate, sentence: str
 ) -> None:
     with pytest.raises(PerfciError, match=sentence):
-        decide(store, wanted)
+        decide_state(store, wanted)
 
     assert current(store).revision == 1
 
@@ -145,7 +145,7 @@ def test_fields_of_another_state_are_refused(store: Store, wanted: IncidentUpdat
     )
 
     with pytest.raises(PerfciError, match=sentence):
-        decide(store, wanted)
+        decide_state(store, wanted)
 
     assert current(store).revision == 1
 
@@ -154,13 +154,13 @@ def test_fields_of_another_state_are_refused(store: Store, wanted: IncidentUpdat
 def test_an_acceptance_can_get_another_end_and_reason(
     store: Store, incident: IncidentRecord, state: IncidentState | None
 ) -> None:
-    first = decide(
+    first = decide_state(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH)
     )
     later = NEXT_MONTH + timedelta(days=30)
 
-    longer = decide(store, IncidentUpdate(state, accepted_until=later))
-    record = decide(store, IncidentUpdate(state, reason="and so does fp8"))
+    longer = decide_state(store, IncidentUpdate(state, accepted_until=later))
+    record = decide_state(store, IncidentUpdate(state, reason="and so does fp8"))
 
     assert (longer.reason, longer.accepted_until) == ("bf16 needs it", later)
     assert (record.reason, record.accepted_until) == ("and so does fp8", later)
@@ -178,21 +178,21 @@ def test_an_acceptance_can_get_another_end_and_reason(
 
 
 def test_a_snooze_can_be_extended_but_not_end_in_the_past(store: Store, incident: IncidentRecord) -> None:
-    decide(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH))
+    decide_state(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH))
 
     with pytest.raises(PerfciError, match="Snoozing needs a moment in the future"):
-        decide(store, IncidentUpdate(snoozed_until=NOON))
-    record = decide(store, IncidentUpdate(snoozed_until=NEXT_MONTH + timedelta(days=1)))
+        decide_state(store, IncidentUpdate(snoozed_until=NOON))
+    record = decide_state(store, IncidentUpdate(snoozed_until=NEXT_MONTH + timedelta(days=1)))
 
     assert record.snoozed_until == NEXT_MONTH + timedelta(days=1)
 
 
 def test_setting_the_current_state_changes_nothing(store: Store, incident: IncidentRecord) -> None:
-    accepted = decide(
+    accepted = decide_state(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH)
     )
 
-    assert decide(store, IncidentUpdate(IncidentState.ACCEPTED)).revision == accepted.revision
+    assert decide_state(store, IncidentUpdate(IncidentState.ACCEPTED)).revision == accepted.revision
 
 
 @pytest.mark.parametrize(
@@ -208,11 +208,13 @@ def test_every_state_has_a_transition_back_to_work(pair: tuple[IncidentState, In
 def test_an_impact_is_marked_accepted_until_its_incident_is_reopened(
     store: Store, incident: IncidentRecord
 ) -> None:
-    decide(store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH))
+    decide_state(
+        store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH)
+    )
     with store.read() as tx:
         assert [impact.accepted for impact in list_impacts(tx, a_project(store).id)[0]] == [True]
 
-    decide(store, IncidentUpdate(IncidentState.INVESTIGATING))
+    decide_state(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
     with store.read() as tx:
         assert [impact.accepted for impact in list_impacts(tx, a_project(store).id)[0]] == [False]
@@ -228,8 +230,8 @@ def test_notifies_each_state_once_to_destinations_that_want_it(store: Store) -> 
             )
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
-    decide(store, IncidentUpdate(IncidentState.FIXED, fix_sha="f" * 40, reason="reverted the fusion"))
-    decide(store, IncidentUpdate(note="thanks"))
+    decide_state(store, IncidentUpdate(IncidentState.FIXED, fix_sha="f" * 40, reason="reverted the fusion"))
+    decide_state(store, IncidentUpdate(note="thanks"))
 
     with store.read() as tx:
         told_of = sorted(
@@ -248,8 +250,8 @@ def test_a_bulk_change_reports_stale_and_refused_incidents(store: Store) -> None
             for at in range(30, 20, -1)
         ),
     )
-    decide(store, IncidentUpdate(IncidentState.INVESTIGATING), number=2)
-    decide(store, IncidentUpdate(IncidentState.INVALID), number=3)
+    decide_state(store, IncidentUpdate(IncidentState.INVESTIGATING), number=2)
+    decide_state(store, IncidentUpdate(IncidentState.INVALID), number=3)
     project = a_project(store)
 
     with store.begin() as tx:

@@ -22,7 +22,7 @@ NEXT_MONTH = NOW + timedelta(days=30)
 
 
 @pytest.fixture(autouse=True)
-def two(store: Store) -> None:
+def two_incidents(store: Store) -> None:
     reconcile(
         store,
         NOW,
@@ -31,33 +31,35 @@ def two(store: Store) -> None:
     )
 
 
-def by(minutes: int, actor: str = "ada") -> AuditContext:
+def acting_after(minutes: int, actor: str = "ada") -> AuditContext:
     return acting_as(actor, NOW + timedelta(minutes=minutes))
 
 
-def seen(store: Store, number: int = 1) -> IncidentRecord:
+def current(store: Store, number: int = 1) -> IncidentRecord:
     with store.read() as tx:
         return require_incident(tx, a_project(store), number)
 
 
-def decide(store: Store, wanted: IncidentUpdate, minutes: int, number: int = 1) -> IncidentRecord:
-    project, revision = a_project(store), seen(store, number).revision
+def decide_state(store: Store, wanted: IncidentUpdate, minutes: int, number: int = 1) -> IncidentRecord:
+    project, revision = a_project(store), current(store, number).revision
     with store.begin() as tx:
-        return update_incident(tx, project, number, revision, wanted, by(minutes))
+        return update_incident(tx, project, number, revision, wanted, acting_after(minutes))
 
 
-def take_back(store: Store, minutes: int, number: int = 1, revision: int | None = None) -> IncidentRecord:
-    project, existing = a_project(store), seen(store, number).revision
+def undo(store: Store, minutes: int, number: int = 1, revision: int | None = None) -> IncidentRecord:
+    project, existing = a_project(store), current(store, number).revision
     with store.begin() as tx:
         return undo_last_change(
-            tx, project, number, existing if revision is None else revision, by(minutes, "bob")
+            tx, project, number, existing if revision is None else revision, acting_after(minutes, "bob")
         )
 
 
 def test_undo_restores_a_state_and_the_history_keeps_both_changes(store: Store) -> None:
-    decide(store, IncidentUpdate(IncidentState.INVALID, reason="noise", assignee="ada", note="a slip"), 1)
+    decide_state(
+        store, IncidentUpdate(IncidentState.INVALID, reason="noise", assignee="ada", note="a slip"), 1
+    )
 
-    record = take_back(store, 2)
+    record = undo(store, 2)
 
     assert (record.state, record.reason, record.assignee, record.revision) == ("new", "", "ada", 3)
     with store.read() as tx:
@@ -70,12 +72,12 @@ def test_undo_restores_a_state_and_the_history_keeps_both_changes(store: Store) 
 
 
 def test_undo_restores_an_acceptance_with_its_reason_and_end(store: Store) -> None:
-    decide(
+    decide_state(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1
     )
-    decide(store, IncidentUpdate(IncidentState.INVESTIGATING, reason="really?"), 2)
+    decide_state(store, IncidentUpdate(IncidentState.INVESTIGATING, reason="really?"), 2)
 
-    record = take_back(store, 3)
+    record = undo(store, 3)
 
     assert (record.state, record.reason, record.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
 
@@ -92,73 +94,75 @@ def test_undo_restores_an_acceptance_with_its_reason_and_end(store: Store) -> No
 def test_undo_restores_the_earlier_reason_and_end_of_an_acceptance(
     store: Store, wanted: IncidentUpdate
 ) -> None:
-    decide(
+    decide_state(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH), 1
     )
-    decide(store, wanted, 2)
+    decide_state(store, wanted, 2)
 
-    record = take_back(store, 3)
+    record = undo(store, 3)
 
     assert (record.state, record.reason, record.accepted_until) == ("accepted", "bf16 needs it", NEXT_MONTH)
 
 
 def test_undo_restores_the_earlier_reason_within_a_state(store: Store) -> None:
-    decide(store, IncidentUpdate(reason="a slip"), 1)
+    decide_state(store, IncidentUpdate(reason="a slip"), 1)
 
-    assert (take_back(store, 2).reason, seen(store).state) == ("", "new")
+    assert (undo(store, 2).reason, current(store).state) == ("", "new")
 
 
 def test_undo_restores_the_original_of_a_duplicate(store: Store) -> None:
-    decide(store, IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=2), 1)
-    decide(store, IncidentUpdate(IncidentState.NEW), 2)
+    decide_state(store, IncidentUpdate(IncidentState.DUPLICATE, duplicate_of=2), 1)
+    decide_state(store, IncidentUpdate(IncidentState.NEW), 2)
 
-    assert take_back(store, 3).duplicate_number == 2
+    assert undo(store, 3).duplicate_number == 2
 
 
 def test_undo_restores_a_state_that_no_transition_leads_to(store: Store) -> None:
-    decide(
+    decide_state(
         store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=NEXT_MONTH, reason="after the release"), 1
     )
-    decide(store, IncidentUpdate(IncidentState.FIXED), 2)
+    decide_state(store, IncidentUpdate(IncidentState.FIXED), 2)
 
-    assert take_back(store, 3).snoozed_until == NEXT_MONTH
+    assert undo(store, 3).snoozed_until == NEXT_MONTH
 
 
 def test_undo_at_a_stale_revision_is_refused(store: Store) -> None:
-    changed = decide(store, IncidentUpdate(IncidentState.INVALID), 1)
-    decide(store, IncidentUpdate(note="but look at the loss", assignee="eve"), 2)
+    changed = decide_state(store, IncidentUpdate(IncidentState.INVALID), 1)
+    decide_state(store, IncidentUpdate(note="but look at the loss", assignee="eve"), 2)
 
     with pytest.raises(StaleRevision, match="was changed meanwhile and is invalid now"):
-        take_back(store, 3, revision=changed.revision)
+        undo(store, 3, revision=changed.revision)
 
-    assert seen(store).state is IncidentState.INVALID
+    assert current(store).state is IncidentState.INVALID
 
 
 def test_undo_says_why_there_is_nothing_to_undo(store: Store) -> None:
     with pytest.raises(PerfciError, match="Nobody changed the state of incident 1 so far"):
-        take_back(store, 1)
-    decide(store, IncidentUpdate(IncidentState.INVALID), 2)
-    take_back(store, 3)
+        undo(store, 1)
+    decide_state(store, IncidentUpdate(IncidentState.INVALID), 2)
+    undo(store, 3)
 
     with pytest.raises(PerfciError, match="was undone already: set the state you want"):
-        take_back(store, 4)
+        undo(store, 4)
 
 
 def test_undo_refuses_a_merged_incident_that_nobody_changed(store: Store) -> None:
     with store.begin() as tx:
-        merge_incidents(tx, a_project(store), 1, 1, {2: 1}, by(1))
+        merge_incidents(tx, a_project(store), 1, 1, {2: 1}, acting_after(1))
 
     with pytest.raises(
         PerfciError, match="Incident 2 was merged with another one since: split takes its series out"
     ):
-        take_back(store, 2, number=2)
+        undo(store, 2, number=2)
 
 
 def test_undo_refuses_a_merged_incident(store: Store) -> None:
-    decide(store, IncidentUpdate(IncidentState.INVESTIGATING), 1, number=2)
+    decide_state(store, IncidentUpdate(IncidentState.INVESTIGATING), 1, number=2)
     project = a_project(store)
     with store.begin() as tx:
-        merge_incidents(tx, project, 1, seen(store).revision, {2: seen(store, 2).revision}, by(2))
+        merge_incidents(
+            tx, project, 1, current(store).revision, {2: current(store, 2).revision}, acting_after(2)
+        )
 
     with pytest.raises(PerfciError, match="Incident 2 was merged with another one since"):
-        take_back(store, 3, number=2)
+        undo(store, 3, number=2)

@@ -76,7 +76,7 @@ def a_step(commits: int = 16, at: int = 9) -> list[Run]:
 WOBBLES = (1.0, 1.001, 0.999)
 
 
-def changes(store: Store) -> list[ChangePoint]:
+def stored_change_points(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
         return verdict_store.load_change_points(tx, SLUG)
 
@@ -86,7 +86,7 @@ def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitte
 
     done = a_worker(store).drain()
 
-    assert (done, [change.commit for change in changes(store)]) == (16, [a_sha(9)])
+    assert (done, [change.commit for change in stored_change_points(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
         assert [pair[2:] for pair in load_level_pairs(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))] == [
             (1.0, 1.2)
@@ -154,16 +154,16 @@ def test_fresh_pairs_decide_in_whichever_order_they_arrive(
     ]
 
 
-def judged_by(store: Store, slug: str, **tables: object) -> None:
+def set_project_tables(store: Store, slug: str, **tables: object) -> None:
     with store.begin() as tx:
         existing = find_project(tx, slug) or create_project(tx, slug, "private", NOON)
         change_project(tx, AuditContext(LOCAL, NOON), existing, settings=tables)
 
 
 def test_judges_each_project_by_its_own_bars(group: GroupCommitter, store: Store) -> None:
-    judged_by(store, SLUG, judge={"bar": 0.05})
-    judged_by(store, "acme/loose", judge={"bar": 0.5})
-    judged_by(store, "acme/blind", policy=[{"match": "time_step", "judge": False}])
+    set_project_tables(store, SLUG, judge={"bar": 0.05})
+    set_project_tables(store, "acme/loose", judge={"bar": 0.5})
+    set_project_tables(store, "acme/blind", policy=[{"match": "time_step", "judge": False}])
     pairs = [a_pair(number, 1.0 + number / 1e4, 1.3 + number / 1e4) for number in range(12)]
     base, head = (a_result(None, *side) for side in zip(*pairs, strict=True))
     slugs = [SLUG, "acme/loose", "acme/blind"]
@@ -191,15 +191,15 @@ def test_judges_each_project_by_its_own_bars(group: GroupCommitter, store: Store
 
 
 def test_pages_of_a_project_follow_its_own_budget(group: GroupCommitter, store: Store) -> None:
-    judged_by(store, SLUG, history={"pages_per_week": 0})
+    set_project_tables(store, SLUG, history={"pages_per_week": 0})
 
     upload(group, store, *a_step())
     a_worker(store).drain()
 
     with store.read() as tx:
         look = incident_store.load_last_evaluation(tx, find_project(tx, SLUG).id)
-        [kept] = incident_store.load_incidents(tx, find_project(tx, SLUG).id)
-    assert (look.pages_per_week, kept.disposition) == (0, "held_back")
+        [incident] = incident_store.load_incidents(tx, find_project(tx, SLUG).id)
+    assert (look.pages_per_week, incident.disposition) == (0, "held_back")
 
 
 def test_judging_an_upload_again_adds_no_verdict(group: GroupCommitter, store: Store) -> None:
@@ -231,7 +231,7 @@ def test_a_killed_evaluation_is_repeated_with_the_same_result(group: GroupCommit
 
     a_worker(store).drain()
 
-    assert [change.commit for change in changes(store)] == [a_sha(9)]
+    assert [change.commit for change in stored_change_points(store)] == [a_sha(9)]
     with store.read() as tx:
         assert len(incident_store.load_incidents(tx, find_project(tx, SLUG).id)) == 1
 
@@ -242,13 +242,13 @@ def test_a_worker_with_an_empty_cache_derives_the_same(group: GroupCommitter, st
     for run in runs:
         upload(group, store, run)
         worker.run_once()
-    step_by_step = changes(store)
+    step_by_step = stored_change_points(store)
     worker.lease.release()
 
     upload(group, store, a_run(a_result(), commit=a_commit(17), session="session-17"))
     a_worker(store).drain()
 
-    assert [(c.commit, c.last_good) for c in changes(store)] == [
+    assert [(c.commit, c.last_good) for c in stored_change_points(store)] == [
         (c.commit, c.last_good) for c in step_by_step
     ]
 

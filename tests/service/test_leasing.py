@@ -112,14 +112,14 @@ def test_keep_alive_holds_the_lease_during_a_long_computation(store: Store) -> N
     taken = []
     with holder.keep_alive():
         for clock.now in range(0, 60, 6):
-            heard = beats(store)
+            heard = count_heartbeats(store)
             taken.append(rival.acquire_or_renew())
-            assert until(lambda heard=heard: beats(store) > heard)  # type: ignore[misc]
+            assert until(lambda heard=heard: count_heartbeats(store) > heard)  # type: ignore[misc]
 
     assert not any(taken)
 
 
-def beats(store: Store) -> int:
+def count_heartbeats(store: Store) -> int:
     with store.read() as tx:
         held = leased_work.find_lease(tx, "judge")
     assert held is not None

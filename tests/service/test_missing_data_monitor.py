@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 
 
-def report(
+def upload_report(
     store: Store,
     at: datetime,
     *results: Result,
@@ -37,7 +37,7 @@ def report(
     machine = a_machine(cpu)
     number = int((at - NOON) / timedelta(minutes=1)) + (10 if branch == "main" else 100_000)
     run = a_run(
-        *(results or (of(1, cpu=cpu),)),
+        *(results or (a_result_of(1, cpu=cpu),)),
         commit=a_commit(number, branch=branch),
         machine=machine,
         suite=suite,
@@ -48,219 +48,226 @@ def report(
         ingest_run(tx, run, f"{at} {suite} {branch} {cpu}", "body", kind="history")
 
 
-def of(*numbers: int, cpu: str = "AMD", failed: bool = False) -> Result:
+def a_result_of(*numbers: int, cpu: str = "AMD", failed: bool = False) -> Result:
     [number] = numbers
     series = a_series(f"bench.time_{number}", machine=a_machine(cpu))
     return a_result(series, a_failed_process(), status=Status.FAILED) if failed else a_result(series)
 
 
-def several(*numbers: int, failed: bool = False) -> list[Result]:
-    return [of(number, failed=failed) for number in numbers]
+def several_results(*numbers: int, failed: bool = False) -> list[Result]:
+    return [a_result_of(number, failed=failed) for number in numbers]
 
 
-def looked(store: Store, now: datetime, watch: MissingDataMonitor | None = None) -> list[str]:
+def monitor_headlines(store: Store, now: datetime, watch: MissingDataMonitor | None = None) -> list[str]:
     """The headlines of a look."""
     project = a_project(store)
     with store.begin() as tx:
         return [missing.headline for missing in (watch or MissingDataMonitor())(tx, project, now)]
 
 
-def opened(store: Store) -> list[IncidentRecord]:
+def load_data_incidents(store: Store) -> list[IncidentRecord]:
     with store.read() as tx:
         return list_incidents(tx, a_project(store).id, kinds=["data"])[::-1]
 
 
-def nightly(store: Store, days: int = 5, **changes: str) -> datetime:
+def upload_nightly_reports(store: Store, days: int = 5, **changes: str) -> datetime:
     """A suite that reported each night, and when it did last."""
     for day in range(days):
-        report(store, NOON + day * DAY, **changes)
+        upload_report(store, NOON + day * DAY, **changes)
     return NOON + (days - 1) * DAY
 
 
 def test_a_suite_is_late_after_twice_its_longest_gap_and_an_hour(store: Store) -> None:
-    last = nightly(store)
+    last = upload_nightly_reports(store)
 
-    assert looked(store, last + 2 * DAY + HOUR) == []
-    assert looked(store, last + 2 * DAY + HOUR + timedelta(seconds=1)) == [
+    assert monitor_headlines(store, last + 2 * DAY + HOUR) == []
+    assert monitor_headlines(store, last + 2 * DAY + HOUR + timedelta(seconds=1)) == [
         "nightly (main) has not reported from AMD, 2 cores, 23 GB since 2026-03-05 12:00 UTC"
     ]
 
 
 def test_a_late_suite_is_one_incident_until_it_reports_again(store: Store) -> None:
-    last = nightly(store)
+    last = upload_nightly_reports(store)
     for hour in range(3):
-        looked(store, last + 3 * DAY + hour * HOUR)
+        monitor_headlines(store, last + 3 * DAY + hour * HOUR)
 
-    report(store, last + 4 * DAY)
-    looked(store, last + 4 * DAY)
+    upload_report(store, last + 4 * DAY)
+    monitor_headlines(store, last + 4 * DAY)
 
-    [record] = opened(store)
+    [record] = load_data_incidents(store)
     assert (record.state, record.gone_at) == (IncidentState.FIXED, last + 4 * DAY)
 
 
 def test_a_weekend_without_reports_is_not_missing_data(store: Store) -> None:
     for day in (0, 1, 2, 5, 6, 7):
-        report(store, NOON + day * DAY)
+        upload_report(store, NOON + day * DAY)
 
-    assert looked(store, NOON + 10 * DAY) == []
+    assert monitor_headlines(store, NOON + 10 * DAY) == []
 
 
 @pytest.mark.parametrize("days", [1, 2, 3])
 def test_three_reports_are_too_few_to_learn_an_interval(store: Store, days: int) -> None:
-    nightly(store, days)
+    upload_nightly_reports(store, days)
 
-    assert looked(store, NOON + 100 * DAY) == []
+    assert monitor_headlines(store, NOON + 100 * DAY) == []
 
 
 def test_a_machine_with_all_suites_late_is_one_incident(store: Store) -> None:
     for suite in ("nightly", "memory", "compile"):
-        last = nightly(store, suite=suite)
+        last = upload_nightly_reports(store, suite=suite)
 
-    assert looked(store, last + 3 * DAY) == [
+    assert monitor_headlines(store, last + 3 * DAY) == [
         "AMD, 2 cores, 23 GB has not reported anything since 2026-03-05 12:00 UTC"
     ]
 
 
 def test_a_suite_that_was_late_before_its_machine_died_stays_open(store: Store) -> None:
-    last = nightly(store)
+    last = upload_nightly_reports(store)
     for day in range(8):
-        report(store, NOON + day * DAY, suite="memory")
-    looked(store, last + 3 * DAY)
+        upload_report(store, NOON + day * DAY, suite="memory")
+    monitor_headlines(store, last + 3 * DAY)
 
-    looked(store, last + 9 * DAY)
+    monitor_headlines(store, last + 9 * DAY)
 
-    assert [delivery.gone_at for delivery in opened(store)] == [None, None]
+    assert [delivery.gone_at for delivery in load_data_incidents(store)] == [None, None]
 
 
 def test_a_finished_branch_is_not_missing_data(store: Store) -> None:
-    last = nightly(store, days=8)
-    nightly(store, days=5, branch="feature")
+    last = upload_nightly_reports(store, days=8)
+    upload_nightly_reports(store, days=5, branch="feature")
 
-    assert looked(store, last + DAY) == []
+    assert monitor_headlines(store, last + DAY) == []
 
 
 def test_a_clock_jump_opens_at_most_one_incident_an_hour(
     store: Store,
 ) -> None:
-    nightly(store, suite="nightly")
+    upload_nightly_reports(store, suite="nightly")
     for day in range(9):
-        report(store, NOON + day * DAY, suite="memory")
+        upload_report(store, NOON + day * DAY, suite="memory")
 
-    looked(store, NOON - 30 * DAY)
-    before = len(opened(store))
-    looked(store, NOON + 400 * DAY)
+    monitor_headlines(store, NOON - 30 * DAY)
+    before = len(load_data_incidents(store))
+    monitor_headlines(store, NOON + 400 * DAY)
 
-    assert (before, len(opened(store))) == (1, 2)
+    assert (before, len(load_data_incidents(store))) == (1, 2)
 
 
 def test_one_machine_opens_one_incident_an_hour(store: Store) -> None:
     for suite in ("nightly", "memory"):
-        last = nightly(store, suite=suite)
+        last = upload_nightly_reports(store, suite=suite)
     for day in range(30):
-        report(store, NOON + day * DAY, suite="alive")
+        upload_report(store, NOON + day * DAY, suite="alive")
 
     counts = []
     for hour in range(3):
-        looked(store, last + 10 * DAY + hour * HOUR)
-        counts.append(len(opened(store)))
+        monitor_headlines(store, last + 10 * DAY + hour * HOUR)
+        counts.append(len(load_data_incidents(store)))
 
     assert counts == [1, 2, 2]
 
 
 def test_vanished_series_are_missing_after_two_reports(store: Store) -> None:
-    held = [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 2
+    held = [several_results(1, 2, 3, 4, 5, 6)] * 3 + [several_results(1, 2, 3, 4, 5)] * 2
     for day, results in enumerate(held):
-        report(store, NOON + day * DAY, *results)
+        upload_report(store, NOON + day * DAY, *results)
 
-    assert looked(store, NOON + 4 * DAY + HOUR) == [
+    assert monitor_headlines(store, NOON + 4 * DAY + HOUR) == [
         "1 series vanished from nightly (main) on AMD, 2 cores, 23 GB"
     ]
-    [record] = opened(store)
+    [record] = load_data_incidents(store)
     assert record.series_count == 1
 
 
 def test_vanished_series_stay_missing_until_they_return(store: Store) -> None:
-    watch, held = MissingDataMonitor(), [several(1, 2, 3, 4, 5, 6)] * 3 + [several(1, 2, 3, 4, 5)] * 5
+    watch, held = (
+        MissingDataMonitor(),
+        [several_results(1, 2, 3, 4, 5, 6)] * 3 + [several_results(1, 2, 3, 4, 5)] * 5,
+    )
     for day, results in enumerate(held):
-        report(store, NOON + day * DAY, *results)
-        looked(store, NOON + day * DAY + HOUR, watch)
-    [gone] = opened(store)
+        upload_report(store, NOON + day * DAY, *results)
+        monitor_headlines(store, NOON + day * DAY + HOUR, watch)
+    [gone] = load_data_incidents(store)
 
-    report(store, NOON + 8 * DAY, *several(1, 2, 3, 4, 5, 6))
-    looked(store, NOON + 8 * DAY, watch)
+    upload_report(store, NOON + 8 * DAY, *several_results(1, 2, 3, 4, 5, 6))
+    monitor_headlines(store, NOON + 8 * DAY, watch)
 
-    [back] = opened(store)
+    [back] = load_data_incidents(store)
     assert (gone.gone_at, back.gone_at) == (None, NOON + 8 * DAY)
 
 
 def test_a_report_without_a_third_of_its_series_is_incomplete_at_once(store: Store) -> None:
-    for day, results in enumerate([several(1, 2, 3)] * 4 + [several(1, 2)]):
-        report(store, NOON + day * DAY, *results)
+    for day, results in enumerate([several_results(1, 2, 3)] * 4 + [several_results(1, 2)]):
+        upload_report(store, NOON + day * DAY, *results)
 
-    assert looked(store, NOON + 4 * DAY + HOUR) == [
+    assert monitor_headlines(store, NOON + 4 * DAY + HOUR) == [
         "nightly (main) on AMD, 2 cores, 23 GB measures less than before"
     ]
 
 
 def test_a_report_with_only_failures_opens_an_incident(store: Store) -> None:
-    report(store, NOON, *several(1, 2, failed=True))
+    upload_report(store, NOON, *several_results(1, 2, failed=True))
 
-    assert looked(store, NOON + HOUR) == ["everything failed in nightly (main) on AMD, 2 cores, 23 GB"]
+    assert monitor_headlines(store, NOON + HOUR) == [
+        "everything failed in nightly (main) on AMD, 2 cores, 23 GB"
+    ]
 
 
 def test_a_report_still_arriving_is_not_examined(store: Store) -> None:
-    report(store, NOON, *several(1, failed=True))
+    upload_report(store, NOON, *several_results(1, failed=True))
 
-    assert looked(store, NOON + HOUR - timedelta(seconds=1)) == []
+    assert monitor_headlines(store, NOON + HOUR - timedelta(seconds=1)) == []
 
 
 def test_a_metric_unresolved_for_a_week_opens_an_incident(store: Store) -> None:
-    report(store, NOON)
+    upload_report(store, NOON)
     with store.begin() as tx:
         row = ("score", {"found": {}, "result": {}}, "the unit of score is not known")
         unresolved_results.add_unresolved_results(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
 
-    assert looked(store, NOON + 6 * DAY) == []
-    assert looked(store, NOON + 8 * DAY) == ["score of pytorch is measured, but not judged"]
+    assert monitor_headlines(store, NOON + 6 * DAY) == []
+    assert monitor_headlines(store, NOON + 8 * DAY) == ["score of pytorch is measured, but not judged"]
 
 
 def test_a_person_may_set_the_interval_of_a_suite_or_mute_it(store: Store) -> None:
-    last = nightly(store)
-    looked(store, last)
+    last = upload_nightly_reports(store)
+    monitor_headlines(store, last)
     project = a_project(store)
     with store.begin() as tx:
         [schedule] = reporting_schedules.load_reporting_schedules(tx, project.id)
         assert reporting_schedules.set_reporting_schedule(
             tx, project.id, schedule.id, every_s=3600.0, muted=False, actor="ada"
         )
-    report(store, last + HOUR)
+    upload_report(store, last + HOUR)
 
-    assert len(looked(store, last + 5 * HOUR)) == 1
+    assert len(monitor_headlines(store, last + 5 * HOUR)) == 1
     with store.begin() as tx:
         reporting_schedules.set_reporting_schedule(
             tx, project.id, schedule.id, every_s=3600.0, muted=True, actor="ada"
         )
-    assert looked(store, last + 5 * HOUR) == []
+    assert monitor_headlines(store, last + 5 * HOUR) == []
 
 
 def test_runs_of_pull_requests_are_not_reports(store: Store) -> None:
     for day in range(9):
         at = NOON + day * DAY
         with store.begin() as tx:
-            run = a_run(of(1, cpu="AMD EPYC"), commit=a_commit(day + 1), session=f"{day}", started_at=at)
+            run = a_run(
+                a_result_of(1, cpu="AMD EPYC"), commit=a_commit(day + 1), session=f"{day}", started_at=at
+            )
             ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
 
     with store.read() as tx:
         assert reporting_schedules.load_arrivals(tx, a_project(store).id) == {}
-    assert looked(store, NOON + 90 * DAY) == []
+    assert monitor_headlines(store, NOON + 90 * DAY) == []
 
 
 def test_the_judge_worker_monitors_every_project(store: Store) -> None:
-    last = nightly(store)
+    last = upload_nightly_reports(store)
 
     PeriodicJobs(store, lambda project: ProjectPolicies())(last + 3 * DAY)
 
-    assert [delivery.kind for delivery in opened(store)] == ["data"]
+    assert [delivery.kind for delivery in load_data_incidents(store)] == ["data"]
 
 
 def test_runs_within_an_hour_of_the_first_are_one_report() -> None:

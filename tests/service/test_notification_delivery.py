@@ -65,7 +65,7 @@ def a_webhook(hook: Hook, **changes: object) -> Destination:
     )  # type: ignore[arg-type]
 
 
-def means(mailbox: Mailbox | None = None, hub: GitHub | None = None) -> SenderConfig:
+def sender_config(mailbox: Mailbox | None = None, hub: GitHub | None = None) -> SenderConfig:
     server = (
         MailServer("127.0.0.1", mailbox.port, tls="none", sender="perfci@example.com")
         if mailbox
@@ -89,8 +89,8 @@ def test_a_webhook_receives_signed_json(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
-    assert deliver_notifications(store, means(), NOW) == 1
-    assert deliver_notifications(store, means(), NOW) == 0
+    assert deliver_notifications(store, sender_config(), NOW) == 1
+    assert deliver_notifications(store, sender_config(), NOW) == 0
 
     ((headers, body),) = hook.got
     sent = json.loads(body)
@@ -117,7 +117,7 @@ def test_slack_text_mentions_nobody(store: Store, hook: Hook) -> None:
     subscribe(store, a_webhook(hook, kind="slack"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("<!channel>.time_step")))
 
-    deliver_notifications(store, means(), NOW)
+    deliver_notifications(store, sender_config(), NOW)
 
     text = json.loads(hook.got[0][1])["text"]
     assert text.startswith(f"*{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12*\n")
@@ -128,7 +128,7 @@ def test_mail_lists_the_largest_changes(store: Store, mailbox: Mailbox) -> None:
     subscribe(store, Destination("list", "email", "perf@example.com"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x", rel=0.5)))
 
-    deliver_notifications(store, means(mailbox), NOW)
+    deliver_notifications(store, sender_config(mailbox), NOW)
 
     (mail,) = mailbox.got
     assert mail["Subject"] == f"{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12"
@@ -149,7 +149,7 @@ def test_an_issue_is_opened_once_and_later_states_are_comments(store: Store, hub
     routes = {"states": ["new", "fixed"]}
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x", routes=routes))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
-    deliver_notifications(store, means(hub=hub), NOW)
+    deliver_notifications(store, sender_config(hub=hub), NOW)
     project = a_project(store)
     with store.begin() as tx:
         update_incident(
@@ -161,7 +161,7 @@ def test_an_issue_is_opened_once_and_later_states_are_comments(store: Store, hub
             acting_as("user:x", NOW),
         )
 
-    deliver_notifications(store, means(hub=hub), NOW)
+    deliver_notifications(store, sender_config(hub=hub), NOW)
 
     with store.read() as tx:
         assert require_incident(tx, project, 1).issue_url == "https://github.com/acme/model/issues/1"
@@ -172,9 +172,9 @@ def test_an_issue_is_opened_once_and_later_states_are_comments(store: Store, hub
 def test_an_issue_whose_response_was_lost_is_found_and_not_opened_twice(store: Store, hub: GitHub) -> None:
     subscribe(store, Destination("issues", "github_issue", "acme/model", secret="ghs_x"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
-    dies(store, "after_send", means(hub=hub))
+    deliver_and_die(store, "after_send", sender_config(hub=hub))
 
-    deliver_notifications(store, means(hub=hub), NOW)
+    deliver_notifications(store, sender_config(hub=hub), NOW)
 
     assert len(hub.issues) == 1
     assert states(store) == [("sent", 0, "")]
@@ -195,7 +195,7 @@ def test_a_refusal_by_github_names_the_permission_and_is_final(store: Store, hub
     subscribe(store, Destination("issues", "github_issue", "acme/other", secret="ghs_x"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
-    deliver_notifications(store, means(hub=hub), NOW)
+    deliver_notifications(store, sender_config(hub=hub), NOW)
 
     assert states(store) == [
         (
@@ -212,9 +212,9 @@ def test_server_errors_are_retried_and_refusals_are_not(store: Store, hook: Hook
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
     hook.answers = [500, 410]
 
-    deliver_notifications(store, means(), NOW)
+    deliver_notifications(store, sender_config(), NOW)
     assert states(store) == [("waiting", 1, "the receiver answered 500")]
-    deliver_notifications(store, means(), NOW + timedelta(minutes=1))
+    deliver_notifications(store, sender_config(), NOW + timedelta(minutes=1))
 
     assert states(store) == [("failed", 2, "the receiver answered 410")]
     assert len(set(hook.ids)) == 1
@@ -226,7 +226,7 @@ def test_retries_end_after_the_last_attempt(store: Store, hook: Hook) -> None:
     hook.answers = [503] * 50
 
     for hour in range(0, 48, 2):
-        deliver_notifications(store, means(), NOW + timedelta(hours=hour))
+        deliver_notifications(store, sender_config(), NOW + timedelta(hours=hour))
 
     assert len(hook.got) == 10
     assert states(store) == [("failed", 10, "the receiver answered 503")]
@@ -239,9 +239,9 @@ def test_a_retry_after_header_delays_by_two_hours_at_most(store: Store, hook: Ho
         reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
         hook.answers, hook.retry_after = [429], "9" * digits
 
-        deliver_notifications(store, means(), NOW)
+        deliver_notifications(store, sender_config(), NOW)
         assert len(other.got) == 1
-        deliver_notifications(store, means(), NOW + timedelta(hours=2))
+        deliver_notifications(store, sender_config(), NOW + timedelta(hours=2))
 
     assert len(hook.got) == 2
     assert {state for state, _, _ in states(store)} == {"sent"}
@@ -257,7 +257,7 @@ def test_an_unexpected_error_fails_its_own_message_only(
     subscribe(store, a_webhook(hook, name="a", kind="slack"), a_webhook(hook, name="b"))
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x")))
 
-    deliver_notifications(store, means(), NOW)
+    deliver_notifications(store, sender_config(), NOW)
 
     assert sorted(states(store)) == [
         ("sent", 0, ""),
@@ -286,9 +286,9 @@ def test_quiet_hours_hold_a_message_and_a_digest_sends_one(store: Store, hook: H
         a_budgeted_incident("a1", a_move("x")),
     )
 
-    assert deliver_notifications(store, means(), late + timedelta(hours=1)) == 0
-    assert deliver_notifications(store, means(), late + timedelta(hours=8)) == 2
-    assert deliver_notifications(store, means(), late + timedelta(hours=10)) == 2
+    assert deliver_notifications(store, sender_config(), late + timedelta(hours=1)) == 0
+    assert deliver_notifications(store, sender_config(), late + timedelta(hours=8)) == 2
+    assert deliver_notifications(store, sender_config(), late + timedelta(hours=10)) == 2
 
     assert [len(json.loads(body)["incidents"]) for _, body in hook.got] == [1, 1, 2]
 
@@ -307,9 +307,9 @@ def test_a_kill_at_any_point_loses_and_repeats_no_notification(
         at = 2 + 2 * number
         results.append(a_budgeted_incident(f"i{number}", a_move(f"s{number}", at=at), good=at - 1, bad=at))
 
-        dies(store, kill, means(mailbox), *results[::-1])
+        deliver_and_die(store, kill, sender_config(mailbox), *results[::-1])
         reconcile(store, NOW, *results[::-1])
-        while deliver_notifications(store, means(mailbox), NOW):
+        while deliver_notifications(store, sender_config(mailbox), NOW):
             pass
 
     assert len(set(hook.ids)) == len(set(mailbox.ids)) == len(KILLS) * ROUNDS
@@ -317,25 +317,25 @@ def test_a_kill_at_any_point_loses_and_repeats_no_notification(
     assert {state for state, *_ in states(store)} == {"sent"}
 
 
-def dies(store: Store, kill: str, means: SenderConfig, *incidents: object) -> None:
+def deliver_and_die(store: Store, kill: str, sender_config: SenderConfig, *incidents: object) -> None:
     """Another process looks and delivers, and is killed on the way."""
     child = os.fork()
     if child == 0:
         try:
-            _look_and_die(store.url, kill, means, incidents)
+            _look_and_die(store.url, kill, sender_config, incidents)
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
 
 
-def _look_and_die(url: str, kill: str, means: SenderConfig, incidents: tuple[object, ...]) -> None:
+def _look_and_die(url: str, kill: str, sender_config: SenderConfig, incidents: tuple[object, ...]) -> None:
     from perfci.service.incidents.reconcile_incidents import reconcile_incidents
     from tests.support.evaluations import an_evaluation, measured_project
 
-    def sending(batch: object, uid: object, means: object, now: datetime) -> object:
+    def sending(batch: object, uid: object, sender_config: object, now: datetime) -> object:
         if kill == "after_send":
-            senders[batch[0].destination.kind](batch, uid, means, now)  # type: ignore[index,arg-type]
+            senders[batch[0].destination.kind](batch, uid, sender_config, now)  # type: ignore[index,arg-type]
         return os.kill(os.getpid(), signal.SIGKILL)
 
     begun: list[int] = []
@@ -357,4 +357,4 @@ def _look_and_die(url: str, kill: str, means: SenderConfig, incidents: tuple[obj
         if kill == "after_commit":
             os.kill(os.getpid(), signal.SIGKILL)
         delivery.SENDERS = dict.fromkeys(senders, sending)  # type: ignore[assignment]
-        deliver_notifications(store, means, NOW)
+        deliver_notifications(store, sender_config, NOW)

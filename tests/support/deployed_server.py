@@ -16,7 +16,7 @@ from perfci.store import open_store
 from perfci.store.incidents import exemptions
 from perfci.store.queries import measured_samples, measurements
 from tests.support.loopback_issuer import Issuer
-from tests.support.reserved_ports import held_port, number_of
+from tests.support.reserved_ports import get_port_number, reserve_port
 from tests.support.signed_job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
 
 
@@ -52,8 +52,8 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
     assert run_cli(["project", "create", "acme/model", "--db", database]) == 0
     assert run_cli(["project", "bind", "acme/model", *numbers, "--workflow", WORKFLOW, *named]) == 0
     access = {"PERFCI_ACCESS_MODE": "open", "PERFCI_ACCESS_GITHUB_HOST": issuer.address}
-    with held_port() as held:
-        port = str(number_of(held))
+    with reserve_port() as held:
+        port = str(get_port_number(held))
         address = f"http://127.0.0.1:{port}"
         here = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
         with serving(folder, "--no-worker", "--port", port, **access, **here):
@@ -73,7 +73,7 @@ def in_history(folder: Path) -> list[str]:
         return [point.commit.subject for point in measured_samples.load_history(tx, series.id)]
 
 
-def announced_in(folder: Path) -> list[tuple[str, str, str]]:
+def expected_changes_in(folder: Path) -> list[tuple[str, str, str]]:
     """Of which commits of that project something was announced, what, and where."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
         return [

@@ -48,7 +48,7 @@ def run_of(pull: Json, number: int, conclusion: str | None = "success", action: 
     return example("workflow_run", action, workflow_run=run, repository=HERE)
 
 
-def said(pull: Json, body: str, login: str) -> Json:
+def commented(pull: Json, body: str, login: str) -> Json:
     """Somebody wrote a comment on a pull request."""
     talk = {
         "number": pull["number"],

@@ -15,7 +15,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-from tests.support.reserved_ports import held_port, number_of
+from tests.support.reserved_ports import get_port_number, reserve_port
 
 
 @dataclass
@@ -140,8 +140,8 @@ def a_mailbox() -> Iterator[Mailbox]:
             box.got.append(message_from_bytes(envelope.content, policy=policy.default))  # type: ignore[arg-type]
             return "250 OK"
 
-    with held_port() as held:
-        box.port = number_of(held)
+    with reserve_port() as held:
+        box.port = get_port_number(held)
         controller = Controller(Handler(), hostname="127.0.0.1", port=box.port, ready_timeout=120.0)
         controller.start()
         try:

@@ -22,7 +22,7 @@ import pytest
 T = TypeVar("T")
 
 
-class NotAtHand(Exception):
+class PackageUnavailable(Exception):
     """npm is missing, or its registry does not answer."""
 
 
@@ -65,7 +65,7 @@ def skip_without_npm(read: Callable[[], T]) -> T:
     """
     try:
         return read()
-    except NotAtHand as error:
+    except PackageUnavailable as error:
         if os.environ.get("PERFCI_TEST_NPM") == "required":
             pytest.fail(f"{error}; PERFCI_TEST_NPM=required asks for it")
         pytest.skip(str(error))
@@ -90,7 +90,7 @@ def unpack(package: Package, folder: Path) -> None:
         (folder / member).write_bytes(content(package, member))
 
 
-def is_at_hand(package: Package) -> bool:
+def is_cached(package: Package) -> bool:
     return all(_kept(package, member).exists() for member in package.members)
 
 
@@ -123,12 +123,12 @@ def _packed(package: Package, folder: Path) -> Path:
 def _npm(arguments: Sequence[str]) -> None:
     npm = shutil.which("npm")
     if npm is None:
-        raise NotAtHand("npm was not found, which brings what GitHub's side is held against")
+        raise PackageUnavailable("npm was not found, which brings what GitHub's side is held against")
     try:
         subprocess.run([npm, *arguments], capture_output=True, check=True, timeout=300)
     except (subprocess.SubprocessError, OSError) as error:
         result = getattr(error, "stderr", b"") or b""
-        raise NotAtHand(
+        raise PackageUnavailable(
             f"npm could not fetch it: {error} {result[-500:].decode(errors='replace')}"
         ) from error
 
@@ -140,11 +140,11 @@ def _kept(package: Package, member: str) -> Path:
 def main() -> None:
     """What `.ci/setup dev` calls, so that no test waits for it."""
     for package in EVERY:
-        if not is_at_hand(package):
+        if not is_cached(package):
             print(f"fetching {package.name} {package.version} with npm, {package.size}", flush=True)
             try:
                 fetch(package)
-            except NotAtHand as error:
+            except PackageUnavailable as error:
                 print(f"{error}: the tests against it will be skipped")
 
 

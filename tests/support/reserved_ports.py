@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 
-def held_port() -> socket.socket:
+def reserve_port() -> socket.socket:
     """A bound socket that does not listen, so that a server can: servers take an address again that is only
     bound.
 
@@ -18,6 +18,6 @@ def held_port() -> socket.socket:
     return item
 
 
-def number_of(held: socket.socket) -> int:
+def get_port_number(held: socket.socket) -> int:
     number: int = held.getsockname()[1]
     return number
