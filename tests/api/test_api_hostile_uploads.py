@@ -1,7 +1,7 @@
 """Bodies that were made to break a server: each is answered by a problem document, and nothing of it is
 stored.
 
-The same in the open network, byte by byte, is in ``tests/api/test_api_sockets.py``.
+The same in the open network, byte by byte, is in ``tests/api/test_api_broken_connections.py``.
 """
 
 from __future__ import annotations

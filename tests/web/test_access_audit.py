@@ -74,7 +74,7 @@ VALID: dict[str, tuple[str, Any]] = {
 }
 """A change that each operation makes of what is stored below."""
 
-ELSEWHERE = {"exchange_token": "tests/api/test_api_jobs.py"}
+ELSEWHERE = {"exchange_token": "tests/api/test_api_trusted_publishers.py"}
 """What needs more than a caller with a token or a login: it is held to its line there."""
 
 BEFORE = {
