@@ -7,7 +7,7 @@ from fake_device import FakeDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.bench.devices.energy_meter import measure_joules_per_call
+from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.nvml import NvmlUnavailable
 from perfci.bench.devices.torch_devices import Cpu
 from perfci.bench.readings import Absent, Reading
@@ -36,7 +36,7 @@ def measured(watts: float, tick_s: float, call_s: float) -> Reading | Absent:
         monkeypatch.setattr(
             "perfci.bench.devices.energy_meter.open_gpu", lambda uuid: Counter(gpu, watts, tick_s)
         )
-        return measure_joules_per_call(gpu.launching(call_s), device=gpu)
+        return joules_per_call(gpu.launching(call_s), device=gpu)
 
 
 def test_counts_the_joules_of_a_call() -> None:
@@ -68,6 +68,6 @@ def test_a_gpu_without_a_counter_gives_the_reason() -> None:
 
 
 def test_a_cpu_gives_the_reason() -> None:
-    assert measure_joules_per_call(lambda: None, device=Cpu()) == Absent(
+    assert joules_per_call(lambda: None, device=Cpu()) == Absent(
         "NVML reads NVIDIA GPUs only, and this device is not one"
     )

@@ -176,7 +176,7 @@ def test_divides_the_joules_of_a_request_by_its_tokens(monkeypatch: pytest.Monke
         request()
         return Reading([8.0, 10.0])
 
-    monkeypatch.setattr("perfci.bench.metric_groups.generation.measure_joules_per_call", joules)
+    monkeypatch.setattr("perfci.bench.metric_groups.generation.joules_per_call", joules)
 
     assert measure(Served, "generation")["token_energy"]["samples"] == [2.0, 2.5]
 

@@ -20,7 +20,7 @@ COUNTER_TIMEOUT_S = 2.0
 """A counter that has not moved for so long, while the device worked, does not count."""
 
 
-def measure_joules_per_call(
+def joules_per_call(
     function: Callable[[], object],
     *,
     device: Device | None = None,

@@ -8,7 +8,7 @@ import torch
 
 from perfci.bench.compilers.compile_caches import describe_cache_state
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
-from perfci.bench.devices.energy_meter import measure_joules_per_call
+from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.bench.streams.stream_requests import GENERATION_METRICS, measure_stream
@@ -48,7 +48,7 @@ def _token_energy(context: ModelContext, model: object) -> Reading | Absent:
         nonlocal tokens
         tokens = sum(tokens_of(chunk) if tokens_of else 1 for chunk in stream(model))
 
-    joules = measure_joules_per_call(request, device=context.device)
+    joules = joules_per_call(request, device=context.device)
     if isinstance(joules, Absent):
         return joules
     return Reading([sample / tokens for sample in joules.samples], joules.clock, joules.number)

@@ -8,7 +8,7 @@ import time
 from perfci.bench.call_counts.flops import count_flops, mfu
 from perfci.bench.compilers.compile_caches import describe_cache_state
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
-from perfci.bench.devices.energy_meter import measure_joules_per_call
+from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
@@ -59,7 +59,7 @@ def measure(context: ModelContext) -> Measurement:
         **phases,
         **_rate_readings(context, training, timing),
         **data,
-        "step_energy": measure_joules_per_call(training.step, device=device),
+        "step_energy": joules_per_call(training.step, device=device),
         **allocator_readings(device, training.step),
         **conditions.readings,
     }
