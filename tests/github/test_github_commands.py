@@ -43,7 +43,7 @@ class Job:
     target: str = ""
     head: str = ""
 
-    def starts(self, name: str, event: dict[str, Any], **variables: str) -> None:
+    def set_event(self, name: str, event: dict[str, Any], **variables: str) -> None:
         place = self.project.folder.parent
         (place / "event.json").write_text(json.dumps(event))
         fields = {
@@ -61,7 +61,7 @@ class Job:
         for key, value in fields.items():
             self.monkeypatch.setenv(f"GITHUB_{key}", value)
 
-    def proposed(self, **changes: Any) -> dict[str, Any]:
+    def pull_request_event(self, **changes: Any) -> dict[str, Any]:
         """The event of the pull request."""
         proposal = pull(head=self.head) | changes
         proposal["base"] = {**proposal["base"], "sha": self.target}
@@ -106,7 +106,7 @@ def github(hub: FakeGitHub, job: Job) -> FakeGitHub:
 
 
 def test_compares_a_pull_request_with_its_merge_base(job: Job) -> None:
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
 
     code = run_cli(["github", "compare"])
 
@@ -119,7 +119,7 @@ def test_compares_a_pull_request_with_its_merge_base(job: Job) -> None:
 
 
 def test_writes_measured_runs_to_the_artifact(job: Job) -> None:
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
 
     run_cli(["github", "compare"])
 
@@ -144,7 +144,7 @@ def test_shows_the_drift_of_main_beside_the_pull_request(job: Job) -> None:
     job.project.git("checkout", "--quiet", "main")
     job.target = job.project.commit("Cost more elsewhere", thing="BYTES = 1500\n")
     job.project.git("checkout", "--quiet", "--detach", job.head)
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
 
     code = run_cli(["github", "compare", "--main"])
 
@@ -158,7 +158,7 @@ def test_shows_the_drift_of_main_beside_the_pull_request(job: Job) -> None:
 
 def test_does_not_measure_an_unchanged_main(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     job.target = job.project.git("merge-base", "main", job.head).strip()
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
 
     run_cli(["github", "compare", "--main"])
 
@@ -169,7 +169,7 @@ def test_does_not_measure_an_unchanged_main(job: Job, capsys: pytest.CaptureFixt
 def test_reports_a_failure_before_measuring(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
 
     codes = [run_cli(["github", "compare", "--bench", "nothing_of_that_name"]), run_cli(["github", "report"])]
 
@@ -191,7 +191,7 @@ def test_reports_the_pull_request_if_main_cannot_be_measured(
         return measure_and_judge_commits(repository, config, base, head, options)
 
     monkeypatch.setattr("perfci.cli.github.commands.measure_and_judge_commits", but_main)
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
 
     code = run_cli(["github", "compare", "--main"])
 
@@ -202,7 +202,7 @@ def test_reports_the_pull_request_if_main_cannot_be_measured(
 def test_does_not_measure_identical_inputs(job: Job) -> None:
     job.project.git("checkout", "--quiet", "-b", "words", "main")
     job.head = job.project.commit("Say it better", **{"README.md": "# Model\n", "docs__guide.md": "How\n"})
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
 
     code = run_cli(["github", "compare"])
 
@@ -212,7 +212,7 @@ def test_does_not_measure_identical_inputs(job: Job) -> None:
 
 
 def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGitHub) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
 
     codes = [run_cli(["github", "report"]), run_cli(["github", "report"])]
@@ -225,7 +225,7 @@ def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGit
 
 
 def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
 
     run_cli(["github", "report", "--gate", "block"])
@@ -237,7 +237,7 @@ def test_sets_an_advisory_status_without_permission_for_checks(job: Job, github:
     github.tokens = {
         "t0ken": Grant("github-actions[bot]", ALWAYS | {"pull_requests": "write", "statuses": "write"})
     }
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
 
     code = run_cli(["github", "report"])
@@ -249,7 +249,7 @@ def test_sets_an_advisory_status_without_permission_for_checks(job: Job, github:
 
 
 def test_a_user_with_write_access_accepts_regressions(job: Job, github: FakeGitHub) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report", "--gate", "block"])
     text = f"/perfci accept {job.head[:10]} REASON"
@@ -279,7 +279,7 @@ def test_compares_expected_changes_with_the_findings(
     line: str, author: str, conclusion: str, job: Job, github: FakeGitHub
 ) -> None:
     github.pulls[0] |= {"body": f"Keep two layers.\n\n{line}\n", "user": {"id": 3, "login": author}}
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
 
     run_cli(["github", "report", "--gate", "block"])
@@ -289,7 +289,7 @@ def test_compares_expected_changes_with_the_findings(
 
 
 def test_accepts_without_measuring_again(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report", "--gate", "block"])
     github.artifact, github.measured = zipped(Path("perfci-results/findings.json")), ["c" * 40, job.head]
@@ -297,7 +297,7 @@ def test_accepts_without_measuring_again(job: Job, github: FakeGitHub, tmp_path:
     bare = tmp_path / "bare"
     bare.mkdir()
     job.monkeypatch.chdir(bare)
-    job.starts("issue_comment", comment_event(github.comments[-1]), TOKEN="t0ken")
+    job.set_event("issue_comment", comment_event(github.comments[-1]), TOKEN="t0ken")
 
     code = run_cli(["github", "report", "--gate", "block"])
 
@@ -310,7 +310,7 @@ def test_cannot_accept_without_results(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = f"/perfci accept {job.head[:10]} it is meant"
-    job.starts("issue_comment", comment_event(comment(50, words, "bob")), TOKEN="t0ken")
+    job.set_event("issue_comment", comment_event(comment(50, words, "bob")), TOKEN="t0ken")
 
     code = run_cli(["github", "report"])
 
@@ -330,7 +330,7 @@ def test_ignores_other_comments_on_a_pull_request(
     )
 
     for event in (talk, issue):
-        job.starts("issue_comment", event, TOKEN="t0ken")
+        job.set_event("issue_comment", event, TOKEN="t0ken")
         assert run_cli(["github", "report"]) == 0
 
     assert github.received_requests == []
@@ -350,7 +350,7 @@ def test_ignores_other_comments_on_a_pull_request(
     ids=["may not write", "no reason", "another commit", "in a sentence"],
 )
 def test_only_an_accept_command_accepts(words: str, login: str, job: Job, github: FakeGitHub) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     github.comments.append(comment(50, words.replace("HEAD", job.head[:10]), login))
 
@@ -362,13 +362,13 @@ def test_only_an_accept_command_accepts(words: str, login: str, job: Job, github
 def test_outdated_results_are_reported_without_failing(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     github.pulls = [pull(head="c" * 40, repository=2)]
     capsys.readouterr()
 
     codes = [run_cli(["github", "report"])]
-    job.starts("workflow_run", run_event(job.head, fork=2), TOKEN="t0ken")
+    job.set_event("workflow_run", run_event(job.head, fork=2), TOKEN="t0ken")
     codes.append(run_cli(["github", "report"]))
     github.pulls[0]["state"] = "closed"
     codes.append(run_cli(["github", "report"]))
@@ -385,12 +385,14 @@ def test_outdated_results_are_reported_without_failing(
 
 
 def test_marks_the_comment_as_outdated_while_a_newer_commit_is_measured(job: Job, github: FakeGitHub) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     run_cli(["github", "report"])
     newer = "c" * 40
     github.pulls = [pull(head=newer, repository=2)]
-    job.starts("workflow_run", run_event(newer, fork=2, action="requested", conclusion=None), TOKEN="t0ken")
+    job.set_event(
+        "workflow_run", run_event(newer, fork=2, action="requested", conclusion=None), TOKEN="t0ken"
+    )
 
     codes = [run_cli(["github", "report", "nothing-yet"]), run_cli(["github", "report", "nothing-yet"])]
 
@@ -409,7 +411,7 @@ def test_a_job_without_checkout_finds_the_comment_of_the_project(
     job: Job, github: FakeGitHub, tmp_path: Path
 ) -> None:
     Path("perfci.toml").write_text('[project]\nname = "tiny-lm"\n')
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
     run_cli(["github", "compare"])
     results, bare = Path("perfci-results").absolute(), tmp_path / "bare"
     bare.mkdir()
@@ -417,7 +419,7 @@ def test_a_job_without_checkout_finds_the_comment_of_the_project(
     github.pulls = [pull(head=job.head, repository=2)]
 
     for where, conclusion in ((results, "success"), (bare / "nothing", "cancelled")):
-        job.starts("workflow_run", run_event(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
+        job.set_event("workflow_run", run_event(job.head, fork=2, conclusion=conclusion), TOKEN="t0ken")
         assert run_cli(["github", "report", str(where)]) == 0
 
     (each_comment,), (check,) = github.comments, github.checks
@@ -429,10 +431,10 @@ def test_a_job_without_checkout_finds_the_comment_of_the_project(
 def test_rejects_results_about_another_commit(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     job.head = "c" * 40
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
 
     code = run_cli(["github", "report"])
 
@@ -442,10 +444,10 @@ def test_rejects_results_about_another_commit(
 
 
 def test_a_workflow_run_of_a_fork_is_resolved_through_the_api(job: Job, github: FakeGitHub) -> None:
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
     run_cli(["github", "compare"])
     github.pulls = [pull(head=job.head, repository=2)]
-    job.starts("workflow_run", run_event(job.head, fork=2), TOKEN="t0ken")
+    job.set_event("workflow_run", run_event(job.head, fork=2), TOKEN="t0ken")
 
     code = run_cli(["github", "report"])
 
@@ -455,7 +457,7 @@ def test_a_workflow_run_of_a_fork_is_resolved_through_the_api(job: Job, github: 
 
 def test_reports_a_cancelled_job(job: Job, github: FakeGitHub) -> None:
     github.pulls = [pull(head=job.head, repository=2)]
-    job.starts("workflow_run", run_event(job.head, fork=2, conclusion="cancelled"), TOKEN="t0ken")
+    job.set_event("workflow_run", run_event(job.head, fork=2, conclusion="cancelled"), TOKEN="t0ken")
 
     code = run_cli(["github", "report"])
 
@@ -473,7 +475,7 @@ def test_reports_a_cancelled_job(job: Job, github: FakeGitHub) -> None:
 def test_rejects_hostile_results_in_one_sentence(
     wrong: str, job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     Path("perfci-results").mkdir()
     Path("perfci-results/findings.json").write_text(wrong)
 
@@ -485,7 +487,7 @@ def test_rejects_hostile_results_in_one_sentence(
 
 
 def test_does_not_trust_links_in_results(job: Job, github: FakeGitHub) -> None:
-    job.starts("pull_request", job.proposed(), TOKEN="t0ken")
+    job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
     run_cli(["github", "compare"])
     path = Path("perfci-results/findings.json")
     document = json.loads(path.read_text())

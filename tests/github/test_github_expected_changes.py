@@ -200,7 +200,7 @@ def upload_job(
             "commits": [{"id": commit} for commit in commits],
         }
         event["repository"] = {"id": 1, "full_name": "acme/model"}
-        job.starts("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
+        job.set_event("push", event, TOKEN="t0ken", SHA=MERGE, REF="refs/heads/main")
         return run_cli(
             ["github", "announce", "--server", "https://perf.example.com", "--project", "acme/model"]
         )

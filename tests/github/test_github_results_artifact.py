@@ -27,7 +27,7 @@ from tests.support.stateful_github import BASE, HEAD, NEWER, pull
 
 
 def test_stores_all_runs_of_a_real_artifact(server: Server, job: Job) -> None:
-    job.starts("pull_request", job.proposed())
+    job.set_event("pull_request", job.pull_request_event())
     assert run_verb(["github", "compare"]) == 0
     handed = {
         str(path.relative_to("perfci-results")): path for path in Path("perfci-results").rglob("*.json")

@@ -55,8 +55,8 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
     with reserve_port() as held:
         port = str(get_port_number(held))
         address = f"http://127.0.0.1:{port}"
-        here = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
-        with serving(folder, "--no-worker", "--port", port, **access, **here):
+        settings = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
+        with serving(folder, "--no-worker", "--port", port, **access, **settings):
             yield address
 
 

@@ -90,7 +90,7 @@ def described(edition: str) -> Description:
 
 def cut(whole: Json) -> Json:
     """What perfci asks, with all that it refers to."""
-    kept: Json = {
+    excerpt: Json = {
         "openapi": whole["openapi"],
         "info": whole["info"],
         "servers": whole["servers"],
@@ -98,13 +98,13 @@ def cut(whole: Json) -> Json:
     }
     for operation in ALL_OPERATIONS:
         paths = whole["paths"][operation.path][operation.method.lower()]
-        kept["paths"].setdefault(operation.path, {})[operation.method.lower()] = paths
-    for reference in _reached(whole, kept):
+        excerpt["paths"].setdefault(operation.path, {})[operation.method.lower()] = paths
+    for reference in _reached(whole, excerpt):
         _, part, kind, name = reference.split("/")
-        kept.setdefault(part, {}).setdefault(kind, {})[name] = whole[part][kind][name]
-    _close(kept)
-    _alias(kept)
-    return kept
+        excerpt.setdefault(part, {}).setdefault(kind, {})[name] = whole[part][kind][name]
+    _close(excerpt)
+    _alias(excerpt)
+    return excerpt
 
 
 def _reached(whole: Json, node: Any) -> set[str]:
@@ -118,25 +118,25 @@ def _reached(whole: Json, node: Any) -> set[str]:
     return seen
 
 
-def _close(kept: Json) -> None:
+def _close(excerpt: Json) -> None:
     """A body may hold what the description names and nothing else: GitHub passes over a misspelt field in
     silence.
     """
     bodies = [
         item["requestBody"]
-        for path in kept["paths"].values()
+        for path in excerpt["paths"].values()
         for item in path.values()
         if "requestBody" in item
     ]
-    reached = [_at(kept, reference) for body in bodies for reference in _reached(kept, body)]
+    reached = [_at(excerpt, reference) for body in bodies for reference in _reached(excerpt, body)]
     for node in _nodes([bodies, reached]):
         if isinstance(node.get("properties"), dict) and node.get("type") == "object":
             node.setdefault("additionalProperties", False)
 
 
-def _alias(kept: Json) -> None:
+def _alias(excerpt: Json) -> None:
     """Answers are JSON under the name that GitHub recommends to ask for, too."""
-    for node in _nodes(kept):
+    for node in _nodes(excerpt):
         content = node.get("content")
         if isinstance(content, dict) and "application/json" in content:
             content["application/vnd.github+json"] = content["application/json"]
@@ -168,13 +168,16 @@ def _cut_of(edition: str) -> Json:
     """Kept beside the whole files, under a name that changes with what is asked for and with how it is
     cut.
     """
-    said = (
+    fingerprint = (
         repr([(operation.method, operation.path) for operation in ALL_OPERATIONS])
         + Path(__file__).read_text()
     )
-    kept = npm_packages.cache() / f"github-{edition}-{hashlib.sha256(said.encode()).hexdigest()[:16]}.json"
-    if not kept.exists():
+    cache_file = (
+        npm_packages.cache()
+        / f"github-{edition}-{hashlib.sha256(fingerprint.encode()).hexdigest()[:16]}.json"
+    )
+    if not cache_file.exists():
         whole = json.loads(npm_packages.content(npm_packages.OPENAPI, f"generated/{edition}.json"))
-        npm_packages.write(kept, json.dumps(cut(whole)).encode())
-    document: Json = json.loads(kept.read_bytes())
+        npm_packages.write(cache_file, json.dumps(cut(whole)).encode())
+    document: Json = json.loads(cache_file.read_bytes())
     return document

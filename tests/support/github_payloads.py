@@ -17,7 +17,7 @@ HERE: Json = {"id": 1, "full_name": "acme/model", "name": "model", "default_bran
 ZERO = "0" * 40
 
 
-def proposed(pull: Json, action: str = "synchronize") -> Json:
+def pull_request_event(pull: Json, action: str = "synchronize") -> Json:
     """A pull request of the stateful GitHub was opened, or has a newer commit."""
     head, number = pull["head"], pull["number"]
     fork = {"fork": head["repo"]["id"] != HERE["id"]}

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from tests.support.git_project import GitProject
-from tests.support.github_payloads import HERE, proposed, run_of
+from tests.support.github_payloads import HERE, pull_request_event, run_of
 from tests.support.loopback_issuer import SECRET, Issuer
 from tests.support.pinned_actions import write_stand_ins
 from tests.support.signed_job_tokens import WORKFLOW
@@ -92,7 +92,9 @@ class Hosted:
 
     def measure(self, proposal: Json, action: str = "synchronize") -> Ran:
         """A pull request has the workflow files of its own merge commit run."""
-        return self.run("perf.yml", "pull_request", proposed(proposal, action), proposal["merge_commit_sha"])
+        return self.run(
+            "perf.yml", "pull_request", pull_request_event(proposal, action), proposal["merge_commit_sha"]
+        )
 
     def report(self, proposal: Json, measured: Ran, action: str = "completed") -> Ran:
         event = run_of(proposal, measured.number, measured.ended or None, action)
@@ -235,12 +237,12 @@ def _read(ran: Ran, log: str) -> Ran:
     for line in log.splitlines():
         if not line.startswith("{"):
             continue
-        said = json.loads(line)
-        if "jobResult" in said:
-            ran.jobs[said["jobID"]] = said["jobResult"]
-        if said.get("command") == "set-output":
-            ran.outputs[said["name"]] = said["arg"]
-        if said.get("command") == "summary":
-            ran.summary += said["content"]
-        ran.log += said["msg"] if said.get("raw_output") else f"{said['msg']}\n"
+        record = json.loads(line)
+        if "jobResult" in record:
+            ran.jobs[record["jobID"]] = record["jobResult"]
+        if record.get("command") == "set-output":
+            ran.outputs[record["name"]] = record["arg"]
+        if record.get("command") == "summary":
+            ran.summary += record["content"]
+        ran.log += record["msg"] if record.get("raw_output") else f"{record['msg']}\n"
     return ran

@@ -79,10 +79,10 @@ def cache() -> Path:
 
 def content(package: Package, member: str) -> bytes:
     """One file of a package; from the registry where the cache does not have it."""
-    kept = _kept(package, member)
-    if not kept.exists():
+    cached_file = _cached_file(package, member)
+    if not cached_file.exists():
         fetch(package)
-    return gzip.decompress(kept.read_bytes())
+    return gzip.decompress(cached_file.read_bytes())
 
 
 def unpack(package: Package, folder: Path) -> None:
@@ -91,7 +91,7 @@ def unpack(package: Package, folder: Path) -> None:
 
 
 def is_cached(package: Package) -> bool:
-    return all(_kept(package, member).exists() for member in package.members)
+    return all(_cached_file(package, member).exists() for member in package.members)
 
 
 def fetch(package: Package) -> None:
@@ -101,7 +101,7 @@ def fetch(package: Package) -> None:
             for member in package.members:
                 result = archive.extractfile(f"package/{member}")
                 assert result is not None, member
-                write(_kept(package, member), gzip.compress(result.read(), 6))
+                write(_cached_file(package, member), gzip.compress(result.read(), 6))
 
 
 def write(path: Path, content: bytes) -> None:
@@ -133,7 +133,7 @@ def _npm(arguments: Sequence[str]) -> None:
         ) from error
 
 
-def _kept(package: Package, member: str) -> Path:
+def _cached_file(package: Package, member: str) -> Path:
     return cache() / f"{package.name.strip('@')}-{package.version}-{member}.gz".replace("/", "-")
 
 

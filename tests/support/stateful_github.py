@@ -181,7 +181,7 @@ def comment(number: int, body: str, login: str = BOT.login) -> Json:
 def _app(hub: FakeGitHub) -> Flask:
     app = Flask("github", static_folder=None)
     prefix = PREFIXES[hub.description.edition]
-    here = f"{prefix}/repos/acme/model"
+    repository_url = f"{prefix}/repos/acme/model"
 
     def on(method: str, path: str) -> Callable[[Callable[..., Any]], Any]:
         return app.route(path, methods=[method])
@@ -200,7 +200,7 @@ def _app(hub: FakeGitHub) -> Flask:
     def refused(error: HTTPException) -> tuple[Json, int]:
         return {"message": error.description}, error.code or 500
 
-    @on("GET", here)
+    @on("GET", repository_url)
     def repository() -> Json:
         return {
             "id": 1,
@@ -210,11 +210,11 @@ def _app(hub: FakeGitHub) -> Flask:
             "private": False,
         }
 
-    @on("GET", f"{here}/collaborators/<login>/permission")
+    @on("GET", f"{repository_url}/collaborators/<login>/permission")
     def permission(login: str) -> Json:
         return {"permission": {"ada": "admin", "bob": "write"}.get(login, "read"), "role_name": "any"}
 
-    @on("GET", f"{here}/pulls")
+    @on("GET", f"{repository_url}/pulls")
     def pulls() -> Response:
         owner, _, branch = request.args.get("head", "").partition(":")
         results = [each_pull for each_pull in hub.pulls if each_pull["state"] == request.args["state"]]
@@ -230,19 +230,19 @@ def _app(hub: FakeGitHub) -> Flask:
             ]
         )
 
-    @on("GET", f"{here}/pulls/<int:number>")
+    @on("GET", f"{repository_url}/pulls/<int:number>")
     def one_pull(number: int) -> Json:
         return _found(hub.pulls, "number", number)
 
-    @on("GET", f"{here}/commits/<sha>/pulls")
+    @on("GET", f"{repository_url}/commits/<sha>/pulls")
     def pulls_of_commit(sha: str) -> Response:
         return _page([each_pull for each_pull in hub.pulls if each_pull.get("merge_commit_sha") == sha])
 
-    @on("GET", f"{here}/issues/<int:number>/comments")
+    @on("GET", f"{repository_url}/issues/<int:number>/comments")
     def comments(number: int) -> Response:
         return _page([each_comment for each_comment in hub.comments if each_comment["issue"] == number])
 
-    @on("GET", f"{here}/issues/comments")
+    @on("GET", f"{repository_url}/issues/comments")
     def talk() -> Response:
         results = [
             each_comment
@@ -251,7 +251,7 @@ def _app(hub: FakeGitHub) -> Flask:
         ]
         return _page(sorted(results, key=lambda item: item["updated_at"], reverse=True))
 
-    @on("POST", f"{here}/issues/<int:number>/comments")
+    @on("POST", f"{repository_url}/issues/<int:number>/comments")
     def create_comment(number: int) -> tuple[Json, int]:
         made = comment(len(hub.received_requests) + 1000, request.json["body"], _grant(hub).login) | {
             "issue": number
@@ -259,33 +259,33 @@ def _app(hub: FakeGitHub) -> Flask:
         hub.comments.append(made)
         return made, 201
 
-    @on("PATCH", f"{here}/issues/comments/<int:number>")
+    @on("PATCH", f"{repository_url}/issues/comments/<int:number>")
     def update_comment(number: int) -> Json:
         return _changed(_found(hub.comments, "id", number), request.json)
 
-    @on("DELETE", f"{here}/issues/comments/<int:number>")
+    @on("DELETE", f"{repository_url}/issues/comments/<int:number>")
     def delete_comment(number: int) -> tuple[str, int]:
         hub.comments.remove(_found(hub.comments, "id", number))
         return "", 204
 
-    @on("GET", f"{here}/issues")
+    @on("GET", f"{repository_url}/issues")
     def issues() -> Response:
         return _page([issue for issue in hub.issues[::-1] if request.args["labels"] in issue["labels"]])
 
-    @on("POST", f"{here}/issues")
+    @on("POST", f"{repository_url}/issues")
     def create_issue() -> tuple[Json, int]:
         number = len(hub.issues) + 1
         url = f"https://github.com/acme/model/issues/{number}"
         hub.issues.append(request.json | {"number": number, "html_url": url})
         return hub.issues[-1], 201
 
-    @on("GET", f"{here}/commits/<sha>/check-runs")
+    @on("GET", f"{repository_url}/commits/<sha>/check-runs")
     def checks(sha: str) -> Response:
         name = request.args["check_name"]
         results = [check for check in hub.checks[::-1] if check["head_sha"] == sha and check["name"] == name]
         return _page(results, "check_runs")
 
-    @on("POST", f"{here}/check-runs")
+    @on("POST", f"{repository_url}/check-runs")
     def create_check() -> tuple[Json, int]:
         app_id = _grant(hub).app
         if app_id is None:
@@ -301,7 +301,7 @@ def _app(hub: FakeGitHub) -> Flask:
         )
         return hub.checks[-1], 201
 
-    @on("PATCH", f"{here}/check-runs/<int:number>")
+    @on("PATCH", f"{repository_url}/check-runs/<int:number>")
     def update_check(number: int) -> Json:
         result = _found(hub.checks, "id", number)
         if result["app"]["id"] != _grant(hub).app:
@@ -310,11 +310,11 @@ def _app(hub: FakeGitHub) -> Flask:
             )
         return _changed(result, request.json)
 
-    @on("GET", f"{here}/commits/<sha>/statuses")
+    @on("GET", f"{repository_url}/commits/<sha>/statuses")
     def statuses(sha: str) -> Response:
         return _page([status for status in hub.statuses[::-1] if status["sha"] == sha])
 
-    @on("POST", f"{here}/statuses/<sha>")
+    @on("POST", f"{repository_url}/statuses/<sha>")
     def create_status(sha: str) -> tuple[Json, int]:
         about = {
             "target_url": None,
@@ -324,11 +324,11 @@ def _app(hub: FakeGitHub) -> Flask:
         hub.statuses.append(about | request.json)
         return hub.statuses[-1], 201
 
-    @on("GET", f"{here}/actions/runs/<int:number>")
+    @on("GET", f"{repository_url}/actions/runs/<int:number>")
     def workflow_run(number: int) -> Json:
         return a_workflow_run(number) | hub.run
 
-    @on("GET", f"{here}/actions/runs")
+    @on("GET", f"{repository_url}/actions/runs")
     def workflow_runs() -> Response:
         requests = request.args["event"], request.args["status"]
         results = [a_workflow_run() | run for run in hub.runs]
@@ -336,19 +336,19 @@ def _app(hub: FakeGitHub) -> Flask:
             [result for result in results if (result["event"], result["status"]) == requests], "workflow_runs"
         )
 
-    @on("GET", f"{here}/actions/runs/<int:number>/artifacts")
+    @on("GET", f"{repository_url}/actions/runs/<int:number>/artifacts")
     def artifacts(number: int) -> Response:
         size = len(hub.artifact)
         results = [{"id": 5, "name": request.args["name"], "size_in_bytes": size, "expired": False}]
         return _page(results if hub.artifact else [], "artifacts")
 
-    @on("GET", f"{here}/actions/artifacts")
+    @on("GET", f"{repository_url}/actions/artifacts")
     def newest_artifacts() -> Response:
         about = {"id": 5, "name": request.args["name"], "size_in_bytes": len(hub.artifact), "expired": False}
         runs = [{"id": 17 - age, "head_sha": sha} for age, sha in enumerate(hub.measured)]
         return _page([about | {"workflow_run": run} for run in runs], "artifacts")
 
-    @on("GET", f"{here}/actions/artifacts/5/zip")
+    @on("GET", f"{repository_url}/actions/artifacts/5/zip")
     def artifact() -> Response:
         return Response(status=302, headers={"Location": f"https://{STORE}/signed/5?sig=s3cret"})
 
@@ -361,7 +361,7 @@ def _app(hub: FakeGitHub) -> Flask:
         _signed(hub)
         return {"id": 7, "slug": "perfci"}
 
-    @on("GET", f"{here}/installation")
+    @on("GET", f"{repository_url}/installation")
     def installation() -> Json:
         _signed(hub)
         return {"id": 44} if hub.installed else abort(404, "Not Found")
