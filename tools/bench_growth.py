@@ -21,7 +21,13 @@ from sqlalchemy.orm import Session
 from perfci.store import Store, open_store
 from perfci.store.dialects import database_size, is_sqlite
 from perfci.store.projects import find_project
-from perfci.store.queries import comparison_verdicts, loaders, measured_samples, paged_lists, result_summaries
+from perfci.store.queries import (
+    comparison_verdicts,
+    measured_samples,
+    paged_lists,
+    result_summaries,
+    series_and_commits,
+)
 from tests.support.builders import NOON, PROJECT, a_sha
 from tests.support.databases import fresh_database
 from tests.support.stored_runs import ingest_run
@@ -37,7 +43,7 @@ def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session]
     between = comparison_verdicts.CommitPair(1, base, head)
     return {
         "points of a series": lambda tx: measured_samples.load_history(tx, dice.randrange(1, SERIES)),
-        "levels of two commits": lambda tx: result_summaries.load_level_pairs(tx, 1, base, head),
+        "levels of two commits": lambda tx: result_summaries.load_levels_of_two_commits(tx, 1, base, head),
         "verdicts between them, counted": lambda tx: comparison_verdicts.count_ranked_verdicts(tx, between),
         "page of 100 of these": lambda tx: comparison_verdicts.list_ranked_verdicts(tx, between, limit=101),
         "page of 100 series": lambda tx: paged_lists.load_series_page(
@@ -51,7 +57,7 @@ def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session]
             tx, 1, paged_lists.VerdictFilter(), before=0, limit=100
         ),
         "machines": lambda tx: paged_lists.load_machines_page(tx, 1, after=0, limit=100),
-        "a commit by its prefix": lambda tx: loaders.find_commit(tx, PROJECT, head[:12]),
+        "a commit by its prefix": lambda tx: series_and_commits.find_commit(tx, PROJECT, head[:12]),
         "the project": lambda tx: find_project(tx, PROJECT),
     }
 

@@ -18,8 +18,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Variant
 from perfci.store import Store, open_store
-from perfci.store.columns import as_ms
-from perfci.store.database import bulk_insert, new_ids
+from perfci.store.columns import to_epoch_ms
+from perfci.store.database import bulk_insert, reserve_ids
 from perfci.store.tables.measurements import ProcessRow, ResultRow, VerdictRow
 from perfci.store.writes import ingest, row_ids
 from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
@@ -82,7 +82,9 @@ def decide(tx: Session, base: int, head: int) -> None:
     session_id = row_ids.require_session_id(tx, f"session-{head}")
     question = ("unchanged", "confirmation", commit_sha(base), commit_sha(head))
     result = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
-    rows = [(project_id, session_id, series_id, *result, as_ms(NOON)) for series_id in range(1, SERIES + 1)]
+    rows = [
+        (project_id, session_id, series_id, *result, to_epoch_ms(NOON)) for series_id in range(1, SERIES + 1)
+    ]
     bulk_insert(tx, VerdictRow.__table__, VERDICT, rows)
 
 
@@ -95,8 +97,8 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
     run = tx.execute(sa.select(ingest.RUNS).where(ingest.RUNS.c.key == f"{number}")).one()
     for suite, first in enumerate(range(0, len(levels), SUITE)):
         cells = range(first, min(first + SUITE, len(levels)))
-        run_id = new_ids(tx, ingest.RUNS, 1)[0]
-        started = as_ms(NOON) + 3_600_000 * number + suite
+        run_id = reserve_ids(tx, ingest.RUNS, 1)[0]
+        started = to_epoch_ms(NOON) + 3_600_000 * number + suite
         named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
         changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
         row = {**run._mapping, "origin": "{}", **changed}
@@ -112,7 +114,7 @@ def _add_results(
     machine, variant = a_machine(), Variant()
     series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
     series_ids = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, PROJECT), series)
-    result_ids = new_ids(tx, RESULTS, len(cells))
+    result_ids = reserve_ids(tx, RESULTS, len(cells))
     bulk_insert(tx, RESULTS, ingest.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels))
     bulk_insert(
         tx, PROCESSES_TABLE, ingest.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice))

@@ -22,8 +22,8 @@ from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.uploads.import_files import import_path
 from perfci.service.uploads.unresolved_units import parse_metric_unit
-from perfci.store.queries.latest_results import series_with_results_since
-from perfci.store.queries.measurements import load_latest_result_id
+from perfci.store.queries.latest_results import load_series_ids_with_results_since
+from perfci.store.queries.record_listings import load_latest_result_id
 from perfci.store.verdict_store import load_change_points
 
 
@@ -82,7 +82,7 @@ def command(
             )
         if any(report.runs_new for report in reports):
             with store.begin() as tx:
-                series_ids = series_with_results_since(tx, config.project, before)
+                series_ids = load_series_ids_with_results_since(tx, config.project, before)
                 update_change_points(tx, config.project, series_ids, build_policy(config.settings))
                 change_points = load_change_points(tx, config.project)
             evaluate_and_reconcile(store, config)

@@ -199,7 +199,7 @@ def show_repository_command(json_file: str | None) -> None:
     """Show the repository whose jobs may upload."""
     config = current_config()
     with closing(open_store_to_read(config)) as store, store.read() as tx:
-        bound = github_bindings.find_bound_repository(tx, require_project(tx, config.project).id)
+        bound = github_bindings.find_repository_of_project(tx, require_project(tx, config.project).id)
     if json_file:
         write_json(json_file, asdict(bound) if bound else None)
     if json_file == "-":

@@ -19,7 +19,7 @@ from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.measurements import load_sessions
+from perfci.store.queries.record_listings import load_sessions
 from perfci.store.verdict_store import load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_noise_floors, minimum_detectable_effects
 from perfci.verdicts.judged_series import group_judged_by_commit

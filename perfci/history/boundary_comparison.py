@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedHistories
 from perfci.stats.location_estimates import median
-from perfci.store.incidents.records import IncidentMember
-from perfci.store.queries.loaders import load_series_by_ids
+from perfci.store.incidents.incident_records import IncidentMember
+from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint, StepEstimate, estimate_step
 
 MAX_TESTED_SERIES = 50

@@ -12,8 +12,12 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.stats import noise_model
 from perfci.store import Store
 from perfci.store.columns import EPOCH
-from perfci.store.queries.records import VerdictCount
-from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
+from perfci.store.queries.query_records import VerdictCount
+from perfci.store.queries.verdict_counts import (
+    count_aa_sessions,
+    count_aa_verdicts,
+    load_verdicts_by_commit_pair,
+)
 from perfci.store.queries.verdict_derivations import load_aa_results
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.verdict_calibration import (
@@ -65,7 +69,7 @@ def _compute_window(
 ) -> CalibrationWindow:
     since = EPOCH if days is None else now - timedelta(days=days)
     counts = count_aa_verdicts(tx, project, since)
-    sequences = list(load_verdict_sequences(tx, project, since))
+    sequences = list(load_verdicts_by_commit_pair(tx, project, since))
     return CalibrationWindow(
         days,
         count_aa_sessions(tx, project, since)[0],

@@ -15,9 +15,14 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series
 from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Process, Series, Verdict
 from perfci.store.queries.latest_results import load_judged_series
-from perfci.store.queries.loaders import load_commits_newest_first, load_environments
 from perfci.store.queries.measured_samples import load_histories
-from perfci.store.queries.result_summaries import ResultLevel, VisitRecord, load_levels_at, load_visits
+from perfci.store.queries.result_summaries import (
+    ResultLevel,
+    VisitRecord,
+    load_levels_at_commits,
+    load_visits,
+)
+from perfci.store.queries.series_and_commits import load_commits_newest_first, load_environments
 from perfci.store.verdict_store import load_change_points, load_verdict_records
 from perfci.verdicts.history.change_point_detection import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
@@ -151,7 +156,7 @@ class ProjectSnapshot:
         any_sha = frozenset[str]().union(*shas_by_id.values())
         rows = [
             (sha, row)
-            for sha, row in load_levels_at(self.tx, self.project, any_sha, shas_by_id)
+            for sha, row in load_levels_at_commits(self.tx, self.project, any_sha, shas_by_id)
             if sha in shas_by_id[row.series_id]
         ]
         judged = build_judged_points(self.tx, [row for _, row in rows if not row.is_summary_only]).points

@@ -12,11 +12,16 @@ from perfci.history.series_histories import SeriesHistories
 from perfci.history.session_samples import SessionSamples
 from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.store import Store
-from perfci.store.queries.loaders import load_project_series
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.measurements import load_sessions
-from perfci.store.queries.records import SessionRecord, VerdictRecord
-from perfci.store.queries.verdict_derivations import AAResult, DecisionRecord, load_aa_results, load_decisions
+from perfci.store.queries.query_records import SessionRecord, VerdictRecord
+from perfci.store.queries.record_listings import load_sessions
+from perfci.store.queries.series_and_commits import load_project_series
+from perfci.store.queries.verdict_derivations import (
+    AAResult,
+    DecisionRecord,
+    load_aa_results,
+    load_verdict_decisions,
+)
 from perfci.store.verdict_store import load_change_points, load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
@@ -82,7 +87,7 @@ def replay_with_policy(store: Store, project: str, policy: Policy) -> ReplayResu
 def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedVerdict]:
     """Replay session by session, the oldest first, with the samples of one in memory."""
     records = [record for record in load_verdict_records(tx, project) if record.verdict.kind in NUMERIC_KINDS]
-    decisions = load_decisions(tx, project)
+    decisions = load_verdict_decisions(tx, project)
     for session in reversed(load_sessions(tx, project)):
         own = [record for record in reversed(records) if record.session_uid == session.uid]
         if not own:

@@ -10,18 +10,18 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Series, Status
-from perfci.store.queries.loaders import load_commits_by_ids, load_series_by_ids, sort_commits
 from perfci.store.queries.measured_samples import load_histories
 from perfci.store.queries.result_summaries import (
     ResultLevel,
     ResultProcesses,
-    load_levels,
+    load_ok_results_with_processes,
     load_process_statuses,
     load_processes_of_results,
-    load_results_by_ids,
+    load_result_levels,
     load_results_of_processes,
     save_result_summaries,
 )
+from perfci.store.queries.series_and_commits import load_commits_by_ids, load_series_by_ids, sort_commits
 from perfci.store.verdict_store import save_change_points
 from perfci.verdicts.history.change_point_detection import (
     LevelHistory,
@@ -141,7 +141,7 @@ class JudgedHistories:
     @classmethod
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> JudgedHistories:
         """Read the histories of these series."""
-        judged = build_judged_points(tx, load_levels(tx, series_ids))
+        judged = build_judged_points(tx, load_result_levels(tx, series_ids))
         commits = load_commits_by_ids(
             tx, {point.commit_id for points in judged.points.values() for point in points}
         )
@@ -194,7 +194,7 @@ def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedP
     """Join the results of each series and commit."""
     # A result that was stored before summaries were has no clock: its summary is computed from its samples.
     computed = compute_result_summaries(
-        load_results_by_ids(tx, [row.id for row in rows if row.clock is None and row.is_ok])
+        load_ok_results_with_processes(tx, [row.id for row in rows if row.clock is None and row.is_ok])
     )
     summaries: dict[int, ResultSummary] = {}
     groups: dict[PointKey, list[ResultLevel]] = defaultdict(list)

@@ -13,7 +13,7 @@ from perfci.history.select_pairs import (
     select_paired_processes,
 )
 from perfci.model import Measured, Role, Series, Verdict
-from perfci.store.queries.records import MeasuredProcess
+from perfci.store.queries.query_records import MeasuredProcess
 from perfci.store.queries.verdict_derivations import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import Rule

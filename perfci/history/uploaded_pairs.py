@@ -19,11 +19,11 @@ from perfci.history.select_pairs import PairedProcesses, find_complete_pairs, se
 from perfci.history.session_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.upload_lookup import find_later_sessions
+from perfci.store.queries.run_and_session_lookup import find_sessions_started_after
 from perfci.store.queries.verdict_derivations import (
     AAResult,
     DecisionRecord,
-    add_decisions,
+    add_verdict_decisions,
     load_aa_results,
     load_latest_verdict_id,
 )
@@ -65,7 +65,7 @@ class UploadedPairs:
         until = min((record.id - 1 for record in records), default=load_latest_verdict_id(tx))
         current = [record for record in existing if record.superseded_by is None]
         own_verdicts = frozenset(record.verdict for record in current if record.session_uid == uid)
-        later = find_later_sessions(tx, uid, {record.session_uid for record in current})
+        later = find_sessions_started_after(tx, uid, {record.session_uid for record in current})
         answered = frozenset(
             build_decision_key(record.verdict) for record in current if record.session_uid in later
         )
@@ -143,4 +143,4 @@ def save_verdicts(
     """Store verdicts with their decisions; the verdicts they replace are marked, never edited."""
     row_ids = add_verdicts(tx, project, uid, [verdict for verdict, _ in verdict_decisions], now)
     decisions = (replace(record, rate=FALSE_DISCOVERY_RATE) for _, record in verdict_decisions)
-    add_decisions(tx, dict(zip(row_ids, decisions, strict=True)))
+    add_verdict_decisions(tx, dict(zip(row_ids, decisions, strict=True)))

@@ -12,13 +12,13 @@ from perfci.history.session_samples import SessionSamples
 from perfci.model import Series, Verdict
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.records import VerdictRecord
+from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.verdict_derivations import (
     AAResult,
     DecisionRecord,
     LookRecord,
     load_aa_results,
-    load_decisions,
+    load_verdict_decisions,
 )
 from perfci.store.verdict_store import load_verdict_records
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
@@ -58,7 +58,7 @@ RecordedDecision = tuple[VerdictRecord, DecisionRecord]
 def verify_verdicts(store: Store, project: str) -> VerificationResult:
     """Replay every verdict, superseded ones too, except those from before looks were stored."""
     with store.read() as tx:
-        decisions = load_decisions(tx, project)
+        decisions = load_verdict_decisions(tx, project)
         records = load_verdict_records(tx, project, current_only=False)
         recorded = [(record, decisions[record.id]) for record in reversed(records) if record.id in decisions]
         differences = list(_find_differences(tx, project, recorded))

@@ -18,7 +18,7 @@ from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.suite_cells import Cell, expand_cells
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.records import MeasuredProcess
+from perfci.store.queries.query_records import MeasuredProcess
 from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, validate_goal_metrics
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalVerdict, judge_goal
 from perfci.verdicts.goals.tradeoffs import Tradeoff, find_tradeoffs

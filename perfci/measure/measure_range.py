@@ -16,7 +16,7 @@ from perfci.model import Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
-from perfci.store.queries.latest_results import series_of_session
+from perfci.store.queries.latest_results import load_series_ids_of_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def measure_range(
     screening = screen_neighbours(session.readings, pair_neighbours(scope), policy)
     session.record_verdicts(screening.verdicts, screening.decisions)
     with store.begin() as tx:
-        update_change_points(tx, config.project, series_of_session(tx, session.uid), policy)
+        update_change_points(tx, config.project, load_series_ids_of_session(tx, session.uid), policy)
     confirmation = ConfirmationResult()
     if confirm:
         confirmation = confirm_changes(session, scope, screening.candidates, policy, progress)

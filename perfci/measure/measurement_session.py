@@ -30,7 +30,7 @@ from perfci.runner.suite_cells import Cell, DiscoveredBenchmark
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.verdict_derivations import DecisionRecord, add_decisions
+from perfci.store.queries.verdict_derivations import DecisionRecord, add_verdict_decisions
 from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
 from perfci.store.writes.row_ids import upsert_commits
@@ -153,7 +153,7 @@ class MeasurementSession:
                 decision = decisions.get(build_decision_key(verdict))
                 if decision is not None:
                     records[row_id] = replace(decision, rate=false_discovery_rate)
-            add_decisions(tx, records)
+            add_verdict_decisions(tx, records)
 
     def measure_visit(self, visit: CommitVisit, cells: Sequence[Cell] | None = None) -> None:
         """Visit one commit; each process is in the database before the next one starts."""

@@ -11,9 +11,9 @@ from perfci.github import accept_comment
 from perfci.github.client import GitHubClient
 from perfci.github.payloads import PullRequest
 from perfci.service.audit_context import AuditContext
-from perfci.store.incidents import exemptions
-from perfci.store.incidents.exemptions import ExpectedChangeRecord
-from perfci.store.projects import Project, mark_changed, promise_work
+from perfci.store.incidents import expected_changes_and_mutes
+from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
+from perfci.store.projects import Project, mark_projects_changed, promise_work
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange, parse_expected_changes
 
 AUDIT_ACTION = "expected_change.record"
@@ -73,10 +73,12 @@ def save_expected_changes(
         )
         for change in authorized
     ]
-    added = exemptions.add_expected_changes(tx, project.id, records, context.actor.name, context.at)
+    added = expected_changes_and_mutes.add_expected_changes(
+        tx, project.id, records, context.actor.name, context.at
+    )
     if added:
         promise_work(tx, project.id, "evaluate", ["expected_changes"], context.at)
         sources = sorted({f"{change.source} at {change.sha[:12]}" for change in authorized})
         context.add_audit_entry(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"expected_changes": added})
-        mark_changed(tx, [project.id])
+        mark_projects_changed(tx, [project.id])
     return added

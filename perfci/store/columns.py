@@ -35,7 +35,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def as_ms(moment: datetime) -> int:
+def to_epoch_ms(moment: datetime) -> int:
     """Convert a moment to whole milliseconds since the epoch."""
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
@@ -49,7 +49,7 @@ class UtcMs(sa.TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> int | None:
         """Convert a moment to milliseconds."""
-        return None if value is None else as_ms(value)
+        return None if value is None else to_epoch_ms(value)
 
     def process_result_value(self, value: int | None, dialect: sa.Dialect) -> datetime | None:
         """Convert milliseconds to a UTC moment."""
@@ -76,7 +76,7 @@ class JsonText(sa.TypeDecorator[Any]):
         return None if value is None else json.loads(value)
 
 
-def identity(*parts: object) -> str:
+def hash_values(*parts: object) -> str:
     """Compute the SHA-256 of the values as canonical JSON."""
     text = json.dumps(parts, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -84,7 +84,7 @@ def identity(*parts: object) -> str:
 
 def machine_identity(machine: Machine) -> str:
     """Compute the identity of a machine class."""
-    return identity(
+    return hash_values(
         machine.name, machine.cpu, machine.cores, machine.memory_gb, machine.accelerator, machine.accelerators
     )
 
@@ -92,7 +92,7 @@ def machine_identity(machine: Machine) -> str:
 def series_identity(project: str, series: Series) -> str:
     """Compute the identity of a series in a project."""
     metric, benchmark = series.metric, series.benchmark
-    return identity(
+    return hash_values(
         [project, benchmark.name, benchmark.version, series.parameters],
         [metric.name, metric.unit, metric.direction],
         [machine_identity(series.machine), series.variant.values, series.harness],
@@ -115,7 +115,7 @@ def unpack_samples(blob: bytes) -> tuple[float, ...]:
     return tuple(samples)
 
 
-def replace_unstorable(text: str) -> str:
+def replace_unstorable_characters(text: str) -> str:
     """Replace NUL characters and lone surrogates, which no database stores: program output may be any
     bytes.
     """
@@ -134,12 +134,12 @@ def absent_to_none(value: int) -> int | None:
     return None if value == ABSENT else value
 
 
-def to_pairs(stored: Sequence[Sequence[str]]) -> NamedValues:
+def pairs_from_json(stored: Sequence[Sequence[str]]) -> NamedValues:
     """Convert stored JSON lists to named values."""
     return tuple((name, value) for name, value in stored)
 
 
-def process_columns(process: Process) -> dict[str, Any]:
+def process_to_columns(process: Process) -> dict[str, Any]:
     """Convert a process to its columns."""
     return {
         "index": process.index,
@@ -151,9 +151,9 @@ def process_columns(process: Process) -> dict[str, Any]:
         "order": none_to_absent(process.order),
         "started_at": process.started_at,
         "duration_s": process.duration_s,
-        "reason": replace_unstorable(process.reason),
+        "reason": replace_unstorable_characters(process.reason),
         "exit_code": process.exit_code,
-        "stderr_tail": replace_unstorable(process.stderr_tail),
+        "stderr_tail": replace_unstorable_characters(process.stderr_tail),
         "flags": process.flags,
         "samples": pack_samples(process.samples),
     }
@@ -214,7 +214,7 @@ def build_commit(row: Any) -> Commit:
     )
 
 
-def build_summary(row: Any) -> SampleSummary | None:
+def build_sample_summary(row: Any) -> SampleSummary | None:
     """Build the summary of a result that came without samples; None if there is none."""
     return (
         None if row.value is None else SampleSummary(row.value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)

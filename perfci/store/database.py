@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
-from perfci.store.columns import as_json, as_ms
+from perfci.store.columns import as_json, to_epoch_ms
 from perfci.store.dialects import is_foreign_key_violation, postgresql_type_name, writer_lock
 
 IDS, SERIES_CACHE, CHANGED_PROJECTS = "ids", "series read", "touched projects"
@@ -135,7 +135,7 @@ class Store:
                     yield tx
                     # All writers of a busy project contend for its row: lock it last, and in one order.
                     for project_id in sorted(tx.info.pop(CHANGED_PROJECTS, ())):
-                        execute_sql(
+                        execute_on_driver(
                             tx, "UPDATE projects SET version = version + 1 WHERE id = ?", [project_id]
                         )
             except IntegrityError as error:
@@ -257,7 +257,7 @@ def _error_message(error: DBAPIError | sqlite3.Error) -> str | None:
     return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
 
 
-def execute_sql(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
+def execute_on_driver(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
     """Run SQL with ``?`` placeholders on the driver itself.
 
     It is for statements of every upload: SQLAlchemy takes longer to build them than the database to run
@@ -293,22 +293,22 @@ def insert_rows(
         for value in (value for row in some for value in row.values()):
             # SQLAlchemy's column types are bypassed, so their conversions are made here.
             if isinstance(value, datetime):
-                values.append(as_ms(value))
+                values.append(to_epoch_ms(value))
             elif isinstance(value, (tuple, list, dict)):
                 values.append(as_json(value))
             else:
                 values.append(value)
-        rows_added += execute_sql(tx, insert, values).fetchall()
+        rows_added += execute_on_driver(tx, insert, values).fetchall()
     return rows_added
 
 
-def new_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
+def reserve_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
     """Reserve unused ids of a table; on SQLite the write lock keeps others from taking them."""
     if tx.get_bind().dialect.name == "sqlite":
-        [first] = execute_sql(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
+        [first] = execute_on_driver(tx, f"SELECT coalesce(max(id), 0) + 1 FROM {table.name}").fetchone()
         return list(range(first, first + count))
     drawn = f"SELECT nextval('{table.name}_id_seq') FROM generate_series(1, {count:d})"
-    return [row_id for (row_id,) in execute_sql(tx, drawn).fetchall()]
+    return [row_id for (row_id,) in execute_on_driver(tx, drawn).fetchall()]
 
 
 def bulk_insert(tx: Session, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -115,6 +115,6 @@ def database_size(tx: Session) -> int:
     return int(tx.scalar(sa.text(query)) or 0)
 
 
-def execute_rowcount(tx: Session, statement: Any, values: Any = None) -> int:
+def execute_and_count_rows(tx: Session, statement: Any, values: Any = None) -> int:
     """Run a statement and return how many rows it changed: 0 means that its condition no longer held."""
     return cast(sa.CursorResult[Any], tx.execute(statement, values)).rowcount

@@ -52,17 +52,17 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
     """
     address = parse_database_url(url)
     shown = format_address(address)
-    read_only = prepare_file(address, create=create)
+    read_only = check_sqlite_file(address, create=create)
     engine = make_engine(address, read_only=read_only, durable=durable, pool=pool)
     try:
         with translate_errors(shown):
-            current_schema = read_schema(engine, shown)
+            current_schema = read_schema_version(engine, shown)
             if current_schema is None and create:
                 # Alembic takes long to import: only where it migrates.
                 from perfci.store.schema import migrate
 
                 migrate(engine)
-                current_schema = read_schema(engine, shown)
+                current_schema = read_schema_version(engine, shown)
         _require_current(shown, current_schema)
     except BaseException:
         engine.dispose()
@@ -71,7 +71,7 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
         url,
         shown,
         engine,
-        lambda: _require_current(shown, read_schema(engine, shown)),
+        lambda: _require_current(shown, read_schema_version(engine, shown)),
         read_only=read_only,
         path=sqlite_path(address),
         queue_writers=durable,
@@ -157,7 +157,7 @@ def _ping_if_idle(
             raise InvalidatePoolError("the connection was lost while it rested") from error
 
 
-def read_schema(engine: sa.Engine, display_name: str) -> str | None:
+def read_schema_version(engine: sa.Engine, display_name: str) -> str | None:
     """Read the migration a database is at; None for an empty one. Raise for a database that is not
     perfci's.
     """
@@ -177,7 +177,7 @@ def is_older_schema(schema: str | None) -> bool:
     return schema is not None and schema < SCHEMA
 
 
-def require_not_newer(display_name: str, schema: str | None) -> None:
+def require_schema_not_newer(display_name: str, schema: str | None) -> None:
     """Raise if a newer perfci made the database."""
     if schema is not None and schema > SCHEMA:
         raise PerfciError(
@@ -186,7 +186,7 @@ def require_not_newer(display_name: str, schema: str | None) -> None:
         )
 
 
-def prepare_file(address: sa.URL, *, create: bool) -> bool:
+def check_sqlite_file(address: sa.URL, *, create: bool) -> bool:
     """Check a SQLite file, for better errors than SQLite's; return whether it is read-only."""
     path = sqlite_path(address)
     if path is None:
@@ -196,7 +196,7 @@ def prepare_file(address: sa.URL, *, create: bool) -> bool:
     if not path.exists():
         if not create:
             raise PerfciError(f"There is no database at {path}: measure something first with `perfci run`.")
-        require_no_side_files(path)
+        require_no_sqlite_side_files(path)
         make_folder(path.parent)
         # Keys of cookies and addresses of web hooks are in it: SQLite itself makes files that all may read.
         path.touch(mode=0o600)
@@ -208,7 +208,7 @@ def prepare_file(address: sa.URL, *, create: bool) -> bool:
     return read_only
 
 
-def require_no_side_files(path: Path) -> None:
+def require_no_sqlite_side_files(path: Path) -> None:
     """Raise if side files of a database that was moved away lie where a new one is to be made.
 
     SQLite would replay them into the new file and corrupt it: "unlinking or renaming a database file while
@@ -224,7 +224,7 @@ def require_no_side_files(path: Path) -> None:
 
 
 def _require_current(display_name: str, schema: str | None) -> None:
-    require_not_newer(display_name, schema)
+    require_schema_not_newer(display_name, schema)
     if schema is None:
         raise PerfciError(f"The database {display_name} is empty: measure something first with `perfci run`.")
     if is_older_schema(schema):

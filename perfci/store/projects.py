@@ -79,10 +79,10 @@ def update_project(tx: Session, project_id: int, **columns: Any) -> None:
     if "visibility" in columns:
         _check_visibility(columns["visibility"])
     tx.execute(sa.update(ProjectRow.__table__).where(ProjectRow.id == project_id).values(**columns))
-    mark_changed(tx, [project_id])
+    mark_projects_changed(tx, [project_id])
 
 
-def mark_changed(tx: Session, project_ids: Iterable[int]) -> None:
+def mark_projects_changed(tx: Session, project_ids: Iterable[int]) -> None:
     """Mark projects as changed: their versions grow once, at the end of this transaction.
 
     ``Store.begin`` does so: all writers of a busy project contend for its row.

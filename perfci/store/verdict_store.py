@@ -12,9 +12,13 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Verdict
 from perfci.store.dialects import in_chunks
-from perfci.store.queries.loaders import build_verdict_record, load_series_by_ids, matches_project
-from perfci.store.queries.records import (
+from perfci.store.queries.query_records import (
     VerdictRecord,
+)
+from perfci.store.queries.series_and_commits import (
+    build_verdict_record,
+    load_series_by_ids,
+    project_id_matches,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -138,7 +142,7 @@ def load_change_points(tx: Session, project: str, series_id: int | None = None) 
         sa.select(*ChangePointRow.__table__.c)
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(matches_project(BenchmarkRow.project_id, project))
+        .where(project_id_matches(BenchmarkRow.project_id, project))
         .order_by(ChangePointRow.id)
     )
     if series_id is not None:

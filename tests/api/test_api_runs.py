@@ -13,9 +13,9 @@ from perfci.formats import run_document
 from perfci.model import Clock, ResultSummary, Role, Status
 from perfci.store import Store
 from perfci.store.database import translate_errors
-from perfci.store.jobs import leased_work
-from perfci.store.queries import measured_samples, measurements
-from perfci.store.queries.result_summaries import load_levels
+from perfci.store.jobs import outbox_and_leases
+from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries.result_summaries import load_result_levels
 from tests.support.builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 
 
@@ -31,7 +31,7 @@ def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> 
         "samples": 1,
     }
     with store.read() as tx:
-        assert measurements.load_sessions(tx, "acme/model")[0].kind == "history"
+        assert record_listings.load_sessions(tx, "acme/model")[0].kind == "history"
 
 
 def test_stores_a_repeated_upload_once(api: Api) -> None:
@@ -59,7 +59,9 @@ def test_stores_result_summaries_with_an_upload(api: Api, store: Store) -> None:
     api.upload(a_run(a_result(None, a_process(3.0, 1.0), a_process(4.0, index=1)), failed))
 
     with store.read() as tx:
-        levels = load_levels(tx, [series.id for series in measurements.search_series(tx, "acme/model")])
+        levels = load_result_levels(
+            tx, [series.id for series in record_listings.search_series(tx, "acme/model")]
+        )
     assert {row.status: row.result_summary for row in levels} == {
         "ok": ResultSummary(3.0, Clock.WALL, 3.0),
         "failed": None,
@@ -73,7 +75,7 @@ def test_enqueues_judging_of_a_stored_upload(api: Api, store: Store) -> None:
     api.upload(run)
 
     with store.read() as tx:
-        work = leased_work.load_due_work(tx, ["judge"], 10, NOW)
+        work = outbox_and_leases.load_due_work(tx, ["judge"], 10, NOW)
     assert [(job.project, job.subject) for job in work] == [("acme/model", run_document.idempotency_key(run))]
 
 
@@ -91,8 +93,8 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
 
     assert statuses == [201] * 4
     with store.read() as tx:
-        kinds = {session.uid: session.kind for session in measurements.load_sessions(tx, "acme/model")}
-        series = measurements.find_series(tx, "acme/model", a_series().benchmark.name)
+        kinds = {session.uid: session.kind for session in record_listings.load_sessions(tx, "acme/model")}
+        series = record_listings.find_series_of_benchmark(tx, "acme/model", a_series().benchmark.name)
         assert measured_samples.load_history(tx, series[0].id) == []
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
 

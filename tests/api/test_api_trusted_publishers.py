@@ -24,7 +24,7 @@ from perfci.net.http_client import open_http_client, wsgi_transport
 from perfci.store import Store
 from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries import loaders, measurements
+from perfci.store.queries import record_listings, series_and_commits
 from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run
 from tests.support.signed_job_tokens import (
@@ -107,7 +107,7 @@ def measured(*processes: Any, **changes: Any) -> Run:
 
 def kinds(store: Store) -> dict[str, str]:
     with store.read() as tx:
-        return {session.uid: session.kind for session in measurements.load_sessions(tx, PROJECT)}
+        return {session.uid: session.kind for session in record_listings.load_sessions(tx, PROJECT)}
 
 
 def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -> None:
@@ -264,7 +264,7 @@ def test_lets_no_pull_request_change_stored_commits(jobs: Jobs, store: Store) ->
 
     assert [status for status, _ in sent] == [201, 201]
     with store.read() as tx:
-        commits = loaders.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
+        commits = series_and_commits.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
     assert commits[a_commit(1).sha] == a_commit(1)
     assert commits[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 

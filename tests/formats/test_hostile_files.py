@@ -21,7 +21,7 @@ from perfci.formats.registry import detect_format
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, import_path
 from perfci.store import Store, open_store
-from perfci.store.queries import measured_samples, measurements
+from perfci.store.queries import measured_samples, record_listings
 from tests.support.builders import a_result, a_run, a_sha
 
 PROJECT = "acme/model"
@@ -251,7 +251,7 @@ def test_an_error_half_way_leaves_nothing_behind(
     for number in range(200):
         folder.result(GOOD, number)
 
-    monkeypatch.setattr("perfci.service.uploads.import_files.describe_benchmarks", out_of_order)
+    monkeypatch.setattr("perfci.service.uploads.import_files.save_benchmark_descriptions", out_of_order)
 
     with pytest.raises(PerfciError, match="the disk came loose"):
         import_path(store, folder.path, "asv", PROJECT)
@@ -265,7 +265,7 @@ def out_of_order(*_: object) -> None:
 
 def nothing_in(store: Store) -> bool:
     with store.read() as tx:
-        return measurements.load_project_records(tx) == []
+        return record_listings.load_projects_with_counts(tx) == []
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import read_imported_runs
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
-from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
+from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
 from tests.support.builders import a_commit, a_process, a_result, a_run, a_series, a_summary
 
 PROJECT = "acme/model"
@@ -222,7 +222,7 @@ def read_and_store(store: Store, path: Path, format_name: str) -> bool:
             tx, [(document.run, document.idempotency_key, document.body_hash) for document in documents]
         )
         for document in documents:
-            describe_benchmarks(tx, PROJECT, document.benchmark_sources)
+            save_benchmark_descriptions(tx, PROJECT, document.benchmark_sources)
         raise GivenUpError
     return True
 

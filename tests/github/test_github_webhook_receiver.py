@@ -106,7 +106,7 @@ def test_updates_the_name_of_a_renamed_repository(
 
     with store.read() as tx:
         bound, (line,) = (
-            github_bindings.find_bound_repository(tx, made.id),
+            github_bindings.find_repository_of_project(tx, made.id),
             audit_log.list_entries(tx, made.id),
         )
     assert bound is not None

@@ -21,9 +21,9 @@ from perfci.model import (
     Status,
 )
 from perfci.store import Store
-from perfci.store.queries import measured_samples, measurements, result_summaries
-from perfci.store.queries.loaders import load_series_by_ids
+from perfci.store.queries import measured_samples, record_listings, result_summaries
 from perfci.store.queries.result_summaries import save_result_summaries
+from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
     find_change_points_of_many,
@@ -103,7 +103,7 @@ def ingest_runs(store: Store, seed: int) -> list[int]:
         for number, run in enumerate(runs(seed)):
             ingest_run(tx, run, f"key {number}", "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in measurements.search_series(tx, PROJECT)]
+        return [record.id for record in record_listings.search_series(tx, PROJECT)]
 
 
 def change_points_from_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
@@ -152,7 +152,7 @@ def test_incremental_change_points_equal_those_from_samples(store: Store, seed: 
         with store.begin() as tx:
             ingest_run(tx, run, f"key {number}", "body", kind="history")
         with store.read() as tx:
-            ids = [record.id for record in measurements.search_series(tx, PROJECT)]
+            ids = [record.id for record in record_listings.search_series(tx, PROJECT)]
         fields = change_points_from_levels(store, ids, memory)
 
     assert fields == change_points_from_samples(store, ids)
@@ -163,7 +163,7 @@ def ingest_results(store: Store, *results: Result, commit: int = 1, session: str
         run = a_run(*results, commit=a_commit(commit), session=session)
         ingest_run(tx, run, session, "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in measurements.search_series(tx, PROJECT)]
+        return [record.id for record in record_listings.search_series(tx, PROJECT)]
 
 
 def test_a_result_summary_is_computed_once(store: Store) -> None:

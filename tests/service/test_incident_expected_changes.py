@@ -24,8 +24,8 @@ from perfci.service.uploads.receive_runs import IncomingRun, store_runs
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import list_impacts, load_members
-from perfci.store.incidents.records import IncidentEvent, IncidentRecord
+from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
+from perfci.store.incidents.members_and_impacts import list_impacts, load_members
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
@@ -68,7 +68,7 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
 
 def history(store: Store) -> list[IncidentEvent]:
     with store.read() as tx:
-        return incident_store.load_events(tx, current(store).id)
+        return incident_store.load_incident_events(tx, current(store).id)
 
 
 def accepted_lines(store: Store) -> list[bool]:

@@ -10,8 +10,8 @@ from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
 from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.exemptions import end_mute, load_mutes
-from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.expected_changes_and_mutes import end_mute, load_mutes
+from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
 from perfci.verdicts.comparison_rule import Rule
@@ -117,7 +117,7 @@ def test_a_fix_is_verified_after_three_points_at_the_old_level(store: Store) -> 
     assert sweep(store) == 1
     assert (current(store).state, current(store).verified_at) == (IncidentState.FIXED, LATER)
     with store.read() as tx:
-        assert incident_store.load_events(tx, current(store).id)[-1].action == "verified"
+        assert incident_store.load_incident_events(tx, current(store).id)[-1].action == "verified"
     assert sweep(store) == 0
 
 

@@ -18,9 +18,9 @@ from perfci.service.incidents.reconcile_incidents import plan_incident_writes, r
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.exemptions import add_mute
-from perfci.store.incidents.incident_members import list_impacts, load_members
-from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
+from perfci.store.incidents.expected_changes_and_mutes import add_mute
+from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
+from perfci.store.incidents.members_and_impacts import list_impacts, load_members
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from perfci.verdicts.incidents.page_budget import Disposition
 from perfci.verdicts.policy import Policy
@@ -54,7 +54,7 @@ def current_members(store: Store, number: int = 1) -> list[IncidentMember]:
 
 def history(store: Store, number: int = 1) -> list[IncidentEvent]:
     with store.read() as tx:
-        return incident_store.load_events(tx, current(store, number).id)
+        return incident_store.load_incident_events(tx, current(store, number).id)
 
 
 def subscribe(store: Store, name: str = "team", **routes: object) -> None:
@@ -283,7 +283,7 @@ def test_reconciliation_lets_others_write_between_its_transactions(
         somebody_writes()
         with store.begin() as tx:
             yield tx
-            rows.append(len(incident_store.load_incidents(tx, project.id)))
+            rows.append(len(incident_store.load_measured_incidents(tx, project.id)))
 
     def slowly(*look: Any) -> list[IncidentWrite]:
         somebody_writes()

@@ -20,8 +20,8 @@ from perfci.service.incidents.triage import (
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.incident_members import list_impacts
-from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.incident_records import IncidentRecord
+from perfci.store.incidents.members_and_impacts import list_impacts
 from perfci.store.jobs.delivery_queue import Destination, load_deliveries, save_destination
 from tests.support.builders import NOON, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
@@ -69,7 +69,7 @@ def test_the_history_records_who_changed_what_and_why(store: Store, incident: In
     with store.read() as tx:
         history = [
             (event.actor, event.action, event.after, event.text)
-            for event in incident_store.load_events(tx, record.id)[1:]
+            for event in incident_store.load_incident_events(tx, record.id)[1:]
         ]
         (line,) = audit_log.list_entries(tx, a_project(store).id)
     assert history == [
@@ -168,7 +168,7 @@ def test_an_acceptance_can_get_another_end_and_reason(
     with store.read() as tx:
         lines = [
             (event.action, event.before, event.after, event.text)
-            for event in incident_store.load_events(tx, record.id)[3:]
+            for event in incident_store.load_incident_events(tx, record.id)[3:]
         ]
     assert lines == [
         ("state", "accepted", "accepted", "bf16 needs it"),

@@ -13,7 +13,7 @@ from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.triage import StaleRevision, require_incident, undo_last_change, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.incident_records import IncidentRecord
 from tests.support.builders import NOON, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
@@ -65,7 +65,7 @@ def test_undo_restores_a_state_and_the_history_keeps_both_changes(store: Store) 
     with store.read() as tx:
         lines = [
             (event.actor, event.action, event.before, event.after)
-            for event in incident_store.load_events(tx, record.id)
+            for event in incident_store.load_incident_events(tx, record.id)
         ]
     assert lines[1] == ("ada", "state", "new", "invalid")
     assert lines[-1] == ("bob", "undo", "invalid", "new")

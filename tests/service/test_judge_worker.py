@@ -24,10 +24,10 @@ from perfci.service.worker import judge_worker
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, verdict_store
 from perfci.store.incidents import incident_store
-from perfci.store.jobs import leased_work
-from perfci.store.jobs.leased_work import OutboxItem
+from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs.outbox_and_leases import OutboxItem
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries.result_summaries import load_level_pairs
+from perfci.store.queries.result_summaries import load_levels_of_two_commits
 from perfci.store.writes.group_commit import GroupCommitter
 from tests.support.builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
 from tests.support.databases import database_url as database_url
@@ -88,13 +88,13 @@ def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitte
 
     assert (done, [change.commit for change in stored_change_points(store)]) == (16, [a_sha(9)])
     with store.read() as tx:
-        assert [pair[2:] for pair in load_level_pairs(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))] == [
-            (1.0, 1.2)
-        ]
-        assert [record.commit for record in incident_store.load_incidents(tx, find_project(tx, SLUG).id)] == [
-            a_sha(9)
-        ]
-        assert leased_work.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
+        assert [
+            pair[2:] for pair in load_levels_of_two_commits(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))
+        ] == [(1.0, 1.2)]
+        assert [
+            record.commit for record in incident_store.load_measured_incidents(tx, find_project(tx, SLUG).id)
+        ] == [a_sha(9)]
+        assert outbox_and_leases.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
 def test_draining_runs_the_periodic_jobs_too(store: Store) -> None:
@@ -198,7 +198,7 @@ def test_pages_of_a_project_follow_its_own_budget(group: GroupCommitter, store: 
 
     with store.read() as tx:
         look = incident_store.load_last_evaluation(tx, find_project(tx, SLUG).id)
-        [incident] = incident_store.load_incidents(tx, find_project(tx, SLUG).id)
+        [incident] = incident_store.load_measured_incidents(tx, find_project(tx, SLUG).id)
     assert (look.pages_per_week, incident.disposition) == (0, "held_back")
 
 
@@ -207,7 +207,7 @@ def test_judging_an_upload_again_adds_no_verdict(group: GroupCommitter, store: S
     aa = a_run(a_result(None, *(entry for pair in pairs for entry in pair)), session="aa")
     upload(group, store, aa)
     with patch.object(
-        judge_worker.leased_work, "delete_work"
+        judge_worker.outbox_and_leases, "delete_work"
     ):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.run_once()
@@ -223,7 +223,7 @@ def test_a_killed_evaluation_is_repeated_with_the_same_result(group: GroupCommit
     upload(group, store, *a_step())
     worker = a_worker(store)
     with (
-        patch.object(judge_worker.leased_work, "delete_work", side_effect=KeyboardInterrupt),
+        patch.object(judge_worker.outbox_and_leases, "delete_work", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         worker.run_once()
@@ -233,7 +233,7 @@ def test_a_killed_evaluation_is_repeated_with_the_same_result(group: GroupCommit
 
     assert [change.commit for change in stored_change_points(store)] == [a_sha(9)]
     with store.read() as tx:
-        assert len(incident_store.load_incidents(tx, find_project(tx, SLUG).id)) == 1
+        assert len(incident_store.load_measured_incidents(tx, find_project(tx, SLUG).id)) == 1
 
 
 def test_a_worker_with_an_empty_cache_derives_the_same(group: GroupCommitter, store: Store) -> None:
@@ -270,7 +270,7 @@ def test_an_upload_that_cannot_be_judged_blocks_no_other_and_stores_its_problem(
         a_worker(store).drain()
 
     with store.read() as tx:
-        left = leased_work.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
+        left = outbox_and_leases.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
     assert [(item.subject, item.attempts, item.problem) for item in left] == [
         (broken, 1, "ZeroDivisionError: no level")
     ]
@@ -291,7 +291,7 @@ def test_uploads_during_an_evaluation_wait_for_the_next_evaluation(
         a_worker(store).run_once()
 
     with store.read() as tx:
-        assert [item.subject for item in leased_work.load_due_work(tx, ["judge"], 9, LATER)] == [
+        assert [item.subject for item in outbox_and_leases.load_due_work(tx, ["judge"], 9, LATER)] == [
             run_document.idempotency_key(second)
         ]
 

@@ -13,8 +13,8 @@ from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.worker.judge_worker import PeriodicJobs
 from perfci.store import Store
 from perfci.store.incidents import reporting_schedules
+from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.incidents.incident_store import list_incidents
-from perfci.store.incidents.records import IncidentRecord
 from perfci.store.incidents.reporting_schedules import RunArrival
 from perfci.store.queries import unresolved_results
 from tests.support.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
@@ -258,7 +258,7 @@ def test_runs_of_pull_requests_are_not_reports(store: Store) -> None:
             ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
 
     with store.read() as tx:
-        assert reporting_schedules.load_arrivals(tx, a_project(store).id) == {}
+        assert reporting_schedules.load_run_arrivals(tx, a_project(store).id) == {}
     assert monitor_headlines(store, NOON + 90 * DAY) == []
 
 

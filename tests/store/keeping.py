@@ -6,10 +6,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.history.series_histories import compute_result_summaries
-from perfci.store.queries.result_summaries import load_results_by_ids, save_result_summaries
+from perfci.store.queries.result_summaries import load_ok_results_with_processes, save_result_summaries
 from perfci.store.tables.measurements import ResultRow
 
 
 def keep_levels(tx: Session) -> None:
-    results = load_results_by_ids(tx, list(tx.scalars(sa.select(ResultRow.id))))
+    results = load_ok_results_with_processes(tx, list(tx.scalars(sa.select(ResultRow.id))))
     save_result_summaries(tx, compute_result_summaries(results))

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.access import api_tokens, audit_log, logins, users
+from perfci.store.access import api_tokens, audit_log, logins_and_secrets, users
 from perfci.store.columns import ABSENT
 from tests.support.builders import NOON
 
@@ -96,10 +96,10 @@ def test_revokes_what_somebody_made(store: Store) -> None:
 def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
     with store.begin() as tx:
         ada = users.ensure_user(tx, "github", "7", "ada", NOON)
-        logins.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
+        logins_and_secrets.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
 
     with store.read() as tx:
-        login = logins.find_login(tx, "e" * 64)
+        login = logins_and_secrets.find_login(tx, "e" * 64)
     assert login is not None
     assert (login.user.name, login.csrf, login.expires_at, login.grant) == ("ada", "csrf", LATER, b"sealed")
 
@@ -107,15 +107,15 @@ def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
 def test_ends_logins_that_have_expired(store: Store) -> None:
     with store.begin() as tx:
         ada = users.ensure_user(tx, "github", "7", "ada", NOON)
-        logins.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER)
+        logins_and_secrets.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER)
 
-        assert [logins.end_expired_logins(tx, moment) for moment in (NOON, LATER)] == [0, 1]
+        assert [logins_and_secrets.delete_expired_logins(tx, moment) for moment in (NOON, LATER)] == [0, 1]
 
 
 def test_makes_a_key_once_for_all_processes(store: Store) -> None:
     with store.begin() as tx:
-        first = logins.ensure_secret(tx, "cookie", lambda: b"one", NOON)
-        second = logins.ensure_secret(tx, "cookie", lambda: b"two", NOON)
+        first = logins_and_secrets.ensure_server_secret(tx, "cookie", lambda: b"one", NOON)
+        second = logins_and_secrets.ensure_server_secret(tx, "cookie", lambda: b"two", NOON)
 
     assert first == second == b"one"
 

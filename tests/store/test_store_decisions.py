@@ -10,10 +10,10 @@ from perfci.store.queries.verdict_derivations import (
     AAResult,
     DecisionRecord,
     LookRecord,
-    add_decisions,
+    add_verdict_decisions,
     load_aa_results,
-    load_decisions,
     load_latest_verdict_id,
+    load_verdict_decisions,
 )
 from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_series, a_verdict
@@ -40,11 +40,11 @@ def test_a_decision_comes_back_bit_for_bit(store: Store, told: list[int]) -> Non
     decision = DecisionRecord("pairs", {"bar": 0.05, "looks": [5, 6]}, 3, looks, 0.01, "perfci 0.1.0")
 
     with store.begin() as tx:
-        add_decisions(tx, {told[0]: decision})
+        add_verdict_decisions(tx, {told[0]: decision})
 
     with store.read() as tx:
-        assert load_decisions(tx, PROJECT) == {told[0]: decision}
-        assert load_decisions(tx, "another/project") == {}
+        assert load_verdict_decisions(tx, PROJECT) == {told[0]: decision}
+        assert load_verdict_decisions(tx, "another/project") == {}
 
 
 def test_what_equals_came_to_is_known_as_of_any_verdict(store: Store, told: list[int]) -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from perfci.store import Store
-from perfci.store.incidents import exemptions
-from perfci.store.incidents.exemptions import ExpectedChangeRecord
+from perfci.store.incidents import expected_changes_and_mutes
+from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
 from perfci.store.projects import create_project
 from tests.support.builders import NOON, PROJECT, a_sha
 
@@ -17,15 +17,15 @@ TOLD = ExpectedChangeRecord(a_sha(12), "peak_bytes", 0.03, "the cache holds two 
 def test_told_twice_it_is_kept_once_as_it_was_told_first(store: Store) -> None:
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON).id
-        first = exemptions.add_expected_changes(tx, project, [TOLD, TOLD], "GitHub", NOON)
+        first = expected_changes_and_mutes.add_expected_changes(tx, project, [TOLD, TOLD], "GitHub", NOON)
     with store.begin() as tx:
         again = replace(TOLD, source=a_sha(12)[:10], reason="other words", merged_at=None)
-        second = exemptions.add_expected_changes(
+        second = expected_changes_and_mutes.add_expected_changes(
             tx, project, [again, replace(TOLD, change=0.04)], "ada", NOON + timedelta(hours=1)
         )
 
     with store.read() as tx:
-        kept = exemptions.load_expected_changes(tx, PROJECT)
+        kept = expected_changes_and_mutes.load_expected_changes(tx, PROJECT)
 
     assert (first, second, kept) == (1, 1, [TOLD, replace(TOLD, change=0.04)])
 
@@ -34,11 +34,14 @@ def test_each_project_has_its_own(store: Store) -> None:
     with store.begin() as tx:
         for slug in (PROJECT, "acme/other"):
             project = create_project(tx, slug, "private", NOON).id
-            exemptions.add_expected_changes(tx, project, [replace(TOLD, source=slug)], "GitHub", NOON)
+            expected_changes_and_mutes.add_expected_changes(
+                tx, project, [replace(TOLD, source=slug)], "GitHub", NOON
+            )
 
     with store.read() as tx:
         assert [
-            expected_change.source for expected_change in exemptions.load_expected_changes(tx, PROJECT)
+            expected_change.source
+            for expected_change in expected_changes_and_mutes.load_expected_changes(tx, PROJECT)
         ] == [PROJECT]
 
 
@@ -47,6 +50,6 @@ def test_the_longest_that_can_be_written_is_kept(store: Store) -> None:
 
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON).id
-        exemptions.add_expected_changes(tx, project, [longest], "GitHub", NOON)
+        expected_changes_and_mutes.add_expected_changes(tx, project, [longest], "GitHub", NOON)
 
-        assert exemptions.load_expected_changes(tx, PROJECT) == [longest]
+        assert expected_changes_and_mutes.load_expected_changes(tx, PROJECT) == [longest]

@@ -14,8 +14,12 @@ import pytest
 import perfci
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
-from perfci.store.queries.records import VerdictCount
-from perfci.store.queries.verdict_counts import count_aa_sessions, count_aa_verdicts, load_verdict_sequences
+from perfci.store.queries.query_records import VerdictCount
+from perfci.store.queries.verdict_counts import (
+    count_aa_sessions,
+    count_aa_verdicts,
+    load_verdicts_by_commit_pair,
+)
 from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
@@ -68,7 +72,7 @@ def test_what_was_said_of_two_commits_that_look_alike_belongs_to_equals(store: S
 
     assert counted(store) == {(LOOK, WORSE): 1, (FRESH, WORSE): 1}
     with store.read() as tx:
-        assert list(load_verdict_sequences(tx, PROJECT)) == []
+        assert list(load_verdicts_by_commit_pair(tx, PROJECT)) == []
 
 
 def test_what_was_said_of_different_commits_is_none_of_it(store: Store) -> None:
@@ -113,14 +117,14 @@ def test_questions_are_told_in_the_order_of_their_verdicts(store: Store) -> None
     say(store, "aa", [equal(WORSE)], at=NOON + timedelta(minutes=2))
 
     with store.read() as tx:
-        verdict_sequences = list(load_verdict_sequences(tx, PROJECT))
+        verdict_sequences = list(load_verdicts_by_commit_pair(tx, PROJECT))
 
     assert verdict_sequences == [[(LOOK, WORSE), (FRESH, SAME)]]
 
 
 def test_an_empty_store_has_nothing_to_count(store: Store) -> None:
     with store.read() as tx:
-        assert (count_aa_verdicts(tx, PROJECT), list(load_verdict_sequences(tx, PROJECT))) == ([], [])
+        assert (count_aa_verdicts(tx, PROJECT), list(load_verdicts_by_commit_pair(tx, PROJECT))) == ([], [])
         assert count_aa_sessions(tx, PROJECT) == (0, None)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
-from perfci.store.queries import measured_samples, measurements
+from perfci.store.queries import measured_samples, record_listings
 from perfci.store.writes import group_commit, measured_sessions
 from perfci.store.writes.group_commit import BatchFunction, GroupCommitter, StoreBusy, StoreUnavailable
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series
@@ -33,7 +33,7 @@ def start(tx: Session, uid: str) -> str:
 
 def uids(store: Store) -> set[str]:
     with store.read() as tx:
-        return {session.uid for session in measurements.load_sessions(tx, PROJECT)}
+        return {session.uid for session in record_listings.load_sessions(tx, PROJECT)}
 
 
 def test_answers_once_it_is_stored(store: Store, group: GroupCommitter) -> None:
@@ -124,10 +124,10 @@ def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(stor
         project = projects.create_project(tx, PROJECT, "private", NOON)
 
     with store.begin() as tx:
-        projects.mark_changed(tx, [project.id])
-        projects.mark_changed(tx, [project.id])
+        projects.mark_projects_changed(tx, [project.id])
+        projects.mark_projects_changed(tx, [project.id])
     with closing(GroupCommitter(store)) as group, pytest.raises(ZeroDivisionError):
-        group.submit(lambda tx: (projects.mark_changed(tx, [project.id]), 1 // 0))
+        group.submit(lambda tx: (projects.mark_projects_changed(tx, [project.id]), 1 // 0))
 
     with store.read() as tx:
         result = projects.find_project(tx, PROJECT)

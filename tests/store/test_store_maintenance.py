@@ -11,7 +11,7 @@ import pytest
 
 from perfci.model import PerfciError, Status
 from perfci.store import Store, backup, check, engine, open_store, verdict_store
-from perfci.store.queries import measurements
+from perfci.store.queries import record_listings
 from perfci.store.writes import measured_sessions
 from tests.support.builders import (
     NOON,
@@ -128,7 +128,7 @@ def test_a_copy_is_whole_while_others_write(sqlite_store: Store, tmp_path: Path)
         backup(sqlite_store.url, copy)
 
     with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:
-        assert [session.uid for session in measurements.load_sessions(tx, PROJECT)] == ["session-1"]
+        assert [session.uid for session in record_listings.load_sessions(tx, PROJECT)] == ["session-1"]
         assert check(copied.url) == []
 
 

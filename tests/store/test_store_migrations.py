@@ -84,7 +84,7 @@ def fill(url: str) -> None:
         screened, confirmed = a_verdict(stage=Stage.SCREENING), a_verdict()
         verdict_ids = verdict_store.add_verdicts(tx, PROJECT, "session-1", [screened, confirmed], NOON)
         record = DecisionRecord("pairs", {"bar": 0.05, "subject": "time"}, 0, ())
-        verdict_derivations.add_decisions(tx, {verdict_ids[0]: record})
+        verdict_derivations.add_verdict_decisions(tx, {verdict_ids[0]: record})
         replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         series_id, run_id = tx.scalar(sa.select(SeriesRow.id)), tx.scalar(sa.select(RunRow.id))

@@ -24,7 +24,7 @@ from alembic.script import ScriptDirectory
 from perfci.model import PerfciError
 from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_older
 from perfci.store.engine import format_address, parse_database_url
-from perfci.store.queries import measured_samples, measurements
+from perfci.store.queries import measured_samples, record_listings
 from perfci.store.tables.base import TableBase
 from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_process, a_run, a_series
@@ -50,7 +50,7 @@ def test_makes_an_absent_database_with_its_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "perfci.db"
 
     with closing(open_store(url_of(path), create=True)) as store, store.read() as tx:
-        assert measurements.load_project_records(tx) == []
+        assert record_listings.load_projects_with_counts(tx) == []
 
     assert path.is_file()
 
@@ -69,7 +69,7 @@ def test_keeps_what_is_there_when_created_again(database: Path) -> None:
         measured_sessions.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
 
     with closing(open_store(url_of(database), create=True)) as store, store.read() as tx:
-        assert [session.uid for session in measurements.load_sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in record_listings.load_sessions(tx, PROJECT)] == ["one"]
 
 
 def test_several_programs_can_make_the_same_database_at_once(kind: str, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_upgrades_an_older_database_and_keeps_its_rows(
     upgrade(url_of(database))
 
     with closing(open_store(url_of(database), create=False)) as store, store.read() as tx:
-        assert [session.uid for session in measurements.load_sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in record_listings.load_sessions(tx, PROJECT)] == ["one"]
         assert tx.connection().exec_driver_sql("SELECT count(*) FROM later").scalar() == 0
 
 
@@ -307,7 +307,7 @@ def test_a_reader_is_not_held_up_by_a_writer(store: Store) -> None:
     with store.begin() as writing:
         measured_sessions.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
         with store.read() as tx:
-            assert measurements.load_sessions(tx, PROJECT) == []
+            assert record_listings.load_sessions(tx, PROJECT) == []
 
 
 def test_a_second_writer_waits_for_the_first(store: Store) -> None:
@@ -322,7 +322,7 @@ def test_a_second_writer_waits_for_the_first(store: Store) -> None:
         writer.join()
 
     with store.read() as tx:
-        assert len(measurements.load_sessions(tx, PROJECT)) == 8
+        assert len(record_listings.load_sessions(tx, PROJECT)) == 8
 
 
 def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> None:
@@ -340,7 +340,7 @@ def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> No
     with pytest.raises(RuntimeError):
         measure(fail)
     with store.read() as tx:
-        assert measurements.search_series(tx, PROJECT) == []
+        assert record_listings.search_series(tx, PROJECT) == []
 
     measure()
 
@@ -387,7 +387,7 @@ def answer_without_rights(url: str, answers: Queue[str]) -> None:
         os.setuid(NOBODY)
     store = open_store(url, create=False)
     with store.read() as tx:
-        answers.put(measurements.load_sessions(tx, PROJECT)[0].uid)
+        answers.put(record_listings.load_sessions(tx, PROJECT)[0].uid)
     for attempt in (lambda: store.begin().__enter__(), lambda: open_store(url, create=True)):
         try:
             attempt()
@@ -411,7 +411,7 @@ def test_a_connection_that_was_lost_while_it_rested_is_replaced(
         end_connections(store, postgres_url)
 
         with store.read() as tx:
-            assert measurements.load_project_records(tx) == []
+            assert record_listings.load_projects_with_counts(tx) == []
 
 
 def test_a_connection_that_was_lost_in_the_midst_of_work_is_told_of_once(
@@ -422,15 +422,15 @@ def test_a_connection_that_was_lost_in_the_midst_of_work_is_told_of_once(
         end_connections(store, postgres_url)
 
         with pytest.raises(PerfciError, match="cannot be reached"), store.read() as tx:
-            measurements.load_project_records(tx)
+            record_listings.load_projects_with_counts(tx)
         with store.read() as tx:
-            assert measurements.load_project_records(tx) == []
+            assert record_listings.load_projects_with_counts(tx) == []
 
 
 def end_connections(store: Store, url: str) -> None:
     """Let a store use a connection, and the server end it as when it restarts."""
     with store.read() as tx:
-        measurements.load_project_records(tx)
+        record_listings.load_projects_with_counts(tx)
     with psycopg.connect(
         parse_database_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True
     ) as item:

@@ -8,7 +8,7 @@ import pytest
 
 from perfci.model import Result, Series, Stage, Status, VerdictKind
 from perfci.store import Store, verdict_store
-from perfci.store.queries import measurements
+from perfci.store.queries import record_listings
 from perfci.store.queries.project_status import (
     DecisionCounts,
     HeadStatus,
@@ -58,7 +58,7 @@ def found(store: Store) -> HeadStatus:
 
 def ids(store: Store, *series: Series) -> list[int]:
     with store.read() as tx:
-        existing = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
+        existing = {record.series: record.id for record in record_listings.search_series(tx, PROJECT)}
     return [existing[each_series] for each_series in series]
 
 

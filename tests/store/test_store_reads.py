@@ -26,9 +26,9 @@ from perfci.model import (
 )
 from perfci.store import Store, verdict_store
 from perfci.store.database import SERIES_CACHE
-from perfci.store.queries import loaders, measured_samples, measurements
+from perfci.store.queries import measured_samples, record_listings, series_and_commits
 from perfci.store.queries.latest_results import load_judged_series
-from perfci.store.queries.loaders import sort_commits
+from perfci.store.queries.series_and_commits import sort_commits
 from perfci.store.queries.verdict_derivations import load_aa_results
 from perfci.store.writes import ingest, measured_sessions, row_ids
 from tests.support.builders import (
@@ -64,7 +64,7 @@ def ingested(
 
 def history_of(store: Store, series: Series) -> list[Point]:
     with store.read() as tx:
-        ids = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
+        ids = {record.series: record.id for record in record_listings.search_series(tx, PROJECT)}
         return measured_samples.load_history(tx, ids[series])
 
 
@@ -199,7 +199,7 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
         )
 
     with store.read() as tx:
-        ids = [record.id for record in measurements.search_series(tx, PROJECT)]
+        ids = [record.id for record in record_listings.search_series(tx, PROJECT)]
         statements: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
         history = measured_samples.load_history(tx, ids[0])
@@ -236,7 +236,7 @@ def test_projects_count_what_they_hold(store: Store) -> None:
         row_ids.upsert_commits(tx, "acme/empty", [a_commit(1)])
 
     with store.read() as tx:
-        empty, full = measurements.load_project_records(tx)
+        empty, full = record_listings.load_projects_with_counts(tx)
 
     assert (empty.slug, empty.commits, empty.series, empty.last_measured_at) == ("acme/empty", 1, 0, None)
     assert (full.commits, full.series, full.never_measured, full.runs) == (1, 2, 0, 1)
@@ -251,7 +251,7 @@ def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
     ingested(store, a_result(compared), kind="compare", session="pull request")
 
     with store.read() as tx:
-        series = measurements.search_series(tx, PROJECT)
+        series = record_listings.search_series(tx, PROJECT)
 
     assert [(item.series, item.points, item.last_commit_sha, item.is_last_failed) for item in series] == [
         (good, 3, a_sha(3), False),
@@ -268,7 +268,7 @@ def test_processes_are_counted_once_however_many_metrics_they_gave(store: Store)
     ingested(store, time, peak, other_cell)
 
     with store.read() as tx:
-        assert measurements.load_project_records(tx)[0].processes == 3 + 1 + 1
+        assert record_listings.load_projects_with_counts(tx)[0].processes == 3 + 1 + 1
 
 
 def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
@@ -283,7 +283,7 @@ def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
         )
 
     with store.read() as tx:
-        assert measurements.load_project_records(tx, PROJECT)[0].processes == 2
+        assert record_listings.load_projects_with_counts(tx, PROJECT)[0].processes == 2
 
 
 def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
@@ -297,8 +297,8 @@ def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Stor
     ingested(store, a_skipped(never), a_skipped(once, "the GPU is gone"), failure, commit=a_commit(2))
 
     with store.read() as tx:
-        series = measurements.search_series(tx, PROJECT)
-        [project] = measurements.load_project_records(tx)
+        series = record_listings.search_series(tx, PROJECT)
+        [project] = record_listings.load_projects_with_counts(tx)
 
     assert [
         (item.never_measured, item.is_last_failed, item.last_status, item.last_reason) for item in series
@@ -316,7 +316,7 @@ def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Sto
     ingested(store, a_skipped(never), shown, kind="compare", session="pull request")
 
     with store.read() as tx:
-        series = measurements.search_series(tx, PROJECT)
+        series = record_listings.search_series(tx, PROJECT)
 
     assert [
         (item.never_measured, item.last_reason, item.is_informational, item.points) for item in series
@@ -334,7 +334,7 @@ def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> Non
     ingested(store, a_skipped(witness), commit=a_commit(2))
 
     with store.read() as tx:
-        series = measurements.search_series(tx, PROJECT)
+        series = record_listings.search_series(tx, PROJECT)
 
     assert [item.clock for item in series] == [Clock.INFORMATIONAL, Clock.CPU, None]
     assert [item.is_informational for item in series] == [True, False, False]
@@ -356,7 +356,7 @@ def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, 
 
     with store.read() as tx:
         judged_series = load_judged_series(tx, PROJECT)
-        ids = {record.series: record.id for record in measurements.search_series(tx, PROJECT)}
+        ids = {record.series: record.id for record in record_listings.search_series(tx, PROJECT)}
 
     assert judged_series == {judged: ids[judged], imported: ids[imported]}
 
@@ -369,7 +369,7 @@ def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> 
         ingested(store, a_result(new), commit=a_commit(number))
 
     with store.read() as tx:
-        series = measurements.search_series(tx, PROJECT)
+        series = record_listings.search_series(tx, PROJECT)
 
     assert [(item.points, item.last_commit_sha) for item in series] == [(2, a_sha(2)), (28, a_sha(29))]
 
@@ -380,7 +380,7 @@ def test_a_thousand_series_take_few_queries(store: Store) -> None:
     with store.read() as tx:
         requests: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *values: requests.append(values[2]))
-        series = measurements.search_series(tx, PROJECT)
+        series = record_listings.search_series(tx, PROJECT)
 
     assert len(series) == 1200
     assert len(requests) <= 12
@@ -399,8 +399,8 @@ def test_series_are_searched_by_words(store: Store, search: str, finds: int) -> 
     )
 
     with store.read() as tx:
-        assert len(measurements.search_series(tx, PROJECT, search=search)) == finds
-        assert measurements.search_series(tx, "acme/other", search=search) == []
+        assert len(record_listings.search_series(tx, PROJECT, search=search)) == finds
+        assert record_listings.search_series(tx, "acme/other", search=search) == []
 
 
 def test_the_version_measured_last_leads(store: Store) -> None:
@@ -409,7 +409,7 @@ def test_the_version_measured_last_leads(store: Store) -> None:
         ingested(store, a_result(a_series(version=version)), started_at=started, session=version)
 
     with store.read() as tx:
-        series = measurements.find_series(tx, PROJECT, "training.Step.time_step", "time")
+        series = record_listings.find_series_of_benchmark(tx, PROJECT, "training.Step.time_step", "time")
 
     assert [item.series.benchmark.version for item in series] == ["new", "old"]
 
@@ -422,10 +422,12 @@ def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> No
         name = wanted.benchmark.name
         assert [
             each_series.series
-            for each_series in measurements.find_series(tx, PROJECT, name, "time", {"m": "2", "n": "1"})
+            for each_series in record_listings.find_series_of_benchmark(
+                tx, PROJECT, name, "time", {"m": "2", "n": "1"}
+            )
         ] == [wanted]
-        assert len(measurements.find_series(tx, PROJECT, name, "time")) == 2
-        assert measurements.find_series(tx, PROJECT, name, "memory") == []
+        assert len(record_listings.find_series_of_benchmark(tx, PROJECT, name, "time")) == 2
+        assert record_listings.find_series_of_benchmark(tx, PROJECT, name, "memory") == []
 
 
 def test_code_is_kept_for_each_version(store: Store) -> None:
@@ -434,7 +436,7 @@ def test_code_is_kept_for_each_version(store: Store) -> None:
 
     for code in ("def time_step(): ...", "written again"):
         with store.begin() as tx:
-            ingest.describe_benchmarks(tx, PROJECT, {second: (code, {"timeout": 60})})
+            ingest.save_benchmark_descriptions(tx, PROJECT, {second: (code, {"timeout": 60})})
 
     with store.read() as tx:
         assert load_benchmark_code(tx, PROJECT, first) is None
@@ -488,7 +490,9 @@ def test_commits_come_newest_first(store: Store) -> None:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
 
     with store.read() as tx:
-        assert [commit.position for commit in loaders.load_commits_newest_first(tx, PROJECT, limit=2)] == [
+        assert [
+            commit.position for commit in series_and_commits.load_commits_newest_first(tx, PROJECT, limit=2)
+        ] == [
             3,
             2,
         ]
@@ -499,12 +503,12 @@ def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
 
     with store.read() as tx:
-        assert loaders.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
-        assert loaders.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
-        assert loaders.find_commit(tx, PROJECT, "%") is None
-        assert loaders.find_commit(tx, PROJECT, "") is None
+        assert series_and_commits.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
+        assert series_and_commits.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
+        assert series_and_commits.find_commit(tx, PROJECT, "%") is None
+        assert series_and_commits.find_commit(tx, PROJECT, "") is None
         with pytest.raises(PerfciError, match="The prefix 0000 fits 2 commits"):
-            loaders.find_commit(tx, PROJECT, "0000")
+            series_and_commits.find_commit(tx, PROJECT, "0000")
 
 
 def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
@@ -518,7 +522,7 @@ def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
     ingested(store, session="later", started_at=NOON + timedelta(hours=1), machine=a_machine("Intel"))
 
     with store.read() as tx:
-        newer, older = measurements.load_runs_of_commit(tx, PROJECT, a_sha(1))
+        newer, older = record_listings.load_runs_of_commit(tx, PROJECT, a_sha(1))
 
     assert (newer.session_uid, newer.machine, newer.results) == ("later", a_machine("Intel"), 0)
     assert (older.results, older.failed, older.variant) == (3, 1, a_variant(python="3.12"))
@@ -546,12 +550,19 @@ def test_an_unknown_run_is_an_error(store: Store) -> None:
 
 
 def test_caches_no_more_series_than_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaders, "MAX_CACHED_SERIES", 2)
+    monkeypatch.setattr(series_and_commits, "MAX_CACHED_SERIES", 2)
     series = [a_series(f"Bench{number}.time_it") for number in range(4)]
     ingested(store, *(a_result(each, a_process(1.0)) for each in series))
 
     for _ in range(2):
         with store.read() as tx:
-            assert set(loaders.load_project_series(tx, PROJECT).values()) == set(series)
+            assert set(series_and_commits.load_project_series(tx, PROJECT).values()) == set(series)
             assert len(tx.info[SERIES_CACHE]) == 2
-            assert len(loaders.load_series_by_ids(tx, loaders.load_project_series(tx, PROJECT))) == 4
+            assert (
+                len(
+                    series_and_commits.load_series_by_ids(
+                        tx, series_and_commits.load_project_series(tx, PROJECT)
+                    )
+                )
+                == 4
+            )

@@ -31,7 +31,8 @@ def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
         create_project(tx, "acme/unbound", "private", NOON)
 
         bindings = [
-            github_bindings.find_binding(tx, slug) for slug in ("acme/model", "acme/unbound", "acme/none")
+            github_bindings.find_binding_of_project(tx, slug)
+            for slug in ("acme/model", "acme/unbound", "acme/none")
         ]
 
     assert bindings == [ProjectBinding(project_id, MODEL), None, None]
@@ -54,14 +55,14 @@ def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
 
         github_bindings.bind_repository(tx, project_id, moved, NOON)
 
-        assert github_bindings.find_bound_repository(tx, project_id) == moved
+        assert github_bindings.find_repository_of_project(tx, project_id) == moved
 
 
 def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> None:
     with store.begin() as tx:
         bound_project, other = a_bound_project(tx), a_bound_project(tx, "acme/other")
-        github_bindings.add_run_token(tx, replace(TOKEN, project_id=bound_project))
-        github_bindings.add_run_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
+        github_bindings.add_job_token(tx, replace(TOKEN, project_id=bound_project))
+        github_bindings.add_job_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
 
         assert [
             github_bindings.unbind_repository(tx, bound_project),
@@ -71,22 +72,24 @@ def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> N
             False,
         ]
 
-        assert github_bindings.find_run_token(tx, "hash") is None
-        assert github_bindings.find_run_token(tx, "other") is not None
+        assert github_bindings.find_job_token(tx, "hash") is None
+        assert github_bindings.find_job_token(tx, "other") is not None
 
 
 def test_gives_a_token_back_as_it_was_kept(store: Store) -> None:
     with store.begin() as tx:
         kept = replace(TOKEN, project_id=a_bound_project(tx), pull_request=12, baseline=False)
-        github_bindings.add_run_token(tx, kept)
+        github_bindings.add_job_token(tx, kept)
 
-        assert github_bindings.find_run_token(tx, "hash") == kept
+        assert github_bindings.find_job_token(tx, "hash") == kept
 
 
 def test_lets_a_foreign_token_be_used_once_until_it_is_over(store: Store) -> None:
     with store.begin() as tx:
-        uses = [github_bindings.mark_token_used(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)]
-        github_bindings.delete_expired_tokens(tx, NOON + timedelta(minutes=5))
-        later = github_bindings.mark_token_used(tx, "a" * 64, NOON + timedelta(minutes=5))
+        uses = [
+            github_bindings.mark_oidc_token_used(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)
+        ]
+        github_bindings.delete_expired_job_tokens(tx, NOON + timedelta(minutes=5))
+        later = github_bindings.mark_oidc_token_used(tx, "a" * 64, NOON + timedelta(minutes=5))
 
     assert (uses, later) == ([True, False], True)

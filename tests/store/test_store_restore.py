@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from perfci.model import PerfciError
 from perfci.store import Store, backup, check, open_store, restore, verdict_store
 from perfci.store.database import StoreUnavailable
-from perfci.store.incidents import exemptions
-from perfci.store.incidents.exemptions import ExpectedChangeRecord
+from perfci.store.incidents import expected_changes_and_mutes
+from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
 from perfci.store.tables.base import TableBase
 from perfci.store.writes.row_ids import ensure_project_id
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verdict
@@ -34,7 +34,7 @@ def filled(store: Store) -> None:
         expected_change_record = ExpectedChangeRecord(
             "a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON
         )
-        exemptions.add_expected_changes(
+        expected_changes_and_mutes.add_expected_changes(
             tx, ensure_project_id(tx, PROJECT), [expected_change_record], "GitHub", NOON
         )
 

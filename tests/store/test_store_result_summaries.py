@@ -7,8 +7,8 @@ from keeping import keep_levels
 from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
 from perfci.store.columns import series_identity
-from perfci.store.queries import measurements
-from perfci.store.queries.result_summaries import load_level_pairs, load_levels
+from perfci.store.queries import record_listings
+from perfci.store.queries.result_summaries import load_levels_of_two_commits, load_result_levels
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -46,7 +46,7 @@ def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
     with store.read() as tx:
         project = projects.find_project(tx, PROJECT)
         assert project is not None
-        level_pairs = load_level_pairs(tx, project.id, a_sha(0), a_sha(1))
+        level_pairs = load_levels_of_two_commits(tx, project.id, a_sha(0), a_sha(1))
 
     levels = {identity: (base, head) for _, identity, base, head in level_pairs}
     assert levels == {
@@ -60,9 +60,11 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        ids = {each_series.series: each_series.id for each_series in measurements.search_series(tx, PROJECT)}
+        ids = {
+            each_series.series: each_series.id for each_series in record_listings.search_series(tx, PROJECT)
+        }
         levels = {
-            item: sorted(load_levels(tx, [ids[item]]), key=lambda row: row.id)
+            item: sorted(load_result_levels(tx, [ids[item]]), key=lambda row: row.id)
             for item in (STEP, IMPORTED, GONE)
         }
         result = {level: [row.result_summary for row in rows] for level, rows in levels.items()}
@@ -81,6 +83,8 @@ def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
         keep_levels(tx)
 
     with store.read() as tx:
-        [row] = load_levels(tx, [each_series.id for each_series in measurements.search_series(tx, PROJECT)])
+        [row] = load_result_levels(
+            tx, [each_series.id for each_series in record_listings.search_series(tx, PROJECT)]
+        )
 
     assert (row.level, row.clock, row.result_summary) == (1.5, "", None)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
 from perfci.store import Store, check, projects, verdict_store
 from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
-from perfci.store.queries import measured_samples, measurements
+from perfci.store.queries import measured_samples, record_listings
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_level, process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
@@ -70,7 +70,7 @@ def judged(store: Store, series: Series) -> tuple[list[float | None], list[Chang
     with store.read() as tx:
         result = next(
             each_series
-            for each_series in measurements.search_series(tx, PROJECT)
+            for each_series in record_listings.search_series(tx, PROJECT)
             if each_series.series == series
         )
         history = measured_samples.load_history(tx, result.id)

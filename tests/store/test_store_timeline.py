@@ -8,8 +8,8 @@ from keeping import keep_levels
 
 from perfci.model import ProcessBoundaries
 from perfci.store import Store
-from perfci.store.queries.measurements import search_series
-from perfci.store.queries.result_summaries import load_levels_at, load_visits
+from perfci.store.queries.record_listings import search_series
+from perfci.store.queries.result_summaries import load_levels_at_commits, load_visits
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import (
     NOON,
@@ -63,8 +63,10 @@ def test_reads_only_the_commits_and_series_asked_for(store: Store) -> None:
     ids = fill(store)
 
     with store.read() as tx:
-        ours = list(load_levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["training.Step.time_step"]]))
-        theirs = list(load_levels_at(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["foreign.time_it"]]))
+        ours = list(
+            load_levels_at_commits(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["training.Step.time_step"]])
+        )
+        theirs = list(load_levels_at_commits(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["foreign.time_it"]]))
 
     assert sorted((sha, row.level, row.is_summary_only) for sha, row in ours) == [
         (a_sha(1), 1.0, False),
@@ -81,6 +83,6 @@ def test_many_series_are_found_by_commit(store: Store) -> None:
     many = [*ids.values(), *range(10_000, 12_000)]
 
     with store.read() as tx:
-        levels = list(load_levels_at(tx, PROJECT, {a_sha(2)}, many))
+        levels = list(load_levels_at_commits(tx, PROJECT, {a_sha(2)}, many))
 
     assert sorted(row.value or row.level or 0.0 for _, row in levels) == [2.0, 5.0, 6.0]

@@ -8,7 +8,7 @@ from store_sessions import started
 
 from perfci.model import Stage, VerdictKind
 from perfci.store import Store, verdict_store
-from perfci.store.queries import loaders
+from perfci.store.queries import series_and_commits
 from perfci.store.writes import row_ids
 from tests.support.builders import (
     NOON,
@@ -72,7 +72,7 @@ def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -
         row_ids.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
 
     with store.read() as tx:
-        assert loaders.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
+        assert series_and_commits.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
 
 
 def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
@@ -81,6 +81,6 @@ def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
-        assert loaders.load_commits_newest_first(tx, PROJECT) == [
+        assert series_and_commits.load_commits_newest_first(tx, PROJECT) == [
             a_commit(1, branch="main", tags=("v1",), position=40)
         ]

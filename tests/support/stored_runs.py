@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, ChangePoint, Run, Series
-from perfci.store.queries.loaders import matches_project
+from perfci.store.queries.series_and_commits import project_id_matches
 from perfci.store.tables.measurements import BenchmarkRow
 from perfci.store.verdict_store import save_change_points
 from perfci.store.writes.ingest import ProcessSummarizer, ingest_batch
@@ -44,5 +44,5 @@ def load_benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str 
     """Load the stored source code of one version of a benchmark."""
     named = (BenchmarkRow.name == benchmark.name, BenchmarkRow.version == benchmark.version)
     return tx.scalar(
-        sa.select(BenchmarkRow.code).where(matches_project(BenchmarkRow.project_id, project), *named)
+        sa.select(BenchmarkRow.code).where(project_id_matches(BenchmarkRow.project_id, project), *named)
     )

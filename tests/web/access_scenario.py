@@ -112,7 +112,7 @@ class AccessScenario:
                 "project_id": require_project(tx, SECRET).id,
                 "secret_hash": minted.hash,
             }
-            github_bindings.add_run_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
+            github_bindings.add_job_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
         return Caller({"Authorization": f"Bearer {minted.text}"})
 
 

@@ -14,8 +14,8 @@ from web_builders import NOW
 
 from perfci.model import ChangePoint
 from perfci.store import Store
+from perfci.store.incidents.incident_records import DATA_KIND
 from perfci.store.incidents.incident_store import add_incident
-from perfci.store.incidents.records import DATA_KIND
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci.verdicts.incidents.page_budget import ExpectedChangeMatch
 from perfci_web import create_app

@@ -47,7 +47,7 @@ from perfci.model import (
 )
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
-from perfci.store.queries.records import ProjectRecord, SeriesRecord, VerdictRecord
+from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci_web.benchmarks import view_model as benchmarks
 from perfci_web.commits import view_model as commit
 from perfci_web.comparisons import view_model as compare

@@ -12,7 +12,11 @@ from flask import Flask, Response, jsonify
 from perfci.model import PerfciError
 from perfci.report.number_format import format_count
 from perfci.store import Store
-from perfci.store.maintenance.database_stats import load_database_stats, require_writable, sqlite_file_of
+from perfci.store.maintenance.database_stats import (
+    find_sqlite_file,
+    load_database_stats,
+    require_writable_database,
+)
 
 WRITE_LOCK_WAIT_S = 1.0
 """How long a readiness check waits for the write lock of the database."""
@@ -37,8 +41,8 @@ def init_app(app: Flask, store: Store, *, read_only: bool, clock: Callable[[], d
         try:
             warnings = _load_warnings(store, clock())
             if not read_only:
-                require_writable(store, WRITE_LOCK_WAIT_S)
-                _require_free_space(sqlite_file_of(store.url))
+                require_writable_database(store, WRITE_LOCK_WAIT_S)
+                _require_free_space(find_sqlite_file(store.url))
         except PerfciError as error:
             return jsonify(
                 status="not ready", problems=[store.hide_address(str(error), "of this server")], warnings=[]

@@ -20,7 +20,7 @@ from perfci.service.incidents.serialize_incidents import (
 )
 from perfci.store import projects
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.records import DATA_KIND, IncidentRecord
+from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci.store.projects import Project
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
@@ -79,7 +79,7 @@ def load_stored_incident(name: str) -> tuple[Project, IncidentDetail] | None:
             if incident_store.find_incident(tx, project.id, number) is None:
                 return None
             return project, load_incident_detail(tx, project, number)
-        matches = incident_store.find_by_derived_id(tx, project.id, name.lower()) if name else []
+        matches = incident_store.find_incidents_by_derived_id(tx, project.id, name.lower()) if name else []
         if len(matches) != 1:
             return None
         return project, load_incident_detail(tx, project, matches[0].number)

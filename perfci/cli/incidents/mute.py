@@ -13,7 +13,7 @@ from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.net.api_schemas.incidents import MuteChange
 from perfci.service.incidents.mute_benchmarks import mute_benchmark
-from perfci.store.incidents.exemptions import load_mutes
+from perfci.store.incidents.expected_changes_and_mutes import load_mutes
 
 DEFAULT_DAYS = 30
 """Days a benchmark stays muted unless ``--days`` is given."""

@@ -16,7 +16,7 @@ from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.incident_updates import IncidentUpdate, parse_incident_update
 from perfci.service.incidents.serialize_incidents import serialize_stored_incident
 from perfci.service.incidents.triage import require_incident, update_incident, update_incidents
-from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.projects import Project
 
 OPTION_BY_FIELD = {

@@ -107,7 +107,7 @@ class _TokenExchange:
 
     def run(self, tx: Session) -> IssuedJobToken | JobRefused:
         """Return a refusal instead of raising it, so that its audit entry is committed."""
-        binding = github_bindings.find_binding(tx, self.project)
+        binding = github_bindings.find_binding_of_project(tx, self.project)
         try:
             grant = authorize_job(self.claims, binding.repository if binding else None)
             self._mark_used(tx)
@@ -119,9 +119,9 @@ class _TokenExchange:
         return self._issue_token(tx, binding.project_id, grant)
 
     def _mark_used(self, tx: Session) -> None:
-        github_bindings.delete_expired_tokens(tx, self.now)
+        github_bindings.delete_expired_job_tokens(tx, self.now)
         name = sha256(f"{self.issuer}\n{self.claims.jti}".encode()).hexdigest()
-        if not github_bindings.mark_token_used(tx, name, self._compute_expiry()):
+        if not github_bindings.mark_oidc_token_used(tx, name, self._compute_expiry()):
             raise build_job_refusal(RefusalReason.REPLAY)
 
     def _compute_expiry(self) -> datetime:
@@ -141,7 +141,7 @@ class _TokenExchange:
             expires_at=self.now + TOKEN_LIFETIME,
             secret_hash=minted.hash,
         )
-        github_bindings.add_run_token(tx, token)
+        github_bindings.add_job_token(tx, token)
         self._record_audit(
             tx, AUDIT_ADMIT, token.uid, project_id, self._build_audit_detail() | {"baseline": grant.baseline}
         )

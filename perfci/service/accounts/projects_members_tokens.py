@@ -22,7 +22,7 @@ from perfci.auth.tokens import make_token
 from perfci.config import ProjectTables, parse_project_tables
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.store.access import api_tokens, logins, users
+from perfci.store.access import api_tokens, logins_and_secrets, users
 from perfci.store.access.api_tokens import Token
 from perfci.store.projects import PRIVATE, Project, create_project, find_project, update_project
 
@@ -90,14 +90,14 @@ def create_token(
     context.add_audit_entry(
         tx, "token.create", uid, place, {"name": name, "scopes": scope_names, "days": days}
     )
-    token = api_tokens.find_token(tx, place, uid)
+    token = api_tokens.find_token_by_uid(tx, place, uid)
     assert token is not None
     return IssuedToken(token, minted.text)
 
 
 def revoke_token(tx: Session, context: AuditContext, project_id: int, uid: str) -> bool:
     """Revoke a token and all tokens created with it; return False if there is none."""
-    token = api_tokens.find_token(tx, project_id, uid)
+    token = api_tokens.find_token_by_uid(tx, project_id, uid)
     if token is None:
         return False
     _revoke_tokens(tx, context, [token])
@@ -129,7 +129,7 @@ def remove_member(tx: Session, context: AuditContext, project_id: int, address: 
     if user is None or not users.remove_member(tx, user.id, project_id):
         return False
     if project_id == EVERY_PROJECT_ID:
-        logins.end_user_logins(tx, user.id)
+        logins_and_secrets.end_user_logins(tx, user.id)
     context.add_audit_entry(tx, "member.remove", address, project_id)
     tokens = api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
     _revoke_tokens(tx, context, tokens)

@@ -53,7 +53,7 @@ def bind_repository(
     tx: Session, context: AuditContext, project: Project, repository: BoundRepository
 ) -> None:
     """Bind a project to a repository, in place of the one it was bound to."""
-    before = github_bindings.find_bound_repository(tx, project.id)
+    before = github_bindings.find_repository_of_project(tx, project.id)
     github_bindings.bind_repository(tx, project.id, repository, context.at)
     detail = {
         "before": _build_audit_detail(before) if before else None,
@@ -64,7 +64,7 @@ def bind_repository(
 
 def unbind_repository(tx: Session, context: AuditContext, project: Project) -> bool:
     """Unbind a project, which ends the access of its jobs; return False if it was not bound."""
-    before = github_bindings.find_bound_repository(tx, project.id)
+    before = github_bindings.find_repository_of_project(tx, project.id)
     if before is None:
         return False
     github_bindings.unbind_repository(tx, project.id)
@@ -81,7 +81,7 @@ def update_repository_name(
     bound = binding.repository
     if bound.slug == name:
         return
-    github_bindings.set_repository_slug(tx, binding.project_id, name)
+    github_bindings.update_repository_slug(tx, binding.project_id, name)
     audit_log.add_entry(
         tx,
         f"github-repository/{bound.repository_id}",

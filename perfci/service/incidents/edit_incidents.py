@@ -16,15 +16,15 @@ from perfci.report.serializers import serialize_commit
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.triage import StaleRevision, require_incident
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import (
+from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
+from perfci.store.incidents.members_and_impacts import (
     add_members,
     drop_members,
     load_member_change_points,
     load_members,
 )
-from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
-from perfci.store.projects import Project, mark_changed
-from perfci.store.queries import loaders, result_summaries
+from perfci.store.projects import Project, mark_projects_changed
+from perfci.store.queries import result_summaries, series_and_commits
 from perfci.verdicts.incidents.incident_builder import MAX_CANDIDATE_COMMITS
 
 COPIED_FIELDS = (
@@ -96,7 +96,7 @@ def _move_members(
     _pin_incident(tx, merged, columns, context)
     into, out_of = str(kept.number), str(merged.number)
     event = IncidentEvent(context.at, context.actor.name, "merge", out_of, into, f"merged into {into}")
-    stored.add_events(tx, [(merged.id, event), (kept.id, replace(event, text=f"took in {out_of}"))])
+    stored.add_incident_events(tx, [(merged.id, event), (kept.id, replace(event, text=f"took in {out_of}"))])
 
 
 def split_off_members(
@@ -128,13 +128,15 @@ def split_off_members(
     new = stored.add_incident(tx, project.id, columns)
     drop_members(tx, kept.id, [member.series_id for member in chosen], context.at)
     add_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
-    stored.update_derived(tx, new.id, _build_member_columns(tx, new, new.last_good, new.commit, line.by_sha))
+    stored.update_derived_columns(
+        tx, new.id, _build_member_columns(tx, new, new.last_good, new.commit, line.by_sha)
+    )
     _pin_incident(
         tx, kept, _build_member_columns(tx, kept, kept.last_good, kept.commit, line.by_sha), context
     )
     text = f"{len(chosen)} series went to {new.number}"
     event = IncidentEvent(context.at, context.actor.name, "split", str(number), str(new.number), text)
-    stored.add_events(tx, [(kept.id, event), (new.id, replace(event, text=f"came out of {number}"))])
+    stored.add_incident_events(tx, [(kept.id, event), (new.id, replace(event, text=f"came out of {number}"))])
     left = _finish_change(
         tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context
     )
@@ -191,7 +193,7 @@ def move_boundary(
         text = f"the points fit worse there in {outcome.weaker_count} of {len(tests)} series"
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
     event = IncidentEvent(context.at, context.actor.name, "move_boundary", before, after, text)
-    stored.add_events(tx, [(record.id, event)])
+    stored.add_incident_events(tx, [(record.id, event)])
     return outcome
 
 
@@ -215,7 +217,8 @@ def shift_commit_range(
 def _load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
     """Load the visit index of a project."""
     return VisitIndex(
-        loaders.load_commits_newest_first(tx, project.slug), result_summaries.load_visits(tx, project.slug)
+        series_and_commits.load_commits_newest_first(tx, project.slug),
+        result_summaries.load_visits(tx, project.slug),
     )
 
 
@@ -275,5 +278,5 @@ def _finish_change(
 ) -> IncidentRecord:
     """Record a change in the audit log and return the incident as it is now."""
     context.add_audit_entry(tx, action, f"incident {number}", project.id, detail)
-    mark_changed(tx, [project.id])
+    mark_projects_changed(tx, [project.id])
     return require_incident(tx, project, number)

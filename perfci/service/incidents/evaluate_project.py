@@ -14,8 +14,8 @@ from perfci.history.project_snapshot import ProjectSnapshot
 from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.incident_overview import retest_sentence, serialize_creep, serialize_retest
-from perfci.store.incidents.exemptions import load_expected_changes
-from perfci.store.incidents.records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
+from perfci.store.incidents.expected_changes_and_mutes import load_expected_changes
+from perfci.store.incidents.incident_records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci.verdicts.history.change_point_detection import find_jumps
 from perfci.verdicts.history.release_creep import Creep, find_creeps

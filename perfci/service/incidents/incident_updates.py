@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from perfci.model import IncidentState, PerfciError
 from perfci.net.api_schemas.incidents import IncidentPatch
 from perfci.service.audit_context import AuditContext
-from perfci.store.incidents.records import IncidentEvent, IncidentRecord
+from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
 
 KEEP: Final = "\0keep"
 """Placeholder of a field that an update keeps; an empty text or None empties it."""

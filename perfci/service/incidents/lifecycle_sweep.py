@@ -17,9 +17,8 @@ from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.exemptions import add_mute, load_mutes, was_unmuted_since
-from perfci.store.incidents.incident_members import load_member_benchmarks, load_members, set_impacts_accepted
-from perfci.store.incidents.records import (
+from perfci.store.incidents.expected_changes_and_mutes import add_mute, load_mutes, was_unmuted_since
+from perfci.store.incidents.incident_records import (
     DATA_KIND,
     OPEN_STATES,
     IncidentEvent,
@@ -27,8 +26,13 @@ from perfci.store.incidents.records import (
     IncidentRecord,
     Mute,
 )
-from perfci.store.projects import Project, mark_changed
-from perfci.store.queries.loaders import load_series_by_ids
+from perfci.store.incidents.members_and_impacts import (
+    load_member_benchmarks,
+    load_members,
+    set_impacts_accepted,
+)
+from perfci.store.projects import Project, mark_projects_changed
+from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.policy import Policy
 
 FIX_VERIFICATION_POINTS = 3
@@ -72,7 +76,9 @@ def run_lifecycle_sweep(
     Everything is computed in a read transaction first; ``begin`` opens the short write transaction.
     """
     with store.read() as tx:
-        temporary = stored.load_in_states(tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED])
+        temporary = stored.load_incidents_in_states(
+            tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED]
+        )
         fix_results = _evaluate_fixes(tx, project, policy)
         noisy = _find_noisy_benchmarks(tx, project, now)
     ends = [
@@ -92,7 +98,7 @@ def run_lifecycle_sweep(
                 changed += _reopen(tx, project, record, reason, now)
         _mute_noisy_benchmarks(tx, project, noisy, now)
         if changed:
-            mark_changed(tx, [project.id])
+            mark_projects_changed(tx, [project.id])
     return changed
 
 
@@ -112,7 +118,7 @@ def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[t
     """Evaluate the fixes that have enough newer points; return whether each holds."""
     unproven = [
         record
-        for record in stored.load_in_states(tx, project.id, [IncidentState.FIXED])
+        for record in stored.load_incidents_in_states(tx, project.id, [IncidentState.FIXED])
         if record.verified_at is None and record.kind != DATA_KIND
     ]
     results = [(record, _is_fix_holding(tx, record, policy)) for record in unproven]
@@ -169,7 +175,7 @@ def _mark_verified(
 ) -> bool:
     if not stored.update_incident(tx, record.id, record.revision, columns):
         return False  # changed by a person meanwhile: left to the next sweep
-    stored.add_events(
+    stored.add_incident_events(
         tx,
         [
             (
@@ -193,7 +199,7 @@ def _reopen(tx: Transaction, project: Project, record: IncidentRecord, reason: s
     }
     if not stored.update_incident(tx, record.id, record.revision, columns):
         return False
-    stored.add_events(
+    stored.add_incident_events(
         tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", record.state, IncidentState.NEW, reason))]
     )
     again = stored.find_incident(tx, project.id, record.number)
@@ -204,7 +210,7 @@ def _reopen(tx: Transaction, project: Project, record: IncidentRecord, reason: s
 
 def _find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> list[NoisyBenchmark]:
     """Find noisy benchmarks that are not muted and that no person has unmuted lately."""
-    paged = stored.load_paged_since(tx, project.id, now - REVIEW_PERIOD)
+    paged = stored.load_incidents_paged_since(tx, project.id, now - REVIEW_PERIOD)
     muted = {mute.benchmark for mute in load_mutes(tx, project.id, now)}
     return [
         noisy

@@ -7,8 +7,8 @@ from datetime import timedelta
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.audit_context import AuditContext
-from perfci.store.incidents.exemptions import add_mute, end_mute
-from perfci.store.incidents.records import Mute
+from perfci.store.incidents.expected_changes_and_mutes import add_mute, end_mute
+from perfci.store.incidents.incident_records import Mute
 from perfci.store.projects import Project
 
 MANUAL_MUTE_REASON = "muted by hand"

@@ -14,8 +14,8 @@ from perfci.report.incidents import incident_text as words
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import load_member_change_points
-from perfci.store.incidents.records import IncidentEvent, IncidentMember, IncidentRecord, Mute
+from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
+from perfci.store.incidents.members_and_impacts import load_member_change_points
 from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident
 
 NO_LONGER_SEEN = "no longer seen after more points"
@@ -136,7 +136,7 @@ class UpdatePlanner:
         sentence = words.expected_change_sentence(budgeted)
         if budgeted.is_expected:
             if record.state is IncidentState.NEW and all(
-                event.actor == SYSTEM_ACTOR for event in stored.load_events(self.tx, record.id)
+                event.actor == SYSTEM_ACTOR for event in stored.load_incident_events(self.tx, record.id)
             ):
                 return self._build_transition(record, IncidentState.ACCEPTED, sentence)
             return StateDecision()

@@ -29,17 +29,17 @@ from perfci.service.notify.enqueue_notifications import (
 )
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.exemptions import load_mutes
-from perfci.store.incidents.incident_members import (
+from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
+from perfci.store.incidents.members_and_impacts import (
     add_members,
     drop_members,
     load_members_by_incident,
     save_impacts,
     set_impacts_accepted,
 )
-from perfci.store.incidents.records import IncidentMember, IncidentRecord
-from perfci.store.projects import Project, find_project, mark_changed
-from perfci.store.queries.loaders import find_ids_of_series
+from perfci.store.projects import Project, find_project, mark_projects_changed
+from perfci.store.queries.series_and_commits import find_ids_by_series
 from perfci.verdicts.policy import Policy
 
 MAX_ROWS_PER_TRANSACTION = 500
@@ -100,7 +100,7 @@ def reconcile_incidents(
         taken: list[int | None] = []
         for batch in _batch_writes(steps):
             with begin() as tx:
-                mark_changed(tx, [project.id])
+                mark_projects_changed(tx, [project.id])
                 taken += [_apply_write(tx, project, step, now) for step in batch]
         written += [(step, number) for step, number in zip(steps, taken, strict=True) if number is not None]
         if None not in taken:
@@ -111,7 +111,7 @@ def reconcile_incidents(
             tx, project, now, first_evaluation=incident_store.load_last_evaluation(tx, project.id) is None
         )
         incident_store.save_evaluation(tx, project.id, evaluation.build_evaluation_record(now))
-        mark_changed(tx, [project.id])
+        mark_projects_changed(tx, [project.id])
     return ReconcileResult(
         tuple(number for step, number in written if step.record is None),
         tuple(number for step, number in written if step.record is not None and not step.gone),
@@ -136,7 +136,7 @@ def plan_incident_writes(
     tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
 ) -> list[IncidentWrite]:
     """Plan the writes of all changed incidents, the oldest first."""
-    records = incident_store.load_incidents(tx, project.id)
+    records = incident_store.load_measured_incidents(tx, project.id)
     members = load_members_by_incident(tx, [record.id for record in records], include_dropped=True)
     positions = {sha: -at for at, sha in enumerate(evaluation.commits)}
     kept = []
@@ -170,7 +170,7 @@ def _collect_derived(
 ) -> list[DerivedIncident]:
     """Collect derived incidents, oldest first; a series is one member, with its largest change."""
     moved = {change.series for budgeted in evaluation.incidents for change in budgeted.incident.members}
-    ids = find_ids_of_series(tx, project.slug, moved)
+    ids = find_ids_by_series(tx, project.slug, moved)
     derived = []
     for budgeted in reversed(evaluation.incidents):
         members: dict[int, IncidentMember] = {}
@@ -295,14 +295,14 @@ def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now:
         write = (
             incident_store.update_incident
             if planned.bumps_revision
-            else incident_store.update_derived_if_unchanged
+            else incident_store.update_derived_columns_if_unchanged
         )
         if not write(tx, record.id, record.revision, planned.columns):
             return None
     add_members(tx, record.id, planned.members, is_new_incident=planned.record is None)
     drop_members(tx, record.id, planned.dropped, now)
     save_impacts(tx, project.id, record.id, planned.moves, now)
-    incident_store.add_events(tx, [(record.id, event) for event in planned.events])
+    incident_store.add_incident_events(tx, [(record.id, event) for event in planned.events])
     if "state" in planned.columns or record.state is IncidentState.ACCEPTED:
         written = incident_store.find_incident(tx, project.id, record.number)
         assert written is not None

@@ -16,17 +16,17 @@ from perfci.report.serializers import serialize_series
 from perfci.service.incidents.triage import require_incident
 from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import load_members
-from perfci.store.incidents.records import (
+from perfci.store.incidents.incident_records import (
     EvaluationRecord,
     ImpactRecord,
     IncidentEvent,
     IncidentMember,
     IncidentRecord,
 )
+from perfci.store.incidents.members_and_impacts import load_members
 from perfci.store.jobs.delivery_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
-from perfci.store.queries.loaders import load_series_by_ids
+from perfci.store.queries.series_and_commits import load_series_by_ids
 
 PLAIN_FIELDS = (
     "number",
@@ -79,7 +79,7 @@ def load_incident_detail(tx: Transaction, project: Project, number: int) -> Inci
     return IncidentDetail(
         record,
         named,
-        stored.load_events(tx, record.id),
+        stored.load_incident_events(tx, record.id),
         load_deliveries(tx, project.id, incident_id=record.id),
     )
 
@@ -120,7 +120,7 @@ def load_incident_overview(tx: Transaction, project: Project) -> IncidentOvervie
     evaluation = stored.load_last_evaluation(tx, project.id)
     if evaluation is None:
         return None
-    sections = {name: stored.list_section(tx, project.id, name) for name in stored.SECTIONS}
+    sections = {name: stored.list_incidents_of_section(tx, project.id, name) for name in stored.SECTIONS}
     counts = {name: len(records) for name, records in sections.items()}
     return IncidentOverview(project.slug, sections, counts, evaluation)
 

@@ -21,10 +21,10 @@ from perfci.service.incidents.incident_updates import (
 )
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.incident_members import set_impacts_accepted
-from perfci.store.incidents.records import IncidentEvent, IncidentRecord
+from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
+from perfci.store.incidents.members_and_impacts import set_impacts_accepted
 from perfci.store.jobs.delivery_queue import load_destinations
-from perfci.store.projects import Project, mark_changed
+from perfci.store.projects import Project, mark_projects_changed
 
 
 class StaleRevision(PerfciError):
@@ -86,7 +86,7 @@ def update_incidents(
     context: AuditContext,
 ) -> BulkResult:
     """Apply one change to many incidents (number to revision) in a few statements."""
-    current = stored.find_incidents(tx, project.id, revisions)
+    current = stored.find_incidents_by_number(tx, project.id, revisions)
     refused = dict.fromkeys(revisions.keys() - current.keys(), "there is no such incident")
     original = _load_original(tx, project, update)
     stale = {record.number for record in current.values() if record.revision != revisions[record.number]}
@@ -120,7 +120,7 @@ def undo_last_change(
     record = require_incident(tx, project, number)
     if record.revision != revision:
         raise StaleRevision(record)
-    history = stored.load_events(tx, record.id)
+    history = stored.load_incident_events(tx, record.id)
     if why := find_undo_refusal(record, history):
         raise PerfciError(why)
     return update_incident(tx, project, number, revision, _build_reverse_update(record, history), context)
@@ -160,7 +160,7 @@ def _record_update(
     """Write the events, the audit entry, the impact flags and the notifications of a change."""
     if not before:
         return
-    stored.add_events(
+    stored.add_incident_events(
         tx,
         [(record.id, event) for record in before for event in build_update_events(record, update, context)],
     )
@@ -182,7 +182,7 @@ def _record_update(
             accepted,
         )
         _notify_followers(tx, project, switched, update, context)
-    mark_changed(tx, [project.id])
+    mark_projects_changed(tx, [project.id])
 
 
 def _notify_followers(
@@ -193,7 +193,7 @@ def _notify_followers(
     context: AuditContext,
 ) -> None:
     """Notify destinations of incidents that have paged before."""
-    now_are = stored.find_incidents(
+    now_are = stored.find_incidents_by_number(
         tx, project.id, [record.number for record in before if record.paged_at is not None]
     )
     destinations = load_destinations(tx, project.id)

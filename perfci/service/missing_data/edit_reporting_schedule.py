@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import reporting_schedules
-from perfci.store.projects import Project, mark_changed
+from perfci.store.projects import Project, mark_projects_changed
 
 
 def set_reporting_schedule(
@@ -26,5 +26,5 @@ def set_reporting_schedule(
         return False
     detail = {"every_s": every_s, "muted": muted}
     context.add_audit_entry(tx, "reporting_schedule.set", str(number), project.id, detail)
-    mark_changed(tx, [project.id])
+    mark_projects_changed(tx, [project.id])
     return True

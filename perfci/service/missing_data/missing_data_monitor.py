@@ -31,8 +31,7 @@ from perfci.service.missing_data.find_missing_data import (
 from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
 from perfci.store.incidents import incident_store
 from perfci.store.incidents import reporting_schedules as stored
-from perfci.store.incidents.incident_members import add_members, load_members
-from perfci.store.incidents.records import (
+from perfci.store.incidents.incident_records import (
     DATA_KIND,
     OPEN_STATES,
     PAGE,
@@ -40,8 +39,9 @@ from perfci.store.incidents.records import (
     IncidentMember,
     IncidentRecord,
 )
+from perfci.store.incidents.members_and_impacts import add_members, load_members
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, ReportSource
-from perfci.store.projects import Project, mark_changed
+from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import unresolved_results
 
 MACHINE_INCIDENT_INTERVAL = timedelta(hours=1)
@@ -64,7 +64,7 @@ class MissingDataMonitor:
         """Update schedules, open incidents for missing data and close those whose data returned."""
         reports = {
             source: group_runs_into_reports(arrivals)
-            for source, arrivals in stored.load_arrivals(tx, project.id).items()
+            for source, arrivals in stored.load_run_arrivals(tx, project.id).items()
         }
         _update_schedules(tx, project, reports)
         expected = [
@@ -208,10 +208,10 @@ def open_missing_data_incident(
     Repeated calls keep one open incident per key and notify once. Data that returned and is missing again
     opens a new incident.
     """
-    existing = incident_store.find_data_incident(tx, project.id, key)
+    existing = incident_store.find_missing_data_incident(tx, project.id, key)
     if existing is not None and existing.gone_at is None:
         if (existing.headline, existing.detail.get("explanation", "")) != (headline, explanation):
-            incident_store.update_derived(
+            incident_store.update_derived_columns(
                 tx, existing.id, {"headline": headline, "detail": {"explanation": explanation}}
             )
         return existing
@@ -235,11 +235,11 @@ def open_missing_data_incident(
         record.id,
         [IncidentMember(series_id, "", "", 0.0, 0.0, 0.0) for series_id in sorted(set(series_ids))],
     )
-    incident_store.add_events(
+    incident_store.add_incident_events(
         tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))]
     )
     enqueue_new_incident_notifications(tx, project, now)
-    mark_changed(tx, [project.id])
+    mark_projects_changed(tx, [project.id])
     return record
 
 
@@ -247,10 +247,10 @@ def close_missing_data_incident(
     tx: Transaction, project: Project, key: str, now: datetime
 ) -> IncidentRecord | None:
     """Close the incident of a key after its data returned; return it, if one was open."""
-    existing = incident_store.find_data_incident(tx, project.id, key)
+    existing = incident_store.find_missing_data_incident(tx, project.id, key)
     if existing is None or existing.gone_at is not None:
         return None
-    incident_store.update_derived(tx, existing.id, {"gone_at": now})
+    incident_store.update_derived_columns(tx, existing.id, {"gone_at": now})
     columns = {
         "state": IncidentState.FIXED.value,
         "reason": DATA_RETURNED,
@@ -262,14 +262,14 @@ def close_missing_data_incident(
         event = IncidentEvent(now, SYSTEM_ACTOR, "state", existing.state, IncidentState.FIXED, DATA_RETURNED)
     else:
         event = IncidentEvent(now, SYSTEM_ACTOR, "verified", "missing", "there", DATA_RETURNED)
-    incident_store.add_events(tx, [(existing.id, event)])
-    mark_changed(tx, [project.id])
+    incident_store.add_incident_events(tx, [(existing.id, event)])
+    mark_projects_changed(tx, [project.id])
     return incident_store.find_incident(tx, project.id, existing.number)
 
 
 def _load_statuses(tx: Transaction, report: SuiteReport) -> dict[int, Status]:
     """Load the status of each series of a report; one successful run suffices."""
     statuses: dict[int, Status] = {}
-    for held in stored.load_run_series_statuses(tx, report.run_ids).values():
+    for held in stored.load_series_statuses_of_runs(tx, report.run_ids).values():
         statuses |= {k: status for k, status in held.items() if statuses.get(k) is not Status.OK}
     return statuses

@@ -57,7 +57,9 @@ def _deliver_batch(
         return 0
     uid = batch[0].batch if again else batch[0].uid
     with store.begin() as tx:
-        mine = stored.claim_deliveries(tx, stored.load_batch(tx, uid) if again else batch, holder, uid)
+        mine = stored.claim_deliveries(
+            tx, stored.load_deliveries_of_batch(tx, uid) if again else batch, holder, uid
+        )
     if not mine:
         return 0
     try:
@@ -69,12 +71,14 @@ def _deliver_batch(
         if not is_foreseen:
             log.exception("delivery %s to %s failed", uid, destination.name)
         with store.begin() as tx:
-            stored.mark_failed(tx, mine, holder, problem[:2000], _compute_next_attempt(error, mine, now))
+            stored.mark_delivery_failed(
+                tx, mine, holder, problem[:2000], _compute_next_attempt(error, mine, now)
+            )
         return 0
     with store.begin() as tx:
         if result.url:
-            stored.link_issue(tx, mine[0].incident_id, result.url)
-        return stored.mark_sent(tx, mine, holder, now)
+            stored.link_incident_to_issue(tx, mine[0].incident_id, result.url)
+        return stored.mark_deliveries_sent(tx, mine, holder, now)
 
 
 def _compute_next_attempt(error: Exception, batch: Sequence[Delivery], now: datetime) -> datetime | None:

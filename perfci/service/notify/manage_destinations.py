@@ -20,7 +20,7 @@ from perfci.service.notify.quiet_hours import compute_send_time, parse_time_of_d
 from perfci.service.notify.senders import SENDERS, SenderConfig
 from perfci.store.jobs import delivery_queue
 from perfci.store.jobs.delivery_queue import WAITING, Delivery, Destination
-from perfci.store.projects import Project, mark_changed
+from perfci.store.projects import Project, mark_projects_changed
 
 ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {
     "slack": web_address,
@@ -51,7 +51,7 @@ def save_destination(
     new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept_secret))
     detail = {"kind": destination.kind, "enabled": destination.enabled}
     context.add_audit_entry(tx, "destination.set", destination.name, project.id, detail)
-    mark_changed(tx, [project.id])
+    mark_projects_changed(tx, [project.id])
     return new
 
 
@@ -79,7 +79,7 @@ def delete_destination(tx: Transaction, project: Project, name: str, context: Au
     existed = delivery_queue.delete_destination(tx, project.id, name)
     if existed:
         context.add_audit_entry(tx, "destination.remove", name, project.id, {})
-        mark_changed(tx, [project.id])
+        mark_projects_changed(tx, [project.id])
     return existed
 
 

@@ -21,7 +21,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import KIND_COMPARE, IncomingRun, derive_session_kind, store_runs
 from perfci.store import Store
 from perfci.store.projects import Project
-from perfci.store.queries import upload_lookup
+from perfci.store.queries import run_and_session_lookup
 
 TRUSTED_ORIGIN_FIELDS = ("job", "step")
 """Origin fields taken from a document: they only distinguish runs of one workflow run."""
@@ -113,7 +113,7 @@ def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, cont
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     require_full_sha(run.commit.sha)
     key = idempotency_key(run)
-    if upload_lookup.find_run_by_key(tx, key) is not None:
+    if run_and_session_lookup.find_run_by_key(tx, key) is not None:
         return True
     [receipt] = store_runs(tx, [IncomingRun(run, key, body_hash, project, context)])
     return receipt.stored

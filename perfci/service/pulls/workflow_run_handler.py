@@ -91,7 +91,7 @@ class WorkflowRunHandler:
         with self.store.read() as tx:
             project, bound = (
                 find_project(tx, event.project),
-                github_bindings.find_bound_repository(tx, event.project_id),
+                github_bindings.find_repository_of_project(tx, event.project_id),
             )
         if project is None or project.archived or bound is None:
             return "The project is archived, or bound to no repository any more."

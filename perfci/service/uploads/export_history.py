@@ -11,7 +11,7 @@ from perfci.model import Run
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_points_by_sha, load_run
-from perfci.store.queries.upload_lookup import load_history_run_ids
+from perfci.store.queries.run_and_session_lookup import load_history_run_ids
 
 EXPORT_FORMATS = ("csv", *WRITER_MODULES)
 

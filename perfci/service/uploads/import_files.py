@@ -22,7 +22,7 @@ from perfci.service.uploads.unresolved_units import resolve_known_units
 from perfci.store import Store
 from perfci.store.queries import unresolved_results
 from perfci.store.queries.unresolved_results import UnitAnswer
-from perfci.store.writes.ingest import describe_benchmarks, ingest_runs
+from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
 from perfci.verdicts.process_levels import summarize_result
 
 APPROXIMATE_ORDER = "commits ordered by date: no git repository was available"
@@ -66,7 +66,7 @@ def import_path(
             on_changed=get_reader(name).ON_CHANGED_BODY,
             summarize=summarize_result,
         )
-        describe_benchmarks(tx, defaults.project, arriving.descriptions)
+        save_benchmark_descriptions(tx, defaults.project, arriving.descriptions)
         unresolved_count = arriving.save_unresolved(tx, defaults.project, name, datetime.now(UTC))
         unresolved_results.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
     return IngestReport(

@@ -15,9 +15,9 @@ from perfci.net.api_schemas.runs_and_series import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.database import IDS, IdCache
-from perfci.store.projects import Project, mark_changed, promise_work
-from perfci.store.queries import upload_lookup
-from perfci.store.queries.loaders import HISTORY_KINDS
+from perfci.store.projects import Project, mark_projects_changed, promise_work
+from perfci.store.queries import run_and_session_lookup
+from perfci.store.queries.series_and_commits import HISTORY_KINDS
 from perfci.store.writes.ingest import ingest_batch, load_session_kinds
 from perfci.verdicts.process_levels import summarize_result
 
@@ -123,7 +123,7 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
                     context.add_audit_entry(tx, AUDIT_RECEIVE, arrival.key, project.id)
                 # Cached like the id of a row: a rollback forgets it, and this process asks once a day.
                 ids.added[entry] = 1
-        mark_changed(tx, [project.id])
+        mark_projects_changed(tx, [project.id])
     return stored
 
 
@@ -134,14 +134,14 @@ def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
         return incoming
     if problem := upload_refusal(grant, run, history=kind == KIND_HISTORY):
         raise AccessDenied(403, problem)
-    origins = upload_lookup.load_session_origins(tx, run.session)
+    origins = run_and_session_lookup.load_run_origins_of_session(tx, run.session)
     if any(dict(origin).get("run_id") != grant.run_id for origin in origins):
         raise AccessDenied(403, OTHER_SESSION.format(run.session))
     if grant.baseline:
         return incoming
     # Position, branch and date of a commit decide the order of histories, which this job may not write: of
     # a new commit it may set the subject.
-    is_stored = upload_lookup.has_commit(tx, incoming.project.id, run.commit.sha)
+    is_stored = run_and_session_lookup.has_commit(tx, incoming.project.id, run.commit.sha)
     subject = "" if is_stored else run.commit.subject
     commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)
     return replace(incoming, run=replace(run, commit=commit))

@@ -24,9 +24,9 @@ from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
 from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
-from perfci.store.jobs import leased_work
-from perfci.store.jobs.leased_work import OutboxItem
-from perfci.store.projects import find_project, load_projects, mark_changed
+from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs.outbox_and_leases import OutboxItem
+from perfci.store.projects import find_project, load_projects, mark_projects_changed
 from perfci.store.queries import latest_results
 from perfci.store.queries.result_summaries import save_result_summaries
 from perfci.store.verdict_store import save_change_points
@@ -109,7 +109,7 @@ class JudgeWorker:
         if not self.lease.acquire_or_renew():
             return 0
         with self.store.read() as tx:
-            due = leased_work.load_due_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
+            due = outbox_and_leases.load_due_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
         if due:
             self._evaluate(due)
         return len(due)
@@ -128,7 +128,9 @@ class JudgeWorker:
             log.exception("work %s on %s failed", work[0].id, work[0].project)
             later = self.clock() + timedelta(minutes=2 ** work[0].attempts)
             with self.store.begin() as tx:
-                leased_work.postpone_work(tx, work[0].id, f"{type(error).__name__}: {error}"[:2000], later)
+                outbox_and_leases.postpone_work(
+                    tx, work[0].id, f"{type(error).__name__}: {error}"[:2000], later
+                )
 
     def _evaluate_project(self, work: Sequence[OutboxItem]) -> None:
         """Process the work of one project: read, compute without a transaction, write the results.
@@ -160,8 +162,8 @@ class JudgeWorker:
                 self.store, project, policies.policy, evaluation, self.clock(), self.lease.begin_transaction
             )
         with self.lease.begin_transaction() as tx:
-            leased_work.delete_work(tx, [item.id for item in work])
-            mark_changed(tx, [project.id])
+            outbox_and_leases.delete_work(tx, [item.id for item in work])
+            mark_projects_changed(tx, [project.id])
 
 
 class PeriodicJobs:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.columns import ABSENT
-from perfci.store.dialects import execute_rowcount
+from perfci.store.dialects import execute_and_count_rows
 from perfci.store.tables.access import TokenRow
 
 TOKENS = TokenRow.__table__
@@ -72,7 +72,7 @@ def find_token_by_hash(tx: Session, secret_hash: str) -> Token | None:
     return _build_token(row) if row else None
 
 
-def find_token(tx: Session, project_id: int, uid: str) -> Token | None:
+def find_token_by_uid(tx: Session, project_id: int, uid: str) -> Token | None:
     """Find a token of a project by its public id."""
     here = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid)
     row = tx.execute(sa.select(*TOKENS.c).where(*here)).first()
@@ -92,7 +92,7 @@ def list_tokens(tx: Session, project_id: int, *, after: int = 0, limit: int | No
 def revoke_token(tx: Session, project_id: int, uid: str, at: datetime) -> bool:
     """Revoke a token; return False if it was revoked before or is not of this project."""
     live = (TOKENS.c.project_id == project_id, TOKENS.c.uid == uid, TOKENS.c.revoked_at.is_(None))
-    return execute_rowcount(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
+    return execute_and_count_rows(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
 
 
 def load_live_tokens_by_creator(tx: Session, actor: str, project_id: int) -> Sequence[Token]:

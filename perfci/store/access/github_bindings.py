@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_rowcount, insert_or_ignore
+from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.github import RepositoryRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.measurements import ProjectRow
 
@@ -62,13 +62,13 @@ class RunToken:
 TOKEN_FIELDS = tuple(RunToken.__dataclass_fields__)
 
 
-def find_bound_repository(tx: Session, project_id: int) -> BoundRepository | None:
+def find_repository_of_project(tx: Session, project_id: int) -> BoundRepository | None:
     """Find the repository a project is bound to."""
     row = tx.execute(sa.select(*REPOSITORIES.c).where(REPOSITORIES.c.project_id == project_id)).first()
     return _build_repository(row) if row else None
 
 
-def find_binding(tx: Session, slug: str) -> ProjectBinding | None:
+def find_binding_of_project(tx: Session, slug: str) -> ProjectBinding | None:
     """Find a project and its repository by the project's name; None if either is missing."""
     query = sa.select(*REPOSITORIES.c).join(ProjectRow, REPOSITORIES.c.project_id == ProjectRow.id)
     row = tx.execute(query.where(ProjectRow.slug == slug)).first()
@@ -100,32 +100,35 @@ def bind_repository(tx: Session, project_id: int, repository: BoundRepository, a
 def unbind_repository(tx: Session, project_id: int) -> bool:
     """Remove a binding and its job tokens; return False if there was none."""
     tx.execute(sa.delete(RUN_TOKENS).where(RUN_TOKENS.c.project_id == project_id))
-    return execute_rowcount(tx, sa.delete(REPOSITORIES).where(REPOSITORIES.c.project_id == project_id)) == 1
+    return (
+        execute_and_count_rows(tx, sa.delete(REPOSITORIES).where(REPOSITORIES.c.project_id == project_id))
+        == 1
+    )
 
 
-def set_repository_slug(tx: Session, project_id: int, slug: str) -> None:
+def update_repository_slug(tx: Session, project_id: int, slug: str) -> None:
     """Update the name of a bound repository."""
     tx.execute(sa.update(REPOSITORIES).where(REPOSITORIES.c.project_id == project_id).values(slug=slug))
 
 
-def mark_token_used(tx: Session, token_hash: str, expires_at: datetime) -> bool:
+def mark_oidc_token_used(tx: Session, token_hash: str, expires_at: datetime) -> bool:
     """Mark a foreign token as used; return False if it was used before."""
     row = {"hash": token_hash, "expires_at": expires_at}
     return tx.scalar(insert_or_ignore(tx, UsedTokenRow, "id"), row) is not None
 
 
-def delete_expired_tokens(tx: Session, now: datetime) -> None:
+def delete_expired_job_tokens(tx: Session, now: datetime) -> None:
     """Delete the expired job tokens and marks of used tokens."""
     for table in (USED_TOKENS, RUN_TOKENS):
         tx.execute(sa.delete(table).where(table.c.expires_at <= now))
 
 
-def add_run_token(tx: Session, token: RunToken) -> None:
+def add_job_token(tx: Session, token: RunToken) -> None:
     """Add the token of a CI job."""
     tx.execute(sa.insert(RUN_TOKENS), {name: getattr(token, name) for name in TOKEN_FIELDS})
 
 
-def find_run_token(tx: Session, secret_hash: str) -> RunToken | None:
+def find_job_token(tx: Session, secret_hash: str) -> RunToken | None:
     """Find the token of a CI job by the hash of its secret."""
     columns = [RUN_TOKENS.c[name] for name in TOKEN_FIELDS]
     row: Sequence[Any] | None = tx.execute(

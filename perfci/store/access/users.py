@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_rowcount, insert_or_ignore
+from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.access import MembershipRow, UserRow
 
 USERS, MEMBERSHIPS = UserRow.__table__, MembershipRow.__table__
@@ -103,7 +103,7 @@ def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | Non
 def remove_member(tx: Session, user_id: int, project_id: int) -> bool:
     """Remove a user from a project; return False if the user was no member."""
     here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
-    return execute_rowcount(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1
+    return execute_and_count_rows(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1
 
 
 def build_user(row: Any) -> User:

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
-from perfci.store.dialects import CHUNK, execute_rowcount, in_chunks, insert_or_ignore
-from perfci.store.incidents.records import (
+from perfci.store.dialects import CHUNK, execute_and_count_rows, in_chunks, insert_or_ignore
+from perfci.store.incidents.incident_records import (
     DATA_KIND,
     OPEN_STATES,
     PAGE,
@@ -20,7 +20,7 @@ from perfci.store.incidents.records import (
     IncidentEvent,
     IncidentRecord,
 )
-from perfci.store.queries.loaders import sha_starts_with
+from perfci.store.queries.series_and_commits import sha_starts_with
 from perfci.store.tables.incidents import EvaluationRow, IncidentEventRow, IncidentRow
 
 INCIDENTS, EVENTS, EVALUATIONS = (
@@ -58,7 +58,9 @@ def find_incident(tx: Session, project_id: int, number: int) -> IncidentRecord |
     return next(iter(_load_records(tx, project_id, INCIDENTS.c.number == number)), None)
 
 
-def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> dict[int, IncidentRecord]:
+def find_incidents_by_number(
+    tx: Session, project_id: int, numbers: Collection[int]
+) -> dict[int, IncidentRecord]:
     """Find incidents by number; missing ones are left out."""
     records: dict[int, IncidentRecord] = {}
     for some in in_chunks(numbers):
@@ -68,17 +70,17 @@ def find_incidents(tx: Session, project_id: int, numbers: Collection[int]) -> di
     return records
 
 
-def find_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
+def find_incidents_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
     """Find incidents by a prefix of their derived id: old links, from before numbers, still work."""
     return _load_records(tx, project_id, INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
 
 
-def load_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
+def load_measured_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
     """Load all incidents that come from measurements, oldest first, closed ones and duplicates included."""
     return _load_records(tx, project_id, INCIDENTS.c.kind != DATA_KIND)[::-1]
 
 
-def find_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
+def find_missing_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
     """Find the newest incident about the same missing data."""
     return next(
         iter(_load_records(tx, project_id, INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key)),
@@ -91,13 +93,15 @@ def load_missing_data_incidents(tx: Session, project_id: int) -> list[IncidentRe
     return _load_records(tx, project_id, INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None))
 
 
-def load_unpaged(tx: Session, project_id: int) -> list[IncidentRecord]:
+def load_unpaged_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
     """Load the incidents that need a person and have not paged yet, oldest first."""
     fresh = INCIDENTS.c.paged_at.is_(None)
     return _load_records(tx, project_id, SECTIONS["open"], fresh)[::-1]
 
 
-def load_in_states(tx: Session, project_id: int, states: Collection[IncidentState]) -> list[IncidentRecord]:
+def load_incidents_in_states(
+    tx: Session, project_id: int, states: Collection[IncidentState]
+) -> list[IncidentRecord]:
     """Load the incidents of a project in some states."""
     return _load_records(tx, project_id, INCIDENTS.c.state.in_([state.value for state in states]))
 
@@ -123,14 +127,16 @@ def list_incidents(
     return _load_records(tx, project_id, *chosen, limit=limit)
 
 
-def list_section(
+def list_incidents_of_section(
     tx: Session, project_id: int, section: str, *, limit: int | None = None
 ) -> list[IncidentRecord]:
     """List the incidents of one section of a page, newest number first."""
     return _load_records(tx, project_id, SECTIONS[section], limit=limit)
 
 
-def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[IncidentRecord]]:
+def load_newest_open_incidents(
+    tx: Session, project_id: int, *, limit: int
+) -> tuple[int, list[IncidentRecord]]:
     """Count the open incidents and load the newest, in one query."""
     chosen = (INCIDENTS.c.project_id == project_id, SECTIONS["open"])
     counted = sa.select(sa.func.count()).select_from(INCIDENTS).where(*chosen).scalar_subquery()
@@ -142,14 +148,14 @@ def load_open(tx: Session, project_id: int, *, limit: int) -> tuple[int, list[In
     ]
 
 
-def count_sections(tx: Session, project_id: int) -> dict[str, int]:
+def count_incidents_by_section(tx: Session, project_id: int) -> dict[str, int]:
     """Count the incidents of each section."""
     counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
     row = tx.execute(sa.select(*counted).where(INCIDENTS.c.project_id == project_id)).one()
     return dict(zip(SECTIONS, row, strict=True))
 
 
-def load_paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
+def load_incidents_paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
     """Load the incidents that paged since a moment, without their detail, newest first."""
     plain = [column for column in FIELDS if column.name != "detail"]
     query = (
@@ -166,29 +172,29 @@ def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> In
     statement = insert_or_ignore(tx, IncidentRow)
     for _ in range(MAX_NUMBER_ATTEMPTS):
         number = (tx.scalar(highest) or 0) + 1
-        if execute_rowcount(tx, statement, {**columns, "project_id": project_id, "number": number}):
+        if execute_and_count_rows(tx, statement, {**columns, "project_id": project_id, "number": number}):
             [record] = _load_records(tx, project_id, INCIDENTS.c.number == number)
             return record
     raise RuntimeError(f"no number was free for an incident of project {project_id}")
 
 
-def update_derived(tx: Session, incident_id: int, columns: Mapping[str, Any]) -> None:
+def update_derived_columns(tx: Session, incident_id: int, columns: Mapping[str, Any]) -> None:
     """Store what an evaluation computed; it changes nothing people decided, so the revision stays."""
     tx.execute(sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id).values(**columns))
 
 
-def update_derived_if_unchanged(
+def update_derived_columns_if_unchanged(
     tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]
 ) -> bool:
     """Store what an evaluation computed; return False if a person changed the incident meanwhile."""
     seen = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
-    return bool(execute_rowcount(tx, seen.values(**columns, revision=revision)))
+    return bool(execute_and_count_rows(tx, seen.values(**columns, revision=revision)))
 
 
 def update_incident(tx: Session, incident_id: int, revision: int, columns: Mapping[str, Any]) -> bool:
     """Store what a person decided at a revision; return False if the incident changed meanwhile."""
     changed = sa.update(INCIDENTS).where(INCIDENTS.c.id == incident_id, INCIDENTS.c.revision == revision)
-    return bool(execute_rowcount(tx, changed.values(**columns, revision=INCIDENTS.c.revision + 1)))
+    return bool(execute_and_count_rows(tx, changed.values(**columns, revision=INCIDENTS.c.revision + 1)))
 
 
 def update_incidents(tx: Session, revisions: Mapping[int, int], columns: Mapping[str, Any]) -> set[int]:
@@ -203,7 +209,7 @@ def update_incidents(tx: Session, revisions: Mapping[int, int], columns: Mapping
     return changed
 
 
-def add_events(tx: Session, events: Sequence[tuple[int, IncidentEvent]]) -> None:
+def add_incident_events(tx: Session, events: Sequence[tuple[int, IncidentEvent]]) -> None:
     """Append events to incidents, given by id; events are never removed."""
     if events:
         tx.execute(
@@ -211,7 +217,7 @@ def add_events(tx: Session, events: Sequence[tuple[int, IncidentEvent]]) -> None
         )
 
 
-def load_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
+def load_incident_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
     """Load the events of one incident, oldest first."""
     query = sa.select(EVENTS).where(EVENTS.c.incident_id == incident_id).order_by(EVENTS.c.id)
     return [
@@ -223,13 +229,13 @@ def load_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
 def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) -> None:
     """Replace the stored outcome of the last evaluation."""
     columns = asdict(evaluation)
-    if not execute_rowcount(
+    if not execute_and_count_rows(
         tx, sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id).values(**columns)
     ):
         tx.execute(insert_or_ignore(tx, EvaluationRow), {"project_id": project_id, **columns})
 
 
-def has_evaluation(tx: Session, project_id: int) -> bool:
+def was_evaluated(tx: Session, project_id: int) -> bool:
     """Whether a project was ever evaluated."""
     return tx.scalar(sa.select(EVALUATIONS.c.id).where(EVALUATIONS.c.project_id == project_id)) is not None
 

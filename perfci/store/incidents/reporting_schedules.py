@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Status
-from perfci.store.dialects import execute_rowcount, in_chunks, insert_or_ignore
-from perfci.store.queries.loaders import load_machines
+from perfci.store.dialects import execute_and_count_rows, in_chunks, insert_or_ignore
+from perfci.store.queries.series_and_commits import load_machines
 from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
 
@@ -54,7 +54,7 @@ class ReportingSchedule:
     muted: bool
 
 
-def load_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunArrival]]:
+def load_run_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[RunArrival]]:
     """Load the last runs of each source, oldest first, by arrival time (else by measuring time).
 
     Imported files and runs of pull requests follow no schedule and are left out.
@@ -129,7 +129,7 @@ def set_reporting_schedule(
     values = {"every_s": every_s, "muted": muted, "set_by": LEARNED if every_s is None else actor}
     its = sa.and_(COLUMNS.project_id == project_id, COLUMNS.id == row_id)
     statement = sa.update(ReportingScheduleRow.__table__).where(its).values(**values)
-    return bool(execute_rowcount(tx, statement))
+    return bool(execute_and_count_rows(tx, statement))
 
 
 def load_latest_report_at(tx: Session) -> datetime | None:
@@ -138,7 +138,7 @@ def load_latest_report_at(tx: Session) -> datetime | None:
     return latest
 
 
-def load_run_series_statuses(tx: Session, run_ids: Collection[int]) -> Mapping[int, dict[int, Status]]:
+def load_series_statuses_of_runs(tx: Session, run_ids: Collection[int]) -> Mapping[int, dict[int, Status]]:
     """Load the series of runs, by run, and the status of each."""
     statuses: dict[int, dict[int, Status]] = defaultdict(dict)
     for some in in_chunks(run_ids):

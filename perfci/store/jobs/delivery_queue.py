@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_rowcount, insert_or_ignore
+from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.incidents import DeliveryRow, DestinationRow, IncidentRow
 from perfci.store.tables.measurements import ProjectRow
 
@@ -84,7 +84,7 @@ def save_destination(tx: Session, project_id: int, destination: Destination) -> 
     """Add or update a destination; return True if it is new."""
     columns = {key: value for key, value in asdict(destination).items() if key not in ("id", "name")}
     chosen = (DESTINATIONS.c.project_id == project_id, DESTINATIONS.c.name == destination.name)
-    if execute_rowcount(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
+    if execute_and_count_rows(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
         return False
     tx.execute(
         insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": destination.name, **columns}
@@ -98,7 +98,9 @@ def delete_destination(tx: Session, project_id: int, name: str) -> bool:
     if destination is None:
         return False
     tx.execute(sa.delete(DELIVERIES).where(DELIVERIES.c.destination_id == destination.id))
-    return bool(execute_rowcount(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == destination.id)))
+    return bool(
+        execute_and_count_rows(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == destination.id))
+    )
 
 
 def add_delivery(
@@ -129,7 +131,7 @@ def load_due_deliveries(tx: Session, holder: str, now: datetime, limit: int = 10
     return _load_deliveries(tx, sa.or_(waiting, orphaned), DESTINATIONS.c.enabled, limit=limit)
 
 
-def load_batch(tx: Session, batch: str) -> list[Delivery]:
+def load_deliveries_of_batch(tx: Session, batch: str) -> list[Delivery]:
     """Load the deliveries of one batch."""
     return _load_deliveries(tx, DELIVERIES.c.batch == batch, DELIVERIES.c.state == CLAIMED)
 
@@ -144,7 +146,7 @@ def claim_deliveries(tx: Session, deliveries: Sequence[Delivery], holder: str, b
             DELIVERIES.c.state == waiting.state,
         )
         columns = {"state": CLAIMED, "claimed_by": holder, "claim": waiting.claim + 1, "batch": batch}
-        if execute_rowcount(tx, sa.update(DELIVERIES).where(*chosen).values(**columns)):
+        if execute_and_count_rows(tx, sa.update(DELIVERIES).where(*chosen).values(**columns)):
             mine.append(waiting)
     return mine
 
@@ -155,22 +157,22 @@ def postpone_deliveries(tx: Session, deliveries: Collection[Delivery], until: da
     tx.execute(sa.update(DELIVERIES).where(*chosen).values(not_before=until))
 
 
-def mark_sent(tx: Session, deliveries: Collection[Delivery], holder: str, at: datetime) -> int:
+def mark_deliveries_sent(tx: Session, deliveries: Collection[Delivery], holder: str, at: datetime) -> int:
     """Mark deliveries as sent; those another holder took over meanwhile are left out."""
     columns = {"state": SENT, "sent_at": at, "problem": ""}
-    return execute_rowcount(
+    return execute_and_count_rows(
         tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns)
     )
 
 
-def mark_failed(
+def mark_delivery_failed(
     tx: Session, deliveries: Collection[Delivery], holder: str, problem: str, retry_at: datetime | None
 ) -> int:
     """Record a failed attempt, with the time of the next one or none."""
     state = FAILED if retry_at is None else WAITING
     columns: dict[str, Any] = {"state": state, "problem": problem, "attempts": DELIVERIES.c.attempts + 1}
     columns |= {} if retry_at is None else {"not_before": retry_at}
-    return execute_rowcount(
+    return execute_and_count_rows(
         tx, sa.update(DELIVERIES).where(_claimed_by(deliveries, holder)).values(**columns)
     )
 
@@ -184,7 +186,7 @@ def load_deliveries(
     return _load_deliveries(tx, *chosen, limit=limit, newest_first=True)
 
 
-def link_issue(tx: Session, incident_id: int, url: str) -> None:
+def link_incident_to_issue(tx: Session, incident_id: int, url: str) -> None:
     """Link an incident to the issue opened for it, unless one is linked already."""
     chosen = (INCIDENTS.c.id == incident_id, INCIDENTS.c.issue_url == "")
     tx.execute(sa.update(INCIDENTS).where(*chosen).values(issue_url=url))

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_rowcount, insert_or_ignore
+from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.measurements import ProjectRow
 
@@ -56,7 +56,7 @@ def add_run_event(tx: Session, project_id: int, payload: RunEventPayload, at: da
         EVENTS.c.state == FAILED,
     )
     again = sa.update(EVENTS).where(*given_up).values(waits | {"attempts": 0, "problem": ""})
-    return bool(execute_rowcount(tx, again))
+    return bool(execute_and_count_rows(tx, again))
 
 
 def has_run_event(tx: Session, project_id: int, number: int, action: str, since: datetime | None) -> bool:
@@ -92,12 +92,12 @@ def postpone_run_event(tx: Session, event: RunEvent, problem: str, retry_at: dat
 def delete_old_run_events(tx: Session, before: datetime) -> int:
     """Delete finished events received before a moment: GitHub does not send those again."""
     over = sa.and_(EVENTS.c.state != WAITING, EVENTS.c.received_at < before)
-    return execute_rowcount(tx, sa.delete(EVENTS).where(over))
+    return execute_and_count_rows(tx, sa.delete(EVENTS).where(over))
 
 
 def _update_run_event(tx: Session, event: RunEvent, columns: dict[str, Any]) -> bool:
     as_read = (EVENTS.c.id == event.id, EVENTS.c.state == WAITING, EVENTS.c.attempts == event.attempts)
-    return bool(execute_rowcount(tx, sa.update(EVENTS).where(*as_read).values(columns)))
+    return bool(execute_and_count_rows(tx, sa.update(EVENTS).where(*as_read).values(columns)))
 
 
 def _load_run_events(tx: Session, condition: sa.ColumnElement[bool], limit: int) -> list[RunEvent]:

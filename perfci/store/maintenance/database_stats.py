@@ -15,7 +15,7 @@ from perfci.model import PerfciError
 from perfci.store.database import Store, translate_errors
 from perfci.store.dialects import database_size
 from perfci.store.engine import parse_database_url, sqlite_path
-from perfci.store.jobs import leased_work
+from perfci.store.jobs import outbox_and_leases
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.incidents import DeliveryRow
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
@@ -40,10 +40,10 @@ class DatabaseStats:
 
 def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
     """Load the statistics of a database."""
-    stuck = sa.func.count().filter(OutboxRow.attempts >= leased_work.MAX_ATTEMPTS)
+    stuck = sa.func.count().filter(OutboxRow.attempts >= outbox_and_leases.MAX_ATTEMPTS)
     waiting, failed = tx.execute(sa.select(sa.func.count(), stuck).select_from(OutboxRow)).one()
     deliveries, events = _count_by_state(tx, DeliveryRow), _count_by_state(tx, RunEventRow)
-    oldest = leased_work.load_oldest_created_at(tx)
+    oldest = outbox_and_leases.load_oldest_work_time(tx)
     return DatabaseStats(
         database_bytes=database_size(tx),
         outbox_waiting=waiting - failed,
@@ -61,14 +61,14 @@ def _count_by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> 
     return dict(tx.execute(sa.select(row.state, sa.func.count()).group_by(row.state)).all())
 
 
-def sqlite_file_of(url: str) -> Path | None:
+def find_sqlite_file(url: str) -> Path | None:
     """Return the file of a SQLite database; None for PostgreSQL."""
     return sqlite_path(parse_database_url(url))
 
 
-def require_writable(store: Store, wait_s: float) -> None:
+def require_writable_database(store: Store, wait_s: float) -> None:
     """Raise unless a write lock is available within ``wait_s`` seconds; nothing is written."""
-    path = sqlite_file_of(store.url)
+    path = find_sqlite_file(store.url)
     if path is None:
         with store.read() as tx:
             if tx.scalar(sa.text("SELECT pg_is_in_recovery()")):

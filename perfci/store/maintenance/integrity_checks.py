@@ -13,7 +13,7 @@ from perfci.model import Status
 from perfci.store.columns import series_identity, unpack_samples
 from perfci.store.engine import open_store
 from perfci.store.maintenance import invariants
-from perfci.store.queries import measurements
+from perfci.store.queries import record_listings
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -90,7 +90,7 @@ def _check_run_projects(tx: Session) -> Iterator[str]:
 
 
 def _check_series_identities(tx: Session) -> Iterator[str]:
-    for row_id, stored, project, series in measurements.load_series_identities(tx):
+    for row_id, stored, project, series in record_listings.load_series_identities(tx):
         if stored != series_identity(project, series):
             yield f"Series {row_id} ({series.label}) does not match its identity."
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.model import IncidentState
 from perfci.store.columns import ABSENT
 from perfci.store.jobs import github_events
-from perfci.store.jobs.leased_work import MAX_ATTEMPTS
+from perfci.store.jobs.outbox_and_leases import MAX_ATTEMPTS
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.incidents import (
     DeliveryRow,

@@ -14,16 +14,16 @@ from perfci.model import (
     Status,
 )
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.loaders import (
-    in_history,
-    load_commits,
-    load_project_series,
-    matches_project,
-    sort_commits,
-)
-from perfci.store.queries.records import (
+from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
+)
+from perfci.store.queries.series_and_commits import (
+    load_commits,
+    load_project_series,
+    project_id_matches,
+    restrict_to_history,
+    sort_commits,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -59,7 +59,7 @@ class _SeriesResults(NamedTuple):
     skipped_only: bool
 
 
-def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) -> list[StoredSeries]:
+def load_series_with_clocks(tx: Session, project: str, series: Mapping[int, Series]) -> list[StoredSeries]:
     """Load the clocks of series without their histories, sorted by name."""
     traces = _load_series_results(tx, project, series)
     clocks = _load_clocks(
@@ -74,7 +74,9 @@ def load_stored_series(tx: Session, project: str, series: Mapping[int, Series]) 
     return sorted(stored, key=lambda item: (item.series.label, item.id))
 
 
-def load_series_records(tx: Session, project: str, stored: Sequence[StoredSeries]) -> list[SeriesRecord]:
+def load_series_with_history_ends(
+    tx: Session, project: str, stored: Sequence[StoredSeries]
+) -> list[SeriesRecord]:
     """Load the ends of the histories of series, in a fixed number of queries."""
     points = count_series_commits(tx, project, [item.id for item in stored])
     ends = load_history_ends(tx, project, set(points))
@@ -106,13 +108,13 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     series = load_project_series(tx, project)
     # The newest result with a value of every series with a history, and its clock if it has a summary.
     mine = ResultRow.series_id == SeriesRow.id
-    history = in_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
+    history = restrict_to_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
     ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
     newest = ok.order_by(ResultRow.id.desc()).limit(1).scalar_subquery()
     latest = (
         sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(matches_project(BenchmarkRow.project_id, project), history)
+        .where(project_id_matches(BenchmarkRow.project_id, project), history)
         .subquery()
     )
     query = sa.select(latest, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == latest.c.result_id)
@@ -130,7 +132,7 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
     """Count the commits in the history of each series that has one."""
     counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
-    query = in_history(counted).where(matches_project(SessionRow.project_id, project))
+    query = restrict_to_history(counted).where(project_id_matches(SessionRow.project_id, project))
     return dict(tx.execute(_filter_series(series_ids, query).group_by(ResultRow.series_id)).all())
 
 
@@ -138,11 +140,11 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
     """Load the newest commit of each history; most histories end within the newest commits, so those come
     first.
     """
-    commits = load_commits(tx, matches_project(CommitRow.project_id, project))
+    commits = load_commits(tx, project_id_matches(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
     newest_first = sorted(places, key=places.__getitem__, reverse=True)
-    query = in_history(
+    query = restrict_to_history(
         sa.select(ResultRow.series_id, RunRow.commit_id, LATEST_RESULT, LATEST_MEASURED_RESULT)
     )
     grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
@@ -170,7 +172,7 @@ def _load_series_results(tx: Session, project: str, series_ids: Collection[int])
     query = (
         sa.select(SeriesRow.id, newest.scalar_subquery(), measured.scalar_subquery(), tried)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(matches_project(BenchmarkRow.project_id, project))
+        .where(project_id_matches(BenchmarkRow.project_id, project))
     )
     rows = tx.connection().execute(_filter_series(series_ids, query, SeriesRow.id))
     return {
@@ -202,7 +204,7 @@ def _load_clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
     return {row_id: Clock(clock) for row_id, clock in rows}
 
 
-def series_of_session(tx: Session, session_uid: str) -> list[int]:
+def load_series_ids_of_session(tx: Session, session_uid: str) -> list[int]:
     """Load the ids of the series that a session measured."""
     query = (
         sa.select(ResultRow.series_id)
@@ -213,12 +215,12 @@ def series_of_session(tx: Session, session_uid: str) -> list[int]:
     return sorted(set(tx.scalars(query)))
 
 
-def series_with_results_since(tx: Session, project: str, result_id: int) -> list[int]:
+def load_series_ids_with_results_since(tx: Session, project: str, result_id: int) -> list[int]:
     """Load the ids of the series that got a result after the result with this id."""
     newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
     return sorted(
-        tx.scalars(query.where(matches_project(BenchmarkRow.project_id, project), SeriesRow.id.in_(newer)))
+        tx.scalars(query.where(project_id_matches(BenchmarkRow.project_id, project), SeriesRow.id.in_(newer)))
     )
 
 

@@ -23,14 +23,16 @@ from perfci.model import (
 )
 from perfci.store.columns import (
     build_process,
-    build_summary,
-    identity,
-    to_pairs,
+    build_sample_summary,
+    hash_values,
+    pairs_from_json,
 )
 from perfci.store.dialects import CHUNK
-from perfci.store.queries.loaders import (
+from perfci.store.queries.query_records import (
+    MeasuredProcess,
+)
+from perfci.store.queries.series_and_commits import (
     Condition,
-    in_history,
     load_commits,
     load_commits_by_ids,
     load_environments,
@@ -38,11 +40,9 @@ from perfci.store.queries.loaders import (
     load_series,
     load_series_by_ids,
     load_variants,
-    matches_project,
+    project_id_matches,
+    restrict_to_history,
     sort_commits,
-)
-from perfci.store.queries.records import (
-    MeasuredProcess,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -56,10 +56,12 @@ from perfci.store.tables.measurements import (
 )
 
 
-def load_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
+def load_history_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
     """Load the history points of the chosen results, by series id, in no order."""
     columns = (*ResultRow.__table__.c, RunRow.commit_id, RunRow.environment_id)
-    ordered = in_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
+    ordered = (
+        restrict_to_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
+    )
     rows = tx.connection().execute(ordered).all()
     processes, environments = (
         load_processes(tx, condition),
@@ -86,7 +88,7 @@ def _build_point(
         commit=commit,
         status=Status(newest.status),
         processes=tuple(process for row in results for process in processes.get(row.id, ())),
-        summary=build_summary(newest),
+        summary=build_sample_summary(newest),
         boundaries=ProcessBoundaries(kinds.pop()) if len(kinds) == 1 else ProcessBoundaries.UNKNOWN,
         environment=environments[newest.environment_id],
         reason=newest.reason,
@@ -118,7 +120,7 @@ def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
             series=series[row.series_id],
             status=Status(row.status),
             processes=tuple(processes.get(row.id, ())),
-            summary=build_summary(row),
+            summary=build_sample_summary(row),
             boundaries=ProcessBoundaries(row.boundaries),
             number=row.number,
             reason=row.reason,
@@ -137,7 +139,9 @@ def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Poi
     """Load the histories of several series in a few queries."""
     by_series: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for start in range(0, len(series_ids), CHUNK):
-        for series_id, point in load_points(tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])):
+        for series_id, point in load_history_points(
+            tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])
+        ):
             by_series[series_id][point.commit] = point
     return {
         series_id: [points[commit] for commit in sort_commits(points)]
@@ -148,12 +152,14 @@ def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Poi
 def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
     """Load every point of a project, commit by commit in the order of their shas, few at a time."""
     shas = (
-        sa.select(CommitRow.id).where(matches_project(CommitRow.project_id, project)).order_by(CommitRow.sha)
+        sa.select(CommitRow.id)
+        .where(project_id_matches(CommitRow.project_id, project))
+        .order_by(CommitRow.sha)
     )
     commit_ids = tx.scalars(shas).all()
-    series = load_series(tx, matches_project(BenchmarkRow.project_id, project))
+    series = load_series(tx, project_id_matches(BenchmarkRow.project_id, project))
     for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
-        points = load_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
+        points = load_history_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
         yield from sorted(
             ((series[item], point) for item, point in points), key=lambda pair: pair[1].commit.sha
         )
@@ -197,18 +203,18 @@ def load_run(tx: Session, run_id: int) -> Run:
         harness=row.harness,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        origin=to_pairs(row.origin),
+        origin=pairs_from_json(row.origin),
         results=tuple(load_results(tx, ResultRow.run_id == run_id)),
     )
 
 
-def load_results_like(tx: Session, run: Run) -> Iterator[Result]:
+def load_stored_results_of_run(tx: Session, run: Run) -> Iterator[Result]:
     """Load all stored results of the same session, commit and environment as a run's."""
     of_run = (
         SessionRow.uid == run.session,
         CommitRow.sha == run.commit.sha,
         CommitRow.dirty == run.commit.dirty,
-        EnvironmentRow.identity == identity(run.environment.values),
+        EnvironmentRow.identity == hash_values(run.environment.values),
     )
     run_ids = (
         sa.select(RunRow.id)

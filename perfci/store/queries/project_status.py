@@ -18,13 +18,13 @@ from perfci.store.queries.latest_results import (
     load_history_ends,
     load_result_statuses,
 )
-from perfci.store.queries.loaders import (
+from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
     Condition,
-    in_history,
     load_commits_newest_first,
     load_series_by_ids,
-    matches_project,
+    project_id_matches,
+    restrict_to_history,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -96,7 +96,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
     head = next(_measured_commits(tx, project), None)
     if head is None:
         return HeadStatus()
-    of_head = (matches_project(CommitRow.project_id, project), CommitRow.sha == head.sha)
+    of_head = (project_id_matches(CommitRow.project_id, project), CommitRow.sha == head.sha)
     ends = _load_latest_results_at(tx, of_head)
     unmeasured = {series_id: newest for series_id, newest, measured in ends.values() if measured is None}
     why, series = load_result_statuses(tx, unmeasured.values()), load_series_by_ids(tx, unmeasured)
@@ -111,7 +111,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
 
 def count_decisions(tx: Session, project: str) -> DecisionCounts:
     """Count the decisions of a project."""
-    mine = (matches_project(VerdictRow.project_id, project), VerdictRow.superseded_by.is_(None))
+    mine = (project_id_matches(VerdictRow.project_id, project), VerdictRow.superseded_by.is_(None))
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)
     compared = sa.select(VerdictRow.id).where(*mine).exists()
     moves = _select_change_points(sa.func.count(), project)
@@ -122,7 +122,7 @@ def count_decisions(tx: Session, project: str) -> DecisionCounts:
 def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
     """Find the series with confirmed changes, newest first, and those with the largest changes."""
     confirmed = sa.select(VerdictRow.series_id).where(
-        matches_project(VerdictRow.project_id, project), CONFIRMED
+        project_id_matches(VerdictRow.project_id, project), CONFIRMED
     )
     newest = confirmed.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
     largest = _select_change_points(ChangePointRow.series_id, project).order_by(
@@ -170,7 +170,7 @@ def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
     )
     return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(
-        matches_project(BenchmarkRow.project_id, project)
+        project_id_matches(BenchmarkRow.project_id, project)
     )
 
 
@@ -183,7 +183,7 @@ def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
         for start in range(0, len(newest_first), COMMIT_BATCH):
             some = newest_first[start : start + COMMIT_BATCH]
             chosen = (
-                matches_project(CommitRow.project_id, project),
+                project_id_matches(CommitRow.project_id, project),
                 CommitRow.sha.in_([item.sha for item in some]),
             )
             measured = set(tx.scalars(_select_measured_shas().where(*chosen)))
@@ -207,7 +207,7 @@ def _load_latest_results_at(
     tx: Session, of_commit: Sequence[Condition]
 ) -> dict[CellKey, tuple[int, int, int | None]]:
     """Load the series of each cell at a commit with its newest result and its newest one with a value."""
-    ends = in_history(
+    ends = restrict_to_history(
         sa.select(
             ResultRow.series_id, LATEST_RESULT.label("newest"), LATEST_MEASURED_RESULT.label("measured")
         )
@@ -226,15 +226,19 @@ def _load_latest_results_at(
 def _find_series_not_run(
     tx: Session, project: str, of_head: Sequence[Condition], present: Collection[CellKey]
 ) -> list[Series]:
-    at_head = in_history(sa.select(ResultRow.series_id)).where(*of_head)
+    at_head = restrict_to_history(sa.select(ResultRow.series_id)).where(*of_head)
     history = (
-        in_history(sa.select(ResultRow.id)).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+        restrict_to_history(sa.select(ResultRow.id))
+        .where(ResultRow.series_id == SeriesRow.id)
+        .correlate(SeriesRow)
     )
     query = (
         sa.select(SeriesRow.id, *CELL_COLUMNS)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(
-            matches_project(BenchmarkRow.project_id, project), SeriesRow.id.not_in(at_head), history.exists()
+            project_id_matches(BenchmarkRow.project_id, project),
+            SeriesRow.id.not_in(at_head),
+            history.exists(),
         )
         .order_by(SeriesRow.id)
     )

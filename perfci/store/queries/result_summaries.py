@@ -16,8 +16,13 @@ from sqlalchemy.orm import Session
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Status
 from perfci.store.columns import CLOCKS, STATUSES, build_process
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.loaders import HISTORY_KINDS, in_history, load_machines, matches_project
 from perfci.store.queries.measured_samples import load_processes
+from perfci.store.queries.series_and_commits import (
+    HISTORY_KINDS,
+    load_machines,
+    project_id_matches,
+    restrict_to_history,
+)
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
@@ -47,7 +52,7 @@ class LevelPair(NamedTuple):
     head: float | None
 
 
-def load_level_pairs(
+def load_levels_of_two_commits(
     tx: Session, project_id: int, base: str, head: str, *, after: int = 0
 ) -> list[LevelPair]:
     """Load the levels of all series at two commits by series id, from after the id ``after``.
@@ -116,7 +121,7 @@ class ResultLevel(NamedTuple):
         return self.value is not None and self.boundaries != ProcessBoundaries.PROCESS.value
 
 
-def load_levels(
+def load_result_levels(
     tx: Session, series_ids: Collection[int] | None, commit_ids: Sequence[int] | None = None
 ) -> list[ResultLevel]:
     """Load the results of the histories of series, or at commits, or of both; in no order."""
@@ -133,7 +138,7 @@ def load_levels(
         RESULTS.c.clock,
         RESULTS.c.spread,
     )
-    query = in_history(sa.select(*columns))
+    query = restrict_to_history(sa.select(*columns))
     if commit_ids is not None:
         query = query.where(RUNS.c.commit_id.in_(commit_ids))
     queries = [query]
@@ -167,7 +172,7 @@ def load_results_of_processes(tx: Session, process_ids: Sequence[int]) -> Iterat
     )
 
 
-def load_results_by_ids(tx: Session, result_ids: Collection[int]) -> Iterator[ResultProcesses]:
+def load_ok_results_with_processes(tx: Session, result_ids: Collection[int]) -> Iterator[ResultProcesses]:
     """Load results by id with all their processes."""
     for some in in_chunks(result_ids):
         yield from _load_result_processes(tx, RESULTS.c.id.in_(some))
@@ -229,7 +234,7 @@ def load_visits(tx: Session, project: str) -> list[VisitRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(
-            matches_project(CommitRow.project_id, project),
+            project_id_matches(CommitRow.project_id, project),
             SessionRow.kind.in_(HISTORY_KINDS),
             CommitRow.dirty.is_(False),
         )
@@ -243,14 +248,14 @@ def load_visits(tx: Session, project: str) -> list[VisitRecord]:
     ]
 
 
-def load_levels_at(
+def load_levels_at_commits(
     tx: Session, project: str, shas: Collection[str], series: Collection[int]
 ) -> Iterator[CommitLevel]:
     """Load the levels of some series at some clean commits, with the sha of each."""
-    clean = (matches_project(COMMITS.c.project_id, project), COMMITS.c.dirty.is_(False))
+    clean = (project_id_matches(COMMITS.c.project_id, project), COMMITS.c.dirty.is_(False))
     rows = tx.execute(sa.select(COMMITS.c.id, COMMITS.c.sha).where(*clean))
     sha_of = {row_id: sha for row_id, sha in rows if sha in shas}
     series_ids = series if len(series) <= MAX_SERIES_BY_ID else None
     for commit_ids in in_chunks(sha_of):
-        levels = load_levels(tx, series_ids, commit_ids)
+        levels = load_result_levels(tx, series_ids, commit_ids)
         yield from ((sha_of[row.commit_id], row) for row in levels if row.series_id in series)

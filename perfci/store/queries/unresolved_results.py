@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Direction
-from perfci.store.dialects import execute_rowcount
+from perfci.store.dialects import execute_and_count_rows
 from perfci.store.tables.measurements import RunRow, SessionRow, UnresolvedResultRow
 
 COLUMNS = UnresolvedResultRow.__table__.c
@@ -101,7 +101,7 @@ def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at:
         .where(COLUMNS.id == record.id, COLUMNS.resolved_at.is_(None))
         .values(resolved_at=at, document=record.document | {"answer": asdict(answer)})
     )
-    return bool(execute_rowcount(tx, statement))
+    return bool(execute_and_count_rows(tx, statement))
 
 
 def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:

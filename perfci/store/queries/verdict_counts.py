@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Stage, VerdictKind
 from perfci.store.columns import EPOCH
-from perfci.store.queries.loaders import Condition, load_series_by_ids, matches_project
-from perfci.store.queries.records import VerdictCount, VerdictOutcome
+from perfci.store.queries.query_records import VerdictCount, VerdictOutcome
+from perfci.store.queries.series_and_commits import Condition, load_series_by_ids, project_id_matches
 from perfci.store.tables.measurements import RunRow, SessionRow, VerdictRow
 
 CHANGED_KINDS = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
@@ -31,7 +31,9 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .outerjoin(suite, suite.c.session_id == VerdictRow.session_id)
         .where(
-            matches_project(VerdictRow.project_id, project), VerdictRow.created_at >= since, _is_aa_verdict()
+            project_id_matches(VerdictRow.project_id, project),
+            VerdictRow.created_at >= since,
+            _is_aa_verdict(),
         )
         .group_by(*groups)
         .order_by(*groups)
@@ -44,7 +46,7 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
     ]
 
 
-def load_verdict_sequences(
+def load_verdicts_by_commit_pair(
     tx: Session, project: str, since: datetime = EPOCH
 ) -> Iterator[list[VerdictOutcome]]:
     """Load the verdicts, oldest first, on each pair of different commits that ever had a change."""
@@ -60,7 +62,7 @@ def load_verdict_sequences(
         sa.select(*question, VerdictRow.stage, VerdictRow.kind)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
-            matches_project(VerdictRow.project_id, project),
+            project_id_matches(VerdictRow.project_id, project),
             VerdictRow.base != VerdictRow.head,
             VerdictRow.created_at >= since,
             has_verdict,
@@ -81,7 +83,7 @@ def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tup
         sa.select(sa.func.count(VerdictRow.session_id.distinct()), latest)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
-            matches_project(VerdictRow.project_id, project),
+            project_id_matches(VerdictRow.project_id, project),
             VerdictRow.created_at >= since,
             SessionRow.kind == "aa",
         )

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Series
-from perfci.store.queries.loaders import load_series_by_ids, matches_project
+from perfci.store.queries.series_and_commits import load_series_by_ids, project_id_matches
 from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
 
 
@@ -59,7 +59,7 @@ class AAResult(NamedTuple):
     pairs: int
 
 
-def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
+def add_verdict_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
     """Store how verdicts were reached, by verdict id."""
     rows = [
         {
@@ -77,12 +77,12 @@ def add_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
         tx.execute(sa.insert(DecisionRow.__table__), rows)
 
 
-def load_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
+def load_verdict_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
     """Load how the verdicts of a project were reached, by verdict id."""
     query = (
         sa.select(*DecisionRow.__table__.c)
         .join(VerdictRow, DecisionRow.verdict_id == VerdictRow.id)
-        .where(matches_project(VerdictRow.project_id, project))
+        .where(project_id_matches(VerdictRow.project_id, project))
     )
     return {
         row.verdict_id: DecisionRecord(
@@ -109,7 +109,7 @@ def load_aa_results(
     query = (
         sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(matches_project(VerdictRow.project_id, project), SessionRow.kind == "aa")
+        .where(project_id_matches(VerdictRow.project_id, project), SessionRow.kind == "aa")
         .order_by(VerdictRow.id)
     )
     if until_verdict_id is not None:

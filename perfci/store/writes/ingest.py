@@ -20,13 +20,13 @@ from perfci.model import Benchmark, PerfciError, Process, Result, ResultSummary,
 from perfci.store.columns import (
     ABSENT,
     as_json,
-    as_ms,
-    identity,
+    hash_values,
     machine_identity,
     pack_samples,
-    replace_unstorable,
+    replace_unstorable_characters,
+    to_epoch_ms,
 )
-from perfci.store.database import bulk_insert, execute_sql, insert_rows, new_ids
+from perfci.store.database import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.queries import measured_samples
 from perfci.store.tables.measurements import BenchmarkRow, ProcessRow, ResultRow, RunRow, SeriesRow
 from perfci.store.writes.row_ids import (
@@ -119,7 +119,7 @@ class IngestCounts:
 def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
     """Load the kinds of sessions by uid; missing sessions are left out."""
     query = f"SELECT uid, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
-    return dict(execute_sql(tx, query, sorted(uids)).fetchall())
+    return dict(execute_on_driver(tx, query, sorted(uids)).fetchall())
 
 
 def ingest_batch(
@@ -164,7 +164,7 @@ def ingest_runs(
     return total
 
 
-def describe_benchmarks(
+def save_benchmark_descriptions(
     tx: Session, project: str, descriptions: Mapping[Benchmark, tuple[str, Mapping[str, Any]]]
 ) -> None:
     """Store the source code and settings of benchmark versions that have none yet."""
@@ -190,11 +190,11 @@ def _split_batches(runs: Iterable[KeyedRun]) -> Iterator[list[KeyedRun]]:
 
 def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: OnChanged) -> Iterator[KeyedRun]:
     """Yield the runs of a batch that are not stored yet; a run that has grown keeps only its new results."""
-    local_keys = [local_key(run) for run, _, _ in batch]
-    grown_keys = [identity(key, body_hash) for _, key, body_hash in batch] if on_changed == "add" else []
+    local_keys = [compute_local_run_key(run) for run, _, _ in batch]
+    grown_keys = [hash_values(key, body_hash) for _, key, body_hash in batch] if on_changed == "add" else []
     keys = [key for _, key, _ in batch] + local_keys + grown_keys
     query = f"SELECT key, body_hash FROM runs WHERE key IN ({', '.join('?' * len(keys))})"
-    stored_hashes = dict(execute_sql(tx, query, keys).fetchall())
+    stored_hashes = dict(execute_on_driver(tx, query, keys).fetchall())
     for place, (run, key, body_hash) in enumerate(batch):
         if stored_hashes.get(key) == body_hash or local_keys[place] in stored_hashes:
             continue
@@ -206,16 +206,16 @@ def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: OnChang
                 "with other content: a run is never replaced, so measure it again in a new session."
             )
         elif grown_keys[place] not in stored_hashes:
-            stored = set(measured_samples.load_results_like(tx, run))
+            stored = set(measured_samples.load_stored_results_of_run(tx, run))
             new = tuple(result for result in run.results if result not in stored)
             yield replace(run, results=new), grown_keys[place], body_hash
 
 
-def local_key(run: Run) -> str:
+def compute_local_run_key(run: Run) -> str:
     """Compute the key of a run measured here: a session measures a commit on a machine and environment
     once.
     """
-    return identity(
+    return hash_values(
         "local",
         [run.session, run.commit.sha, run.commit.dirty, machine_identity(run.machine)],
         [run.environment.values, run.variant.values, run.suite, run.harness],
@@ -271,7 +271,7 @@ def insert_results(
     if len(set(keys)) < len(keys):
         twice = next(result for key, (_, result) in zip(keys, results, strict=True) if keys.count(key) > 1)
         raise PerfciError(f"A run holds two results of {twice.series.label}: expected one for each series.")
-    result_ids = new_ids(tx, RESULTS, len(results))
+    result_ids = reserve_ids(tx, RESULTS, len(results))
     rows = [
         (row_id, *key, *_result_values(result, summarize))
         for row_id, key, (_, result) in zip(result_ids, keys, results, strict=True)
@@ -291,11 +291,11 @@ def insert_results(
                     ABSENT if pair is None else pair,
                     ABSENT if round_ is None else round_,
                     ABSENT if order is None else order,
-                    None if started_at is None else as_ms(started_at),
+                    None if started_at is None else to_epoch_ms(started_at),
                     process.duration_s,
-                    replace_unstorable(process.reason),
+                    replace_unstorable_characters(process.reason),
                     process.exit_code,
-                    replace_unstorable(process.stderr_tail),
+                    replace_unstorable_characters(process.stderr_tail),
                     as_json(process.flags) if process.flags else NO_FLAGS,
                     pack_samples(process.samples),
                 )
@@ -350,7 +350,7 @@ def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple
         level_values = (level.level, level.clock._value_ if level.clock else "", level.spread)
     return (
         result.status._value_,
-        replace_unstorable(result.reason),
+        replace_unstorable_characters(result.reason),
         result.boundaries._value_,
         result.number,
         *sample_values,

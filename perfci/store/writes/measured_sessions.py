@@ -14,16 +14,16 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Process, ProcessBoundaries, Run, Series, Status
-from perfci.store.columns import process_columns, replace_unstorable
+from perfci.store.columns import process_to_columns, replace_unstorable_characters
 from perfci.store.database import IDS, IdCache
-from perfci.store.queries import measurements
-from perfci.store.queries.records import SessionRecord
+from perfci.store.queries import record_listings
+from perfci.store.queries.query_records import SessionRecord
 from perfci.store.tables.measurements import ProcessRow, ProjectRow, ResultRow, RunRow, SessionRow
 from perfci.store.writes.ingest import (
+    compute_local_run_key,
     count_os_processes,
     insert_results,
     insert_runs,
-    local_key,
     update_process_count,
 )
 from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id, require_session_id
@@ -67,7 +67,7 @@ def find_unfinished_session(tx: Session, project: str, spec_hash: str) -> Sessio
         .order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
         .limit(1)
     ).first()
-    return None if row is None else measurements.build_session_record(row, project)
+    return None if row is None else record_listings.build_session_record(row, project)
 
 
 def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
@@ -80,7 +80,7 @@ def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
 def add_run(tx: Session, run: Run) -> int:
     """Store a run of a started session, or find it again to resume it; return its id."""
     ids: IdCache = tx.info[IDS]
-    project_id, key = ensure_project_id(tx, run.project), local_key(run)
+    project_id, key = ensure_project_id(tx, run.project), compute_local_run_key(run)
     run_id = tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
     if run_id is None:
         session_ids = {run.session: require_session_id(tx, run.session)}
@@ -104,7 +104,7 @@ def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Pro
     rows = []
     for series, process in measured:
         result_id = _ensure_result_id(tx, run_id, ensure_series_id(tx, project_id, series), process)
-        rows.append({"result_id": result_id, **process_columns(process)})
+        rows.append({"result_id": result_id, **process_to_columns(process)})
     try:
         statement = sa.insert(ProcessRow.__table__).returning(ProcessRow.id, sort_by_parameter_order=True)
         added = list(tx.scalars(statement, rows))
@@ -145,12 +145,12 @@ def _ensure_result_id(tx: Session, run_id: int, series_id: int, process: Process
             "run_id": run_id,
             "series_id": series_id,
             "status": process.status.value,
-            "reason": replace_unstorable(process.reason),
+            "reason": replace_unstorable_characters(process.reason),
             "boundaries": ProcessBoundaries.PROCESS.value,
         }
         result_id = tx.execute(sa.insert(ResultRow.__table__).returning(ResultRow.id), row).scalar_one()
     elif not ids.find(("ok", result_id)):
-        latest = {"status": process.status.value, "reason": replace_unstorable(process.reason)}
+        latest = {"status": process.status.value, "reason": replace_unstorable_characters(process.reason)}
         of_result = sa.and_(ResultRow.id == result_id, ResultRow.status != Status.OK.value)
         tx.execute(sa.update(ResultRow.__table__).where(of_result).values(latest))
     if process.status is Status.OK:

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
-from perfci.store.columns import identity, machine_identity, series_identity
+from perfci.store.columns import hash_values, machine_identity, series_identity
 from perfci.store.database import IDS, IdCache, insert_rows
 from perfci.store.dialects import in_chunks, insert_or_ignore
-from perfci.store.queries.loaders import find_series_ids
+from perfci.store.queries.series_and_commits import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -92,10 +92,10 @@ def ensure_context_id(tx: Session, context: Machine | Environment | Variant) -> 
         columns = {name: getattr(context, name) for name in MACHINE_FIELDS}
         row_id = _find_or_add(tx, MachineRow, {"identity": machine_identity(context)}, columns)
     elif isinstance(context, Environment):
-        key = {"identity": identity(context.values)}
+        key = {"identity": hash_values(context.values)}
         row_id = _find_or_add(tx, EnvironmentRow, key, {"observed": context.values})
     else:
-        key = {"identity": identity(context.values)}
+        key = {"identity": hash_values(context.values)}
         row_id = _find_or_add(tx, VariantRow, key, {"chosen": context.values})
     ids.added[context] = row_id
     return row_id
@@ -154,7 +154,7 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
     """Find or add series in one order for all writers, which prevents deadlocks."""
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
     identities = {key: series_identity(slug, item) for key, item in new.items()}
-    stored = find_series_ids(tx, identities.values())
+    stored = find_series_ids_by_identity(tx, identities.values())
     absent = {identities[key]: item for key, item in new.items() if identities[key] not in stored}
     if absent:
         benchmarks = _ensure_benchmark_ids(tx, project, {item.benchmark for item in absent.values()})
@@ -173,7 +173,7 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
             for identity, item in sorted(absent.items())
         ]
         tx.execute(insert_or_ignore(tx, SeriesRow), rows)
-        stored |= find_series_ids(tx, absent)
+        stored |= find_series_ids_by_identity(tx, absent)
     return {key: stored[identity] for key, identity in identities.items()}
 
 

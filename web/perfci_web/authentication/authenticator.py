@@ -37,7 +37,7 @@ from perfci.auth.tokens import JOB_TOKEN_PREFIX, hash_token, hash_token_if_valid
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.access import api_tokens, audit_log, github_bindings, logins, users
+from perfci.store.access import api_tokens, audit_log, github_bindings, logins_and_secrets, users
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.authentication.github_login import Encryptor, GitHubLogin, GitHubLoginError
 
@@ -176,7 +176,7 @@ class Authenticator:
     def _authenticate_job_token(self, token_hash: str, now: datetime) -> Actor:
         """The token of a CI job may write the results of that job, and read nothing."""
         with self._store.read() as tx:
-            token = github_bindings.find_run_token(tx, token_hash)
+            token = github_bindings.find_job_token(tx, token_hash)
         if token is None or not hmac.compare_digest(token.secret_hash, token_hash) or now >= token.expires_at:
             raise AccessDenied(401, BAD_TOKEN)
         grant = JobGrant(
@@ -243,7 +243,7 @@ class Authenticator:
         if not secret:
             return ANONYMOUS
         with self._store.read() as tx:
-            login = logins.find_login(tx, hash_token(secret))
+            login = logins_and_secrets.find_login(tx, hash_token(secret))
             roles = users.load_roles(tx, login.user.id) if login else {}
         if (
             login is None
@@ -255,7 +255,7 @@ class Authenticator:
         g.login = login
         return self._build_user_actor(login.user, roles)
 
-    def _is_still_member(self, login: logins.Login) -> bool:
+    def _is_still_member(self, login: logins_and_secrets.Login) -> bool:
         """Check the membership at GitHub again after a while; its answer ends or renews the login."""
         now = self._clock()
         if self.github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
@@ -267,9 +267,11 @@ class Authenticator:
         except GitHubLoginError:
             return is_in_grace
         if is_allowed:
-            self._submit_quietly(partial(logins.record_login_check, login_id=login.id, at=now))
+            self._submit_quietly(
+                partial(logins_and_secrets.record_login_confirmation, login_id=login.id, at=now)
+            )
         else:
-            self._submit_quietly(partial(logins.end_login, login_id=login.id))
+            self._submit_quietly(partial(logins_and_secrets.end_login, login_id=login.id))
         return is_allowed
 
     def _build_user_actor(self, user: users.User, roles: dict[int, str]) -> Actor:
@@ -297,11 +299,11 @@ class Authenticator:
         actor = self.identify(request)
         if "login" not in g:
             return
-        login: logins.Login = g.login
+        login: logins_and_secrets.Login = g.login
         now = self._clock()
 
         def delete(tx: Session) -> None:
-            logins.end_login(tx, login.id)
+            logins_and_secrets.end_login(tx, login.id)
             audit_log.add_entry(tx, actor.name, "login.end", login.user.address, at=now)
 
         self._group.submit(delete)
@@ -309,10 +311,12 @@ class Authenticator:
     def _shared_key(self, name: str) -> bytes:
         """Return a key that all processes of this server share; the first use creates it."""
         with self._store.read() as tx:
-            key = logins.find_secret(tx, name)
+            key = logins_and_secrets.find_server_secret(tx, name)
         now = self._clock()
         return key or self._group.submit(
-            lambda tx: logins.ensure_secret(tx, name, lambda: random_secrets.token_bytes(32), now)
+            lambda tx: logins_and_secrets.ensure_server_secret(
+                tx, name, lambda: random_secrets.token_bytes(32), now
+            )
         )
 
     def _note_token_use(self, token: api_tokens.Token, now: datetime) -> None:

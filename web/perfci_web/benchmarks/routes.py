@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
-from perfci.store.incidents.exemptions import load_mutes
-from perfci.store.queries import measurements
-from perfci.store.queries.latest_results import count_series_commits, load_series_records
-from perfci.store.queries.records import SeriesRecord, StoredSeries
+from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.queries import record_listings
+from perfci.store.queries.latest_results import count_series_commits, load_series_with_history_ends
+from perfci.store.queries.query_records import SeriesRecord, StoredSeries
 from perfci_web.benchmarks import view_model
 from perfci_web.csv_response import csv_response, format_name_value_pairs
 from perfci_web.load_trends import SeriesDecisions, load_trends_from_levels
@@ -34,7 +34,7 @@ def benchmarks_page(project: str) -> str:
         all_series, selection = _load_selection(tx, project, _query_options())
         if selection.show == view_model.UNAVAILABLE:
             never_measured = [series for series in all_series if series.never_measured]
-            records = load_series_records(tx, project, never_measured)
+            records = load_series_with_history_ends(tx, project, never_measured)
             reasons = view_model.group_unavailable_by_reason(records, selection.query)
             return _render_page("unavailable", project, selection, all_series, reasons=reasons)
         cells = _load_cells(tx, project, selection, all_series)
@@ -66,7 +66,7 @@ def benchmarks_csv(project: str) -> Response:
     unavailable = request.args.get("show") == view_model.UNAVAILABLE
     with web_context().store.read() as tx:
         require_project(tx, project)
-        matches = measurements.search_series(tx, project, search=query)
+        matches = record_listings.search_series(tx, project, search=query)
         records = [record for record in matches if record.never_measured == unavailable]
         rows = _load_rows(tx, records, records)
     csv_rows = []
@@ -111,7 +111,7 @@ def _load_selection(
 ) -> tuple[list[StoredSeries], view_model.SeriesSelection]:
     """Load all series of a project, and select the page of them that a request is for."""
     require_project(tx, project)
-    all_series = measurements.search_stored_series(tx, project)
+    all_series = record_listings.search_stored_series(tx, project)
     ranks = _load_ranks(tx, project, all_series, options["sort"])
     return all_series, view_model.select_series_page(all_series, ranks, **options)
 
@@ -128,7 +128,7 @@ def _load_ranks(
         commits = count_series_commits(tx, project, series_ids)
         return {stored.series: commits.get(stored.id, 0) for stored in all_series}
     if sort == view_model.BY_STATE:
-        records = load_series_records(tx, project, all_series)
+        records = load_series_with_history_ends(tx, project, all_series)
         return {record.series: record.is_last_failed for record in records}
     return {}
 
@@ -137,7 +137,7 @@ def _load_cells(
     tx: Session, project: str, selection: view_model.SeriesSelection, all_series: Iterable[StoredSeries]
 ) -> list[CellRows[view_model.SeriesListRow]]:
     """Load the rows of the selected series."""
-    rows = _load_rows(tx, load_series_records(tx, project, selection.series), all_series)
+    rows = _load_rows(tx, load_series_with_history_ends(tx, project, selection.series), all_series)
     return [CellRows(cell.series, tuple(rows[stored.id] for stored in cell.rows)) for cell in selection.cells]
 
 

@@ -16,7 +16,7 @@ from perfci.report.charts.series_trend import (
 )
 from perfci.report.serializers import serialize_series
 from perfci.report.verdict_labels import CHANGE_KINDS
-from perfci.store.queries.records import SeriesRecord, StoredSeries, matches_search
+from perfci.store.queries.query_records import SeriesRecord, StoredSeries, matches_search
 from perfci_web.view_parts.table_row_groups import CellRows, MissingReason, group_by_cell, group_by_reason
 
 PAGE_SIZE = 50

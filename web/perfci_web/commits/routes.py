@@ -5,8 +5,8 @@ from __future__ import annotations
 from flask import Blueprint, render_template
 
 from perfci.store import verdict_store
-from perfci.store.queries import loaders, measured_samples, measurements
-from perfci.store.queries.loaders import load_series_of_same_cells
+from perfci.store.queries import measured_samples, record_listings, series_and_commits
+from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.commits.view_model import build_commit_view
 from perfci_web.url_lookups import project_links, require_commit
 from perfci_web.web_context import web_context
@@ -18,7 +18,7 @@ blueprint = Blueprint("commits", __name__)
 def commit_page(project: str, sha: str) -> str:
     with web_context().store.read() as tx:
         commit = require_commit(tx, project, sha)
-        records = measurements.load_runs_of_commit(tx, project, commit.sha)
+        records = record_listings.load_runs_of_commit(tx, project, commit.sha)
         verdicts = [
             *verdict_store.load_verdict_records(tx, project, head=commit.sha),
             *verdict_store.load_verdict_records(tx, project, base=commit.sha),
@@ -26,7 +26,7 @@ def commit_page(project: str, sha: str) -> str:
         page = build_commit_view(
             project,
             commit,
-            loaders.load_commits_newest_first(tx, project),
+            series_and_commits.load_commits_newest_first(tx, project),
             records,
             [measured_samples.load_run(tx, record.id) for record in records],
             verdicts,

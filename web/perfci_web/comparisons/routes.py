@@ -10,8 +10,8 @@ from perfci.model import Commit, EnvironmentChange, Run
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.store import verdict_store
-from perfci.store.queries import loaders, measured_samples, measurements
-from perfci.store.queries.loaders import load_project_series
+from perfci.store.queries import measured_samples, record_listings, series_and_commits
+from perfci.store.queries.series_and_commits import load_project_series
 from perfci_web.comparisons import view_model
 from perfci_web.page_urls import ProjectLinks
 from perfci_web.url_lookups import project_links, require_commit, require_project
@@ -32,7 +32,7 @@ def compare_chooser(project: str) -> str | BaseResponse:
         return redirect(links.compare(base, head))
     with web_context().store.read() as tx:
         require_project(tx, project)
-        commits = loaders.load_commits_newest_first(tx, project, limit=50)
+        commits = series_and_commits.load_commits_newest_first(tx, project, limit=50)
         verdicts = verdict_store.load_verdict_records(tx, project)
     pairs = view_model.list_compared_pairs(verdicts, commits)
     return render_template(
@@ -81,12 +81,12 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             verdict_store.load_verdict_records(tx, project, base=base_commit.sha, head=head_commit.sha),
             _load_runs(tx, project, base_commit),
             _load_runs(tx, project, head_commit),
-            loaders.load_commits_newest_first(tx, project),
+            series_and_commits.load_commits_newest_first(tx, project),
         )
         all_series = load_project_series(tx, project)
     return page, project_links(project, all_series.values())
 
 
 def _load_runs(tx: Session, project: str, commit: Commit) -> list[Run]:
-    records = measurements.load_runs_of_commit(tx, project, commit.sha)
+    records = record_listings.load_runs_of_commit(tx, project, commit.sha)
     return [measured_samples.load_run(tx, record.id) for record in records]

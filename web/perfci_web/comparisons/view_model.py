@@ -17,7 +17,7 @@ from perfci.report.verdict_sentences import (
     count_verdicts_by_kind,
     rank_verdicts_by_severity,
 )
-from perfci.store.queries.records import VerdictRecord
+from perfci.store.queries.query_records import VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
 from perfci_web.view_parts.commit_values import (
     build_commit_dots,

@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.incidents import notification_text
-from perfci.store.incidents.incident_members import list_impacts
-from perfci.store.incidents.records import ImpactRecord
+from perfci.store.incidents.incident_records import ImpactRecord
+from perfci.store.incidents.members_and_impacts import list_impacts
 from perfci.store.projects import Project
-from perfci.store.queries.loaders import load_commits_by_sha
+from perfci.store.queries.series_and_commits import load_commits_by_sha
 
 PAGE_SIZE = 100
 """Rows of one page."""

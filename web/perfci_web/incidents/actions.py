@@ -31,7 +31,7 @@ from perfci.service.incidents.triage import (
 )
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
-from perfci.store.queries.loaders import find_series_ids
+from perfci.store.queries.series_and_commits import find_series_ids_by_identity
 from perfci_web.incidents.change_form import (
     RejectedForm,
     changed_form_values,
@@ -71,7 +71,7 @@ def merge_other_incidents(project: str, number: int) -> PageResponse:
 
     def job(tx: Session, record: Project) -> None:
         numbers = _parse_incident_numbers(form.get("others", ""))
-        others = incident_store.find_incidents(tx, record.id, numbers)
+        others = incident_store.find_incidents_by_number(tx, record.id, numbers)
         if missing := numbers - others.keys():
             raise PerfciError(f"There is no incident {min(missing)} here.")
         revisions = {other.number: other.revision for other in others.values()}
@@ -85,7 +85,7 @@ def split_incident(project: str, number: int) -> PageResponse:
     form, context, identities = request.form.to_dict(), _audit_context(), request.form.getlist("series")
 
     def job(tx: Session, record: Project) -> None:
-        series_ids = set(find_series_ids(tx, identities).values())
+        series_ids = set(find_series_ids_by_identity(tx, identities).values())
         split_off_members(tx, record, number, parse_revision(form), series_ids, context)
 
     return _submit_change(project, number, job)

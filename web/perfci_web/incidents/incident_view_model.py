@@ -11,7 +11,7 @@ from perfci.report.incidents import activity_log, notification_text
 from perfci.service.incidents.incident_updates import ALLOWED_TRANSITIONS
 from perfci.service.incidents.serialize_incidents import IncidentDetail
 from perfci.service.incidents.triage import find_undoable_change
-from perfci.store.incidents.records import DATA_KIND, IncidentEvent, IncidentRecord
+from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentRecord
 from perfci.store.jobs.delivery_queue import Delivery
 from perfci_web.incidents.list_view_model import IncidentEntry
 

@@ -18,7 +18,7 @@ from perfci.service.incidents.serialize_incidents import (
 from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project
-from perfci.store.queries.loaders import load_series_of_same_cells
+from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.incidents import incident_view_model, list_view_model
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
 from perfci_web.url_lookups import PageNotFound, Suggestion, project_links, require_project
@@ -137,7 +137,7 @@ def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view_mod
     if record is None:
         return None
     undo_text = incident_view_model.describe_undoable_change(
-        record, incident_store.load_events(tx, record.id)
+        record, incident_store.load_incident_events(tx, record.id)
     )
     return list_view_model.IncidentEntry(record), undo_text
 

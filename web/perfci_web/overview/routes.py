@@ -6,8 +6,8 @@ from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.series_histories import JudgedHistories
-from perfci.store.queries import loaders, measurements, project_status
-from perfci.store.queries.loaders import load_series_of_same_cells
+from perfci.store.queries import project_status, record_listings, series_and_commits
+from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.incidents.list_view_model import load_open_incidents
 from perfci_web.load_trends import SeriesDecisions, load_trends_from_levels
 from perfci_web.overview import view_model
@@ -23,7 +23,9 @@ def projects_page() -> str | BaseResponse:
     """List the projects; a store with a single one goes straight to it."""
     with web_context().store.read() as tx:
         visible = {project.slug for project in list_visible_projects(tx)}
-        records = [record for record in measurements.load_project_records(tx) if record.slug in visible]
+        records = [
+            record for record in record_listings.load_projects_with_counts(tx) if record.slug in visible
+        ]
     if len(records) == 1:
         return redirect(f"{request.script_root}/{encode_project_segment(records[0].slug)}/")
     return render_template("overview/projects.html", projects=records, project_links=project_links)
@@ -34,7 +36,7 @@ def overview_page(project: str) -> str:
     context = web_context()
     with context.store.read() as tx:
         project_record = require_project(tx, project)
-        [record] = measurements.load_project_records(tx, project)
+        [record] = record_listings.load_projects_with_counts(tx, project)
         changed_series = project_status.find_changed_series(tx, project, view_model.MAX_LARGEST_CHANGES)
         histories = JudgedHistories.load(tx, changed_series)
         decisions = SeriesDecisions.load(tx, histories.points)
@@ -47,8 +49,10 @@ def overview_page(project: str) -> str:
             project_status.count_decisions(tx, project),
             decisions,
             trends_by_label,
-            loaders.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
-            loaders.load_commits_by_sha(tx, project, view_model.collect_marked_shas(trends_by_label)),
+            series_and_commits.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
+            series_and_commits.load_commits_by_sha(
+                tx, project, view_model.collect_marked_shas(trends_by_label)
+            ),
             open_incidents.count,
         )
         links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))

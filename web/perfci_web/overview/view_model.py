@@ -13,7 +13,7 @@ from perfci.report.charts.trend_ranking import find_largest_changes, find_open_r
 from perfci.report.verdict_labels import CHANGE_KINDS
 from perfci.report.verdict_sentences import PageSummary, project_overview_sentence
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
-from perfci.store.queries.records import ProjectRecord
+from perfci.store.queries.query_records import ProjectRecord
 from perfci_web.load_trends import SeriesDecisions
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,

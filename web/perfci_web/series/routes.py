@@ -10,10 +10,10 @@ from perfci.report.charts.series_trend import Trend, downsample_trend, hide_leve
 from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.report.serializers import serialize_trend
 from perfci.store import verdict_store
-from perfci.store.incidents.exemptions import load_mutes
-from perfci.store.queries import measured_samples, measurements
-from perfci.store.queries.loaders import load_project_series
-from perfci.store.queries.records import SeriesRecord
+from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries.query_records import SeriesRecord
+from perfci.store.queries.series_and_commits import load_project_series
 from perfci_web.csv_response import csv_response
 from perfci_web.load_trends import SeriesDecisions
 from perfci_web.series import view_model
@@ -83,7 +83,7 @@ def _find_series(
 ) -> tuple[SeriesRecord, list[SeriesRecord]]:
     """Find the series of an address, and all series of its benchmark."""
     require_project(tx, project)
-    records = measurements.find_series(tx, project, benchmark)
+    records = record_listings.find_series_of_benchmark(tx, project, benchmark)
     candidates = [record for record in records if record.series.metric.name == metric]
     if not candidates:
         raise _benchmark_not_found(tx, project, f"{benchmark} · {metric}")

@@ -16,7 +16,7 @@ from perfci.report.verdict_sentences import (
     unavailable_series_sentence,
     verdict_counts_sentence,
 )
-from perfci.store.queries.records import SeriesRecord, VerdictRecord
+from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
 from perfci_web.page_urls import matches_url_query
 from perfci_web.view_parts.table_row_groups import group_by_cell

@@ -13,7 +13,7 @@ from perfci.service.incidents.serialize_incidents import (
     serialize_stored_incident,
 )
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.records import IncidentRecord
+from perfci.store.incidents.incident_records import IncidentRecord
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
@@ -52,7 +52,7 @@ def get_incident(call: Call) -> Reply:
 def list_incident_events(call: Call) -> Reply:
     record = require_incident(call)
     with call.store.read() as tx:
-        events = incident_store.load_events(tx, record.id)
+        events = incident_store.load_incident_events(tx, record.id)
     return Reply(
         shapes.IncidentEventPage(
             items=tuple(shapes.IncidentEventShape(**serialize_event(event)) for event in events)

@@ -11,7 +11,7 @@ from perfci.net.api_schemas import runs_and_series as shapes
 from perfci.report.charts.series_trend import build_trend, downsample_trend
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store import verdict_store
-from perfci.store.queries import loaders, measured_samples, paged_lists
+from perfci.store.queries import measured_samples, paged_lists, series_and_commits
 from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -120,7 +120,7 @@ def require_series(call: Call, identity: str) -> SeriesListItem:
 
 def require_commit(tx: Session, call: Call, sha: str) -> Commit:
     """Return the commit of a sha or of the beginning of one."""
-    commit = loaders.find_commit(tx, call.required_project.slug, sha)
+    commit = series_and_commits.find_commit(tx, call.required_project.slug, sha)
     if commit is None:
         raise ProblemError("not-found", "There is no commit of this sha here.")
     return commit

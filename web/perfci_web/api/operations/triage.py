@@ -19,8 +19,8 @@ from perfci.service.incidents.edit_incidents import (
 from perfci.service.incidents.incident_updates import IncidentUpdate, parse_incident_patch
 from perfci.service.incidents.triage import StaleRevision, undo_last_change, update_incident, update_incidents
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.records import IncidentRecord
-from perfci.store.queries.loaders import find_series_ids
+from perfci.store.incidents.incident_records import IncidentRecord
+from perfci.store.queries.series_and_commits import find_series_ids_by_identity
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.operations.incidents import INCIDENT_RULE, incident_shape, require_incident
 from perfci_web.api.problems import ProblemError, RevisionMismatch
@@ -92,7 +92,7 @@ def split_incident(call: Call) -> Reply:
     require_incident(call)
 
     def split(tx: Session) -> tuple[IncidentRecord, IncidentRecord]:
-        series_ids = set(find_series_ids(tx, call.body.series).values())
+        series_ids = set(find_series_ids_by_identity(tx, call.body.series).values())
         return split_off_members(
             tx, call.required_project, call.path["number"], call.revision, series_ids, call.audit_context
         )

@@ -42,7 +42,7 @@ def exchange_token(call: Call) -> Reply:
 
 def get_repository_binding(call: Call) -> Reply:
     with call.store.read() as tx:
-        repository = github_bindings.find_bound_repository(tx, call.required_project.id)
+        repository = github_bindings.find_repository_of_project(tx, call.required_project.id)
     if repository is None:
         raise ProblemError("not-found", NOT_BOUND)
     return Reply(_repository_shape(repository))

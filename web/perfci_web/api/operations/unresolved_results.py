@@ -13,7 +13,7 @@ from perfci.net.api_schemas.runs_and_series import (
     UnresolvedResultShape,
 )
 from perfci.service.uploads.unresolved_units import resolve_unit
-from perfci.store.projects import mark_changed
+from perfci.store.projects import mark_projects_changed
 from perfci.store.queries import unresolved_results
 from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
@@ -49,7 +49,7 @@ def resolve_result(call: Call) -> Reply:
             "resolved": resolved,
         }
         call.audit_context.add_audit_entry(tx, "result.resolve", record.metric, project.id, detail)
-        mark_changed(tx, [project.id])
+        mark_projects_changed(tx, [project.id])
         return ResolvedResults(resolved=resolved)
 
     return Reply(call.group_commit.submit(write))

@@ -10,8 +10,8 @@ from perfci.store.columns import series_identity
 from perfci.store.queries import paged_lists
 from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
 from perfci.store.queries.paged_lists import SeriesListItem, VerdictFilter
-from perfci.store.queries.records import MeasuredProcess, VerdictRecord
-from perfci.store.queries.result_summaries import load_level_pairs
+from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
+from perfci.store.queries.result_summaries import load_levels_of_two_commits
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.operations.series import require_commit, require_series, series_shape
@@ -84,7 +84,7 @@ def list_result_summaries(call: Call) -> Reply:
     query: shapes.ResultSummaryQuery = call.query
     with call.store.read() as tx:
         base, head = (require_commit(tx, call, call.path[side]) for side in ("base", "head"))
-        pairs = load_level_pairs(
+        pairs = load_levels_of_two_commits(
             tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(query.cursor)
         )
     return pagination.build_page_reply(

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
 from perfci.store.dialects import in_chunks, insert_or_ignore
-from perfci.store.incidents.records import ImpactRecord, IncidentMember
-from perfci.store.queries.loaders import load_series_by_ids, sha_starts_with
+from perfci.store.incidents.incident_records import ImpactRecord, IncidentMember
+from perfci.store.queries.series_and_commits import load_series_by_ids, sha_starts_with
 from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow, IncidentRow
 from perfci.store.tables.measurements import BenchmarkRow, SeriesRow
 

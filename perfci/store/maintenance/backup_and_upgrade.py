@@ -12,16 +12,16 @@ from perfci.model import PerfciError
 from perfci.store.database import translate_errors
 from perfci.store.engine import (
     SQLITE_HEADER,
+    check_sqlite_file,
     format_address,
     is_older_schema,
     make_engine,
     make_folder,
     open_store,
     parse_database_url,
-    prepare_file,
-    read_schema,
-    require_no_side_files,
-    require_not_newer,
+    read_schema_version,
+    require_no_sqlite_side_files,
+    require_schema_not_newer,
     sqlite_path,
 )
 from perfci.store.maintenance.dump import load_dump, write_dump
@@ -33,12 +33,12 @@ def upgrade(url: str) -> None:
 
     address = parse_database_url(url)
     shown = format_address(address)
-    if prepare_file(address, create=False):
+    if check_sqlite_file(address, create=False):
         raise PerfciError(f"The database {shown} is read-only: make it writable to upgrade it.")
     engine = make_engine(address)
     try:
         with translate_errors(shown):
-            require_not_newer(shown, read_schema(engine, shown))
+            require_schema_not_newer(shown, read_schema_version(engine, shown))
             migrate(engine)
     finally:
         engine.dispose()
@@ -53,7 +53,7 @@ def upgrade_if_older(url: str) -> None:
     engine = make_engine(address)
     try:
         with translate_errors(format_address(address)):
-            current_schema = read_schema(engine, format_address(address))
+            current_schema = read_schema_version(engine, format_address(address))
     finally:
         engine.dispose()
     if is_older_schema(current_schema):
@@ -104,7 +104,7 @@ def restore(url: str, path: Path) -> None:
             f"{target} exists already: stop what uses it and move it away with its -wal and -shm files, or "
             "name another database with --db."
         )
-    require_no_side_files(target)
+    require_no_sqlite_side_files(target)
     make_folder(target.parent)
     with translate_errors(str(path)):
         _copy_sqlite(path, target)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_rowcount, in_chunks, insert_or_ignore
+from perfci.store.dialects import execute_and_count_rows, in_chunks, insert_or_ignore
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import ProjectRow
 
@@ -80,7 +80,7 @@ def postpone_work(tx: Session, work_id: int, problem: str, not_before: datetime)
     tx.execute(sa.update(OUTBOX).where(OutboxRow.id == work_id).values(again))
 
 
-def load_oldest_created_at(tx: Session) -> datetime | None:
+def load_oldest_work_time(tx: Session) -> datetime | None:
     """Return the creation time of the oldest waiting item."""
     waits = sa.select(sa.func.min(OutboxRow.created_at, type_=OUTBOX.c.created_at.type))
     return tx.scalar(waits.where(OutboxRow.attempts < MAX_ATTEMPTS))
@@ -107,7 +107,7 @@ def claim_lease(tx: Session, name: str, holder: str) -> bool:
     tx.execute(insert_or_ignore(tx, LeaseRow), {"name": name, "holder": holder, "token": 1, "beat": 0})
     given_back = sa.and_(LeaseRow.name == name, LeaseRow.holder == "")
     statement = sa.update(LEASES).where(given_back).values(holder=holder, token=LeaseRow.token + 1, beat=0)
-    if execute_rowcount(tx, statement) == 1:
+    if execute_and_count_rows(tx, statement) == 1:
         return True
     lease = find_lease(tx, name)
     return lease is not None and lease.holder == holder
@@ -117,18 +117,18 @@ def take_over_lease(tx: Session, name: str, seen: LeaseRecord, holder: str) -> b
     """Take over a lease without a heartbeat since ``seen``; return whether that succeeded."""
     unchanged = sa.and_(LeaseRow.name == name, LeaseRow.token == seen.token, LeaseRow.beat == seen.beat)
     statement = sa.update(LEASES).where(unchanged).values(holder=holder, token=LeaseRow.token + 1, beat=0)
-    return execute_rowcount(tx, statement) == 1
+    return execute_and_count_rows(tx, statement) == 1
 
 
 def renew_lease(tx: Session, name: str, holder: str, token: int) -> bool:
     """Send a heartbeat; return False if another holder has the lease by now."""
     mine = sa.and_(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.token == token)
     statement = sa.update(LEASES).where(mine).values(beat=LeaseRow.beat + 1)
-    return execute_rowcount(tx, statement) == 1
+    return execute_and_count_rows(tx, statement) == 1
 
 
 def release_lease(tx: Session, name: str, holder: str, token: int) -> bool:
     """Release a lease; return False if another holder has it by now."""
     mine = sa.and_(LeaseRow.name == name, LeaseRow.holder == holder, LeaseRow.token == token)
     statement = sa.update(LEASES).where(mine).values(holder="")
-    return execute_rowcount(tx, statement) == 1
+    return execute_and_count_rows(tx, statement) == 1

@@ -9,9 +9,9 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_rowcount, insert_or_ignore
-from perfci.store.incidents.records import Mute
-from perfci.store.queries.loaders import matches_project
+from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
+from perfci.store.incidents.incident_records import Mute
+from perfci.store.queries.series_and_commits import project_id_matches
 from perfci.store.tables.incidents import ExpectedChangeRow, MutedBenchmarkRow
 
 EXPECTED_CHANGES = ExpectedChangeRow.__table__
@@ -79,7 +79,7 @@ def load_expected_changes(tx: Session, project: str) -> list[ExpectedChangeRecor
     query = sa.select(*(EXPECTED_CHANGES.c[name] for name in CHANGE_FIELDS)).order_by(EXPECTED_CHANGES.c.id)
     return [
         ExpectedChangeRecord(*row)
-        for row in tx.execute(query.where(matches_project(EXPECTED_CHANGES.c.project_id, project)))
+        for row in tx.execute(query.where(project_id_matches(EXPECTED_CHANGES.c.project_id, project)))
     ]
 
 
@@ -102,7 +102,7 @@ def end_mute(tx: Session, project_id: int, benchmark: str, metric: str, now: dat
     """End a mute early; return False if there is none."""
     same = (MUTED.c.benchmark == benchmark, MUTED.c.metric == metric)
     chosen = (MUTED.c.project_id == project_id, *same, MUTED.c.unmuted_at.is_(None), MUTED.c.expires_at > now)
-    return bool(execute_rowcount(tx, sa.update(MUTED).where(*chosen).values(unmuted_at=now)))
+    return bool(execute_and_count_rows(tx, sa.update(MUTED).where(*chosen).values(unmuted_at=now)))
 
 
 def was_unmuted_since(tx: Session, project_id: int, benchmark: str, since: datetime) -> bool:

@@ -9,9 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import NamedValues
-from perfci.store.columns import to_pairs
-from perfci.store.database import execute_sql
-from perfci.store.queries.loaders import HISTORY_KINDS, load_commits, matches_project, sort_commits
+from perfci.store.columns import pairs_from_json
+from perfci.store.database import execute_on_driver
+from perfci.store.queries.series_and_commits import (
+    HISTORY_KINDS,
+    load_commits,
+    project_id_matches,
+    sort_commits,
+)
 from perfci.store.tables.measurements import CommitRow, RunRow, SessionRow
 
 
@@ -23,7 +28,7 @@ def find_run_by_key(tx: Session, key: str) -> int | None:
 def has_commit(tx: Session, project_id: int, sha: str) -> bool:
     """Whether a commit is stored."""
     return (
-        execute_sql(
+        execute_on_driver(
             tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]
         ).fetchone()
         is not None
@@ -38,7 +43,7 @@ def load_session_run_ids(tx: Session, uid: str) -> list[int]:
     return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
 
 
-def find_later_sessions(tx: Session, uid: str, others: Collection[str]) -> set[str]:
+def find_sessions_started_after(tx: Session, uid: str, others: Collection[str]) -> set[str]:
     """Find which of some other sessions started after this one."""
     mine = sa.select(SessionRow.started_at).where(SessionRow.uid == uid).scalar_subquery()
     return set(
@@ -46,14 +51,14 @@ def find_later_sessions(tx: Session, uid: str, others: Collection[str]) -> set[s
     )
 
 
-def load_session_origins(tx: Session, uid: str) -> list[NamedValues]:
+def load_run_origins_of_session(tx: Session, uid: str) -> list[NamedValues]:
     """Load the distinct origins of the runs of a session."""
     query = (
         sa.select(RunRow.origin)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .where(SessionRow.uid == uid)
     )
-    return [to_pairs(row) for row in tx.scalars(query.distinct())]
+    return [pairs_from_json(row) for row in tx.scalars(query.distinct())]
 
 
 def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
@@ -64,10 +69,10 @@ def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
     rows = tx.execute(
         sa.select(RunRow.id, RunRow.commit_id)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .where(matches_project(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
+        .where(project_id_matches(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
         .order_by(RunRow.started_at, RunRow.id)
     ).all()
-    commits = load_commits(tx, matches_project(CommitRow.project_id, project))
+    commits = load_commits(tx, project_id_matches(CommitRow.project_id, project))
     ids = {commit: row_id for row_id, commit in commits.items()}
     place = {ids[commit]: number for number, commit in enumerate(sort_commits(ids))}
     ordered = sorted(rows, key=lambda row: place[row.commit_id])

@@ -25,12 +25,12 @@ from perfci.store.columns import (
     build_commit,
     build_machine,
     build_verdict,
+    pairs_from_json,
     series_identity,
-    to_pairs,
 )
 from perfci.store.database import SERIES_CACHE
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.records import (
+from perfci.store.queries.query_records import (
     VerdictRecord,
 )
 from perfci.store.tables.measurements import (
@@ -55,7 +55,7 @@ HISTORY_KINDS = ("history", "import")
 Condition = sa.ColumnElement[bool]
 
 
-def matches_project(column: Any, project: str) -> Condition:
+def project_id_matches(column: Any, project: str) -> Condition:
     """Build the condition that a project id column is that of a project."""
     condition: Condition = (
         column == sa.select(ProjectRow.id).where(ProjectRow.slug == project).scalar_subquery()
@@ -63,7 +63,7 @@ def matches_project(column: Any, project: str) -> Condition:
     return condition
 
 
-def in_history(query: Any) -> Any:
+def restrict_to_history(query: Any) -> Any:
     """Restrict a query over results to those that make up the history of a series."""
     return (
         query.select_from(ResultRow)
@@ -90,11 +90,11 @@ def load_project_series(tx: Session, project: str) -> dict[int, Series]:
     """Load all series of a project, from the cache, or in one query if any is new."""
     cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-    ids = list(tx.scalars(query.where(matches_project(BenchmarkRow.project_id, project))))
+    ids = list(tx.scalars(query.where(project_id_matches(BenchmarkRow.project_id, project))))
     shared = {row_id: series for row_id in ids if (series := cached.get(row_id)) is not None}
     if len(shared) == len(ids):
         return shared
-    return load_series(tx, matches_project(BenchmarkRow.project_id, project))
+    return load_series(tx, project_id_matches(BenchmarkRow.project_id, project))
 
 
 def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
@@ -109,7 +109,7 @@ def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
     series = {
         row.id: Series(
             benchmark=Benchmark(row.name, row.version),
-            parameters=to_pairs(row.parameters),
+            parameters=pairs_from_json(row.parameters),
             metric=Metric(row.metric, row.unit, row.direction),
             machine=machines[row.machine_id],
             variant=variants[row.variant_id],
@@ -143,14 +143,14 @@ def load_machines(tx: Session) -> dict[int, Machine]:
 def load_variants(tx: Session) -> dict[int, Variant]:
     """Load all variants, by id."""
     rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
-    return {row_id: Variant(to_pairs(chosen)) for row_id, chosen in rows}
+    return {row_id: Variant(pairs_from_json(chosen)) for row_id, chosen in rows}
 
 
 def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
     """Load environments by id; only those needed, since each driver or clock change adds one."""
     query = sa.select(EnvironmentRow.id, EnvironmentRow.observed)
     rows = (row for some in in_chunks(ids) for row in tx.execute(query.where(EnvironmentRow.id.in_(some))))
-    return {row_id: Environment(to_pairs(observed)) for row_id, observed in rows}
+    return {row_id: Environment(pairs_from_json(observed)) for row_id, observed in rows}
 
 
 def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
@@ -179,7 +179,7 @@ def sha_starts_with(column: Any, prefix: str) -> sa.ColumnElement[bool]:
     return condition
 
 
-def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
+def find_series_ids_by_identity(tx: Session, identities: Collection[str]) -> dict[str, int]:
     """Find the ids of stored series by identity; identities that are not stored are left out."""
     query = sa.select(SeriesRow.identity, SeriesRow.id)
     ids_by_identity: dict[str, int] = {}
@@ -188,7 +188,7 @@ def find_series_ids(tx: Session, identities: Collection[str]) -> dict[str, int]:
     return ids_by_identity
 
 
-def find_ids_of_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
+def find_ids_by_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
     """Find the ids of stored series; many are found faster by loading all of their project."""
     if len(series) > MAX_SERIES_BY_IDENTITY:
         return {
@@ -197,7 +197,10 @@ def find_ids_of_series(tx: Session, project: str, series: Collection[Series]) ->
             if each_series in series
         }
     identities = {series_identity(project, each_series): each_series for each_series in series}
-    return {identities[identity]: row_id for identity, row_id in find_series_ids(tx, identities).items()}
+    return {
+        identities[identity]: row_id
+        for identity, row_id in find_series_ids_by_identity(tx, identities).items()
+    }
 
 
 MAX_SERIES_BY_IDENTITY = 500
@@ -213,7 +216,7 @@ def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series
         some = names[start : start + BENCHMARKS_PER_QUERY]
         parameters = list(dict.fromkeys(cell for name in some for cell in cells[name]))[:CHUNK]
         chosen = (
-            matches_project(BenchmarkRow.project_id, project),
+            project_id_matches(BenchmarkRow.project_id, project),
             BenchmarkRow.name.in_(some),
             SeriesRow.parameters.in_(parameters),
         )
@@ -252,7 +255,7 @@ def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
 
 def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
     """Load the commits of a project, newest first; with a ``limit``, without reading all."""
-    chosen = [matches_project(CommitRow.project_id, project)]
+    chosen = [project_id_matches(CommitRow.project_id, project)]
     if limit is not None:
         unplaced = sa.select(CommitRow.id).where(*chosen, CommitRow.position.is_(None)).limit(1)
         # Commits without a position are placed by their dates, for which all have to be read.
@@ -268,7 +271,7 @@ def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dic
     commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
         stored = load_commits(
-            tx, matches_project(CommitRow.project_id, project), CommitRow.sha.in_(some)
+            tx, project_id_matches(CommitRow.project_id, project), CommitRow.sha.in_(some)
         ).values()
         commits |= {item.sha: item for item in sorted(stored, key=lambda item: not item.dirty)}
     return commits
@@ -281,7 +284,7 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
         return None
     starting = CommitRow.sha.startswith(prefix, autoescape=True)
     matching = sorted(
-        load_commits(tx, matches_project(CommitRow.project_id, project), starting).values(),
+        load_commits(tx, project_id_matches(CommitRow.project_id, project), starting).values(),
         key=lambda item: item.dirty,
     )
     shas = sorted({commit.sha for commit in matching})

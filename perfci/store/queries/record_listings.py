@@ -15,22 +15,22 @@ from perfci.model import (
 )
 from perfci.store.columns import EPOCH
 from perfci.store.dialects import in_chunks
-from perfci.store.queries.latest_results import load_series_records, load_stored_series
-from perfci.store.queries.loaders import (
-    load_environments,
-    load_machines,
-    load_project_series,
-    load_series,
-    load_variants,
-    matches_project,
-)
-from perfci.store.queries.records import (
+from perfci.store.queries.latest_results import load_series_with_clocks, load_series_with_history_ends
+from perfci.store.queries.query_records import (
     ProjectRecord,
     RunRecord,
     SeriesRecord,
     SessionRecord,
     StoredSeries,
     matches_search,
+)
+from perfci.store.queries.series_and_commits import (
+    load_environments,
+    load_machines,
+    load_project_series,
+    load_series,
+    load_variants,
+    project_id_matches,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -43,7 +43,7 @@ from perfci.store.tables.measurements import (
 )
 
 
-def load_project_records(tx: Session, only_slug: str | None = None) -> list[ProjectRecord]:
+def load_projects_with_counts(tx: Session, only_slug: str | None = None) -> list[ProjectRecord]:
     """Load all projects by name, or only one, with their counts; no measurement is read."""
     chosen = [ProjectRow.slug == only_slug] if only_slug is not None else []
     rows = tx.execute(
@@ -70,7 +70,7 @@ def search_series(tx: Session, project: str, *, search: str = "") -> list[Series
     """Load the series of a project whose names contain every word of ``search``, with the ends of
     histories.
     """
-    return load_series_records(tx, project, search_stored_series(tx, project, search=search))
+    return load_series_with_history_ends(tx, project, search_stored_series(tx, project, search=search))
 
 
 def search_stored_series(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
@@ -81,10 +81,10 @@ def search_stored_series(tx: Session, project: str, *, search: str = "") -> list
         if search
         else all_series
     )
-    return load_stored_series(tx, project, matching)
+    return load_series_with_clocks(tx, project, matching)
 
 
-def find_series(
+def find_series_of_benchmark(
     tx: Session, project: str, benchmark: str, metric: str = "", parameters: Mapping[str, str] | None = None
 ) -> list[SeriesRecord]:
     """Find the series of one benchmark, those measured last first: the newest version leads.
@@ -95,7 +95,7 @@ def find_series(
     matching = {
         row_id: series
         for row_id, series in load_series(
-            tx, matches_project(BenchmarkRow.project_id, project), *named
+            tx, project_id_matches(BenchmarkRow.project_id, project), *named
         ).items()
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
@@ -107,7 +107,7 @@ def find_series(
         last |= dict(
             tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all()
         )
-    records = load_series_records(tx, project, load_stored_series(tx, project, matching))
+    records = load_series_with_history_ends(tx, project, load_series_with_clocks(tx, project, matching))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
 
 
@@ -129,7 +129,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
-        .where(matches_project(CommitRow.project_id, project), CommitRow.sha == sha)
+        .where(project_id_matches(CommitRow.project_id, project), CommitRow.sha == sha)
         .group_by(RunRow.id, SessionRow.uid)
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
@@ -156,7 +156,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
 
 def load_sessions(tx: Session, project: str) -> list[SessionRecord]:
     """Load the sessions of a project, newest first."""
-    query = sa.select(*SessionRow.__table__.c).where(matches_project(SessionRow.project_id, project))
+    query = sa.select(*SessionRow.__table__.c).where(project_id_matches(SessionRow.project_id, project))
     newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
     return [build_session_record(row, project) for row in tx.execute(newest_first)]
 

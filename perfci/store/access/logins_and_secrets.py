@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.access.users import USERS, User, build_user
-from perfci.store.dialects import execute_rowcount, insert_or_ignore
+from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.access import LoginRow, SecretRow
 
 LOGINS, SECRETS = LoginRow.__table__, SecretRow.__table__
@@ -57,7 +57,7 @@ def find_login(tx: Session, secret_hash: str) -> Login | None:
     return Login(row.login_id, build_user(row), row.login_csrf, *moments, row.login_grant)
 
 
-def record_login_check(tx: Session, login_id: int, at: datetime) -> None:
+def record_login_confirmation(tx: Session, login_id: int, at: datetime) -> None:
     """Record when the provider last confirmed a login."""
     tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(checked_at=at))
 
@@ -69,24 +69,24 @@ def end_login(tx: Session, login_id: int) -> None:
 
 def end_user_logins(tx: Session, user_id: int) -> int:
     """End all logins of a user; return how many there were."""
-    return execute_rowcount(tx, sa.delete(LOGINS).where(LOGINS.c.user_id == user_id))
+    return execute_and_count_rows(tx, sa.delete(LOGINS).where(LOGINS.c.user_id == user_id))
 
 
-def end_expired_logins(tx: Session, now: datetime) -> int:
+def delete_expired_logins(tx: Session, now: datetime) -> int:
     """Delete the expired logins; return how many there were."""
-    return execute_rowcount(tx, sa.delete(LOGINS).where(LOGINS.c.expires_at <= now))
+    return execute_and_count_rows(tx, sa.delete(LOGINS).where(LOGINS.c.expires_at <= now))
 
 
-def find_secret(tx: Session, name: str) -> bytes | None:
+def find_server_secret(tx: Session, name: str) -> bytes | None:
     """Find a secret of the server by name."""
     return tx.scalar(sa.select(SECRETS.c.value).where(SECRETS.c.name == name))
 
 
-def ensure_secret(tx: Session, name: str, make: Callable[[], bytes], at: datetime) -> bytes:
+def ensure_server_secret(tx: Session, name: str, make: Callable[[], bytes], at: datetime) -> bytes:
     """Return a secret of the server; the first process to ask creates it."""
-    secret = find_secret(tx, name)
+    secret = find_server_secret(tx, name)
     if secret is None:
         tx.execute(insert_or_ignore(tx, SecretRow), {"name": name, "value": make(), "created_at": at})
-        secret = find_secret(tx, name)
+        secret = find_server_secret(tx, name)
     assert secret is not None
     return secret
