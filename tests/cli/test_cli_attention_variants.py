@@ -71,9 +71,11 @@ def test_judges_two_implementations_and_rejects_a_wrong_one(
         "Attention", model=MODEL, benchmarks__suite=SUITE, **{"perfci.toml": CONFIG}
     )
 
-    code = run_cli(["compare", "--vary", "attn=sdpa,by_hand,unscaled", "--at", "HEAD", "--json", "told.json"])
+    code = run_cli(
+        ["compare", "--vary", "attn=sdpa,by_hand,unscaled", "--at", "HEAD", "--json", "result.json"]
+    )
 
-    document = json.loads((working_folder / "told.json").read_text())
+    document = json.loads((working_folder / "result.json").read_text())
     kinds = {
         verdict["verdict"]["series"]["metric"]["name"]: verdict["verdict"]["kind"]
         for verdict in document["verdicts"]

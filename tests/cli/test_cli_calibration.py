@@ -18,7 +18,7 @@ from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
-LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
+SCREENING, CONFIRMATION = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED
 TIME, COUNT = a_series(metric="step_time"), a_series(metric="operators", unit="count")
 NOW = datetime.now(UTC)
@@ -32,7 +32,9 @@ def add_aa_session(store: Store, uid: str, kind: str, at: datetime, verdicts: li
         add_verdicts(tx, PROJECT, uid, verdicts, at)
 
 
-def an_aa_verdict(series: Series, kind: VerdictKind, stage: Stage = LOOK, ratio: float = 1.001) -> Verdict:
+def an_aa_verdict(
+    series: Series, kind: VerdictKind, stage: Stage = SCREENING, ratio: float = 1.001
+) -> Verdict:
     return a_verdict(series, kind, stage=stage, base=a_sha(1), head=a_sha(1), ratio=ratio)
 
 
@@ -59,17 +61,17 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 [an_aa_verdict(TIME, kind, ratio=ratio), an_aa_verdict(COUNT, SAME, ratio=1.0)],
             )
             if kind is WORSE:
-                fresh = an_aa_verdict(TIME, WORSE if night == 5 else SAME, FRESH)
+                fresh = an_aa_verdict(TIME, WORSE if night == 5 else SAME, CONFIRMATION)
                 add_aa_session(store, f"confirm-{night}", "confirm", at + timedelta(minutes=9), [fresh])
         add_aa_session(
             store,
             "pr",
             "compare",
             NOW,
-            [a_verdict(TIME, WORSE, stage=LOOK), a_verdict(COUNT, WORSE, stage=LOOK)],
+            [a_verdict(TIME, WORSE, stage=SCREENING), a_verdict(COUNT, WORSE, stage=SCREENING)],
         )
         add_aa_session(store, "pr-fresh", "confirm", NOW, [a_verdict(TIME, SAME), a_verdict(COUNT, WORSE)])
-        add_aa_session(store, "again", "compare", NOW, [a_verdict(COUNT, SAME, stage=LOOK)])
+        add_aa_session(store, "again", "compare", NOW, [a_verdict(COUNT, SAME, stage=SCREENING)])
     return path
 
 

@@ -53,9 +53,9 @@ def test_compare_judges_each_metric_once_and_no_informational_metric(
 ) -> None:
     a_project(working_folder, 1000, 1200)
 
-    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "result.json"])
 
-    kinds = {metric: kind for metric, (kind, _) in read_verdicts(working_folder / "told.json").items()}
+    kinds = {metric: kind for metric, (kind, _) in read_verdicts(working_folder / "result.json").items()}
     complaint = f"  {CELL}: not available: reserved: this machine has no accelerator"
     error_output = capsys.readouterr().err
     assert code == 1
@@ -103,9 +103,9 @@ def test_a_head_that_fails_has_failed_in_each_judged_metric(
 ) -> None:
     a_project(working_folder, 1000, None)
 
-    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "result.json"])
 
-    result = read_verdicts(working_folder / "told.json")
+    result = read_verdicts(working_folder / "result.json")
     assert code == 1
     assert {metric: kind for metric, (kind, _) in result.items()} == {"cpu_ttft": "failed", "peak": "failed"}
     assert all("float() argument must be" in reason for _, reason in result.values())
@@ -117,11 +117,11 @@ def test_throttled_processes_leave_the_comparison_open(
     project = a_project(working_folder, 1000)
     project.commit("Throttle", thing="BYTES, FLAGS = 1000, ('throttled: SM clock at 60 %',)\n")
 
-    code = run_cli(["compare", "HEAD~1", "HEAD", "--strict", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--strict", "--json", "result.json"])
 
     reason = "There is nothing to judge: 5 of 10 processes, flagged throttled: SM clock at 60 %."
     assert code == 3
-    assert read_verdicts(working_folder / "told.json") == {
+    assert read_verdicts(working_folder / "result.json") == {
         "cpu_ttft": ("inconclusive", reason),
         "peak": ("inconclusive", reason),
     }
@@ -146,9 +146,9 @@ def test_stops_measuring_pairs_where_most_are_flagged(working_folder: Path) -> N
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SEEN", str(seen))
-        code = run_cli(["compare", "HEAD", "HEAD", "--json", "told.json"])
+        code = run_cli(["compare", "HEAD", "HEAD", "--json", "result.json"])
 
-    kind, reason = read_verdicts(working_folder / "told.json")["level"]
+    kind, reason = read_verdicts(working_folder / "result.json")["level"]
     assert code == 0
     assert (kind, len(seen.read_text())) == ("inconclusive", 2 * 2 * 6)
     assert reason.endswith("Not judged: 22 of 24 processes, flagged shared_gpu: a neighbour.")

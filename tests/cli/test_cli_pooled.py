@@ -32,11 +32,11 @@ def test_two_percent_in_all_benchmarks_is_a_pooled_finding_and_fails_no_check(
     project.commit("Fast", thing="LEVEL = 1.0\n", benchmarks__suite=SUITE)
     project.commit("Two percent slower", thing="LEVEL = 1.02\n")
 
-    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "told.json", "--markdown", "told.md"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--json", "result.json", "--markdown", "result.md"])
 
-    document = json.loads((working_folder / "told.json").read_text())
+    document = json.loads((working_folder / "result.json").read_text())
     assert (code, {verdict["kind"] for verdict in document["verdicts"]}) == (0, {"unchanged"})
     assert (document["pooled"]["kind"], document["pooled"]["benchmarks"]) == ("worse_everywhere", 6)
     assert document["pooled"]["ratio"] == pytest.approx(1.02, abs=0.003)
     assert "△ all benchmarks together: worse overall: +" in capsys.readouterr().out
-    assert "**All benchmarks together:** worse overall: +" in (working_folder / "told.md").read_text()
+    assert "**All benchmarks together:** worse overall: +" in (working_folder / "result.md").read_text()

@@ -225,7 +225,7 @@ def sentences(text: str) -> list[str]:
 def test_profiles_a_step_and_a_timed_function_in_the_measured_environment(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run_cli(["profile", "--bench", r"measure_(training|numerics)\(4|time", "--json", "told.json"])
+    code = run_cli(["profile", "--bench", r"measure_(training|numerics)\(4|time", "--json", "result.json"])
 
     out, err = capsys.readouterr()
     short = project.git("rev-parse", "HEAD")[:10]
@@ -233,7 +233,7 @@ def test_profiles_a_step_and_a_timed_function_in_the_measured_environment(
     opens = (
         "opens in https://ui.perfetto.dev or chrome://tracing; profile.json beside it holds the full tables"
     )
-    fields = {profile["cell"]: profile for profile in json.loads(Path("told.json").read_text())["profiles"]}
+    fields = {profile["cell"]: profile for profile in json.loads(Path("result.json").read_text())["profiles"]}
     assert code == 1
     assert err == (
         "suite.Model: no generation, stream_counts or stages metrics, because it defines no stream\n"

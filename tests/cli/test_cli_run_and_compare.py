@@ -164,7 +164,7 @@ def test_commits_with_identical_inputs_are_an_aa_run_and_cannot_fail(
     project.write("docs/guide.md", "Longer than before.")
     project.commit("Describe it better", benchmarks__suite=suite)
 
-    code = run_cli(["compare", "HEAD~1", "HEAD", "--markdown", "told.md", "--json", "told.json"])
+    code = run_cli(["compare", "HEAD~1", "HEAD", "--markdown", "result.md", "--json", "result.json"])
 
     result = capsys.readouterr().out
     alarm = (
@@ -173,8 +173,10 @@ def test_commits_with_identical_inputs_are_an_aa_run_and_cannot_fail(
     )
     assert code == 0
     assert result.endswith(f"\n{alarm}\n")
-    assert f"\n**Identical inputs:** {alarm}\n" in (project.folder / "told.md").read_text(encoding="utf-8")
-    assert json.loads((project.folder / "told.json").read_text(encoding="utf-8"))["identical_inputs"] is True
+    assert f"\n**Identical inputs:** {alarm}\n" in (project.folder / "result.md").read_text(encoding="utf-8")
+    assert (
+        json.loads((project.folder / "result.json").read_text(encoding="utf-8"))["identical_inputs"] is True
+    )
     assert rows(project, "select kind from sessions where kind != 'confirm'") == [("aa",)]
 
     project.write("perfci.toml", '[[goal]]\nrequire = ["words <= 0.5x"]\n')
@@ -264,8 +266,8 @@ def test_raises_the_bar_of_a_series_with_a_high_noise_floor(
 
     floors = rows(project, "select noise_floor from verdicts order by id")
 
-    assert run_cli(["compare", "HEAD", "HEAD", "--json", "told.json"]) == 0
-    (verdict,) = json.loads((working_folder / "told.json").read_text())["verdicts"]
+    assert run_cli(["compare", "HEAD", "HEAD", "--json", "result.json"]) == 0
+    (verdict,) = json.loads((working_folder / "result.json").read_text())["verdicts"]
     wandered = [
         abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]
     ]
@@ -284,7 +286,7 @@ def test_half_a_pair_of_an_interrupted_comparison_is_not_a_missing_head(
         database.execute("delete from processes where id > 1")
         database.execute("update sessions set state = 'running', finished_at = null")
 
-    assert run_cli([*requests, "--json", "told.json"]) == 0
+    assert run_cli([*requests, "--json", "result.json"]) == 0
 
-    (verdict,) = json.loads((project.folder / "told.json").read_text())["verdicts"]
+    (verdict,) = json.loads((project.folder / "result.json").read_text())["verdicts"]
     assert (verdict["kind"], verdict["ratio"]) == ("unchanged", 1.0)

@@ -39,7 +39,7 @@ SUITE = """
         track_loss.unit, track_loss.metric, track_loss.clock = "loss", "loss_at_step_k", "exact"
 """
 
-LADDER = """
+ABLATION = """
     [[ablation]]
     name = "attention"
     steps = [
@@ -146,7 +146,7 @@ def test_writes_both_sides_as_json(project: GitProject, capsys: pytest.CaptureFi
 def test_an_ablation_continues_from_the_last_accepted_step(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project.write("perfci.toml", LADDER)
+    project.write("perfci.toml", ABLATION)
 
     code = run_cli(["compare", "--ablation", "attention", "--bench", "step|loss"])
 
@@ -243,8 +243,10 @@ def test_an_ablation_skips_a_failing_step_and_measures_its_total(
         track_step.unit, track_step.metric, track_step.clock = "seconds", "step_time", "exact"
     """
     steps = ", ".join(f'{{ name = "batch {size}", set = {{ batch = {size} }} }}' for size in (1, 2, 4, 8))
-    ladder = f'[[ablation]]\nname = "batch"\nsteps = [{steps}]\n'
-    GitProject(working_folder).commit("One benchmark", benchmarks__suite=suite, **{"perfci.toml": ladder})
+    ablation_table = f'[[ablation]]\nname = "batch"\nsteps = [{steps}]\n'
+    GitProject(working_folder).commit(
+        "One benchmark", benchmarks__suite=suite, **{"perfci.toml": ablation_table}
+    )
 
     code = run_cli(["compare", "--ablation", "batch"])
 
@@ -266,7 +268,7 @@ def test_an_ablation_skips_a_failing_step_and_measures_its_total(
 
 
 def test_an_ablation_reports_tradeoffs(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
-    project.write("perfci.toml", LADDER)
+    project.write("perfci.toml", ABLATION)
 
     run_cli(["compare", "--ablation", "attention", "--bench", "step|peak"])
 
@@ -291,7 +293,7 @@ WRONG = {
 def test_explains_invalid_options(
     project: GitProject, capsys: pytest.CaptureFixture[str], arguments: str, sentence: str
 ) -> None:
-    project.write("perfci.toml", LADDER)
+    project.write("perfci.toml", ABLATION)
 
     code = run_cli(arguments.split())
 
@@ -319,7 +321,7 @@ MISWRITTEN = {
     '[[goal]]\nmatch = "("\nrequire = ["step_time <= 1x"]\n': "goal.0.match: a regular expression was "
     "expected, "
     "but missing ), unterminated subpattern at position 0, found '('",
-    LADDER + LADDER: "two [[ablation]] tables are called 'attention'; every ablation needs its own name",
+    ABLATION + ABLATION: "two [[ablation]] tables are called 'attention'; every ablation needs its own name",
 }
 
 

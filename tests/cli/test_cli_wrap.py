@@ -312,7 +312,7 @@ SLOW = """
         open("started", "w").close()
         time.sleep(60)
     except KeyboardInterrupt:
-        open("told", "a").write("once ")
+        open("signals", "a").write("once ")
         time.sleep(0.5)
 """
 
@@ -326,7 +326,7 @@ def test_ctrl_c_stops_the_script_and_stores_its_steps(working_folder: Path) -> N
     going.send_signal(signal.SIGINT)
     out, err = going.communicate(timeout=90)
 
-    assert (going.returncode, (working_folder / "told").read_text()) == (130, "once ")
+    assert (going.returncode, (working_folder / "signals").read_text()) == (130, "once ")
     assert survivors(working_folder) == []
     assert "process 1 of 3: interrupted, 12 steps" in err
     assert "step_time  100.0 ms" in out
