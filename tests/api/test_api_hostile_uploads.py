@@ -237,7 +237,7 @@ def test_limits_the_memory_of_a_gzip_bomb(tmp_path: Path) -> None:
     script = """
         import resource, sys
         from api_client import Api
-        from test_api_hostile import BODY, KEY, packed_body
+        from test_api_hostile_uploads import BODY, KEY, packed_body
         from perfci.store import open_store
         from perfci_web import create_app
 
