@@ -117,15 +117,7 @@ def split_off_members(
         )
         raise PerfciError(f"Incident {number} cannot be split so: {problem}.")
     line = _load_visit_index(tx, project)
-    columns = {name: getattr(kept, name) for name in COPIED_FIELDS} | {
-        "detail": dict(kept.detail),
-        "derived_id": "",
-        "state": kept.state.value,
-        "first_seen": kept.first_seen,
-        "changed_at": context.at,
-        "pinned": True,
-    }
-    new = stored.add_incident(tx, project.id, columns)
+    new = _add_copy(tx, project.id, kept, context)
     drop_members(tx, kept.id, [member.series_id for member in chosen], context.at)
     add_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
     stored.update_derived_columns(
@@ -141,6 +133,21 @@ def split_off_members(
         tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context
     )
     return left, require_incident(tx, project, new.number)
+
+
+def _add_copy(
+    tx: Transaction, project_id: int, source: IncidentRecord, context: AuditContext
+) -> IncidentRecord:
+    """Add an incident in the state of another one, without its members."""
+    columns = {name: getattr(source, name) for name in COPIED_FIELDS} | {
+        "detail": dict(source.detail),
+        "derived_id": "",
+        "state": source.state.value,
+        "first_seen": source.first_seen,
+        "changed_at": context.at,
+        "pinned": True,
+    }
+    return stored.add_incident(tx, project_id, columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +178,7 @@ def move_boundary(
             raise PerfciError(f"The commit {sha[:10]} is not on the line of {project.slug}.")
     if line.positions[last_good] >= line.positions[commit]:
         raise PerfciError(f"The last good commit comes before the first bad one; {last_good[:10]} does not.")
-    members = load_members(tx, record.id)
-    tests = compare_boundaries(tx, members, record.commit, commit, last_good)
-    tested = {test.member.series_id: test.member for test in tests}
-    untested = [
-        replace(member, commit=commit, last_good=last_good)
-        for member in members
-        if member.series_id not in tested
-    ]
-    add_members(tx, record.id, [*tested.values(), *untested])
+    tests = _move_members_to_boundary(tx, record, last_good, commit)
     between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1][:MAX_CANDIDATE_COMMITS]
     candidates = [serialize_commit(candidate) for candidate in between]
     columns = _build_member_columns(tx, record, last_good, commit, line.by_sha)
@@ -195,6 +194,22 @@ def move_boundary(
     event = IncidentEvent(context.at, context.actor.name, "move_boundary", before, after, text)
     stored.add_incident_events(tx, [(record.id, event)])
     return outcome
+
+
+def _move_members_to_boundary(
+    tx: Transaction, record: IncidentRecord, last_good: str, commit: str
+) -> tuple[BoundaryComparison, ...]:
+    """Move all members to a new boundary; return the comparisons of those measured at both."""
+    members = load_members(tx, record.id)
+    tests = compare_boundaries(tx, members, record.commit, commit, last_good)
+    tested = {test.member.series_id: test.member for test in tests}
+    untested = [
+        replace(member, commit=commit, last_good=last_good)
+        for member in members
+        if member.series_id not in tested
+    ]
+    add_members(tx, record.id, [*tested.values(), *untested])
+    return tests
 
 
 def shift_commit_range(

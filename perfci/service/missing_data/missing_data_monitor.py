@@ -215,6 +215,21 @@ def open_missing_data_incident(
                 tx, existing.id, {"headline": headline, "detail": {"explanation": explanation}}
             )
         return existing
+    record = _add_data_incident(tx, project.id, key, headline, now, explanation, set(series_ids))
+    enqueue_new_incident_notifications(tx, project, now)
+    mark_projects_changed(tx, [project.id])
+    return record
+
+
+def _add_data_incident(
+    tx: Transaction,
+    project_id: int,
+    key: str,
+    headline: str,
+    now: datetime,
+    explanation: str,
+    series_ids: set[int],
+) -> IncidentRecord:
     columns = {
         "derived_id": key,
         "kind": DATA_KIND,
@@ -225,21 +240,19 @@ def open_missing_data_incident(
         "changed_at": now,
         "measured_at": now,
         "headline": headline,
-        "series_count": len(set(series_ids)),
+        "series_count": len(series_ids),
         "disposition": PAGE,
         "detail": {"explanation": explanation},
     }
-    record = incident_store.add_incident(tx, project.id, columns)
+    record = incident_store.add_incident(tx, project_id, columns)
     add_members(
         tx,
         record.id,
-        [IncidentMember(series_id, "", "", 0.0, 0.0, 0.0) for series_id in sorted(set(series_ids))],
+        [IncidentMember(series_id, "", "", 0.0, 0.0, 0.0) for series_id in sorted(series_ids)],
     )
     incident_store.add_incident_events(
         tx, [(record.id, IncidentEvent(now, SYSTEM_ACTOR, "state", "", record.state, headline))]
     )
-    enqueue_new_incident_notifications(tx, project, now)
-    mark_projects_changed(tx, [project.id])
     return record
 
 

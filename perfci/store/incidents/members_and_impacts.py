@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import ChangePoint, IncidentState
+from perfci.model import ChangePoint, IncidentState, Series
 from perfci.store.dialects import in_chunks, insert_or_ignore
 from perfci.store.incidents.incident_records import ImpactRecord, IncidentMember
 from perfci.store.queries.series_and_commits import load_series_by_ids, sha_starts_with
@@ -191,18 +191,19 @@ def list_impacts(
         query = joined.where(IS_WORSE if worse else sa.not_(IS_WORSE))
     rows = tx.execute(query if before is None else query.where(IMPACTS.c.id < before)).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    lines = [
-        ImpactRecord(
-            commit=row.commit,
-            series=series[row.series_id],
-            relative_change=row.relative_change,
-            before=row.before,
-            after=row.after,
-            incident=row.number,
-            state=IncidentState(row.state) if row.state else None,
-            recorded_at=row.recorded_at,
-            accepted=row.accepted,
-        )
-        for row in rows[:limit]
-    ]
-    return lines, rows[limit - 1].id if len(rows) > limit else None
+    impacts = [_to_impact_record(row, series[row.series_id]) for row in rows[:limit]]
+    return impacts, rows[limit - 1].id if len(rows) > limit else None
+
+
+def _to_impact_record(row: sa.Row[Any], series: Series) -> ImpactRecord:
+    return ImpactRecord(
+        commit=row.commit,
+        series=series,
+        relative_change=row.relative_change,
+        before=row.before,
+        after=row.after,
+        incident=row.number,
+        state=IncidentState(row.state) if row.state else None,
+        recorded_at=row.recorded_at,
+        accepted=row.accepted,
+    )
