@@ -307,7 +307,7 @@ class ResultSummary:
     spread: float | None
 
     @property
-    def repeats(self) -> bool:
+    def repeats_exactly(self) -> bool:
         """Whether all usable samples are one exact value."""
         return self.level is None or (self.clock is Clock.EXACT and self.spread == 0)
 

@@ -27,7 +27,6 @@ from perfci.verdicts.history.change_point_detection import (
     LevelHistory,
     SegmentationCache,
     find_change_points_in_levels,
-    segment_histories,
 )
 from perfci.verdicts.judged_series import StatusAndClock, pair_cpu_with_wall_series, select_judged_by_status
 from perfci.verdicts.policy import Policy
@@ -66,7 +65,9 @@ class SeriesHistories:
         ids = {series: row_id for row_id, series in load_series_by_ids(tx, series_ids).items()}
         points = {series: histories.points[row_id] for series, row_id in ids.items()}
         summaries = {series: [point.summary for point in points[series] if point.summary] for series in ids}
-        repeating = {series for series in ids if all(summary.repeats for summary in summaries[series])}
+        repeating = {
+            series for series in ids if all(summary.repeats_exactly for summary in summaries[series])
+        }
         return cls(
             {series: histories.get_levels(row_id) for series, row_id in ids.items()},
             ids,
@@ -81,14 +82,12 @@ class SeriesHistories:
     ) -> dict[Series, list[ChangePoint]]:
         """The change points by series; informational metrics and series outside the policy have none."""
         judged = {series: self.levels_by_series[series] for series in self.judged if policy.is_judged(series)}
-        measured = {series: levels for series, levels in judged.items() if series not in self.summary_only}
-        summarised = {series: levels for series, levels in judged.items() if series in self.summary_only}
-        return (
-            {series: [] for series in sorted(self.levels_by_series, key=lambda series: series.label)}
-            | find_change_points_in_levels(
-                measured, self.repeating.__contains__, rules=policy.rule_for, cache=cache
-            )
-            | segment_histories(summarised, rules=policy.rule_for, cache=cache)
+        exact_series = {series for series in self.repeating if series not in self.summary_only}
+        no_changes: dict[Series, list[ChangePoint]] = {
+            series: [] for series in sorted(self.levels_by_series, key=lambda series: series.label)
+        }
+        return no_changes | find_change_points_in_levels(
+            judged, exact_series, rules=policy.rule_for, cache=cache
         )
 
 

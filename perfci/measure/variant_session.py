@@ -135,7 +135,7 @@ def find_numerics_tolerance(goals: Sequence[Goal], series: Series, policy: Polic
     An error is already a difference in the metric's own unit, so its floor is a tolerance too.
     """
     for goal in goals:
-        tolerance = goal.tolerance(series)
+        tolerance = goal.tolerance_for(series)
         if tolerance is not None:
             return tolerance
     rule = policy.rule_for(series)

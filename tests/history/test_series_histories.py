@@ -26,8 +26,8 @@ from perfci.store.queries.result_summaries import save_result_summaries
 from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
+    find_change_points_in_levels,
     find_change_points_of_many,
-    segment_histories,
 )
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.policy import Policy
@@ -121,7 +121,9 @@ def change_points_from_samples(store: Store, ids: list[int]) -> dict[Series, lis
     }
     measured = {verdict: lines[verdict] for verdict in judged if processes[verdict]}
     rules = Policy().rule_for
-    result = find_change_points_of_many(measured, rules=rules) | segment_histories(left, rules=rules)
+    result = find_change_points_of_many(measured, rules=rules) | find_change_points_in_levels(
+        left, rules=rules
+    )
     return {line: list(result.get(line, [])) for line in lines}
 
 

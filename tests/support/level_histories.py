@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from perfci.model import ChangePoint, Commit, Environment, Machine, Series
-from perfci.verdicts.history.change_point_detection import segment_history
+from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
 from tests.support.builders import NOON, PROJECT, a_commit, a_sha
@@ -70,11 +70,8 @@ def history_context_of(
 
 def change_points_of(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[ChangePoint]:
     """The change points of these histories, as the segmentation finds them."""
-    return [
-        change
-        for series, points in seen.items()
-        for change in segment_history(series, [(point.sha, point.level) for point in points])
-    ]
+    levels = {series: [(point.sha, point.level) for point in points] for series, points in seen.items()}
+    return [change for changes in find_change_points_in_levels(levels).values() for change in changes]
 
 
 def _visit(number: int, name: str, apart: bool) -> SessionVisit:

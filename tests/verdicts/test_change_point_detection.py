@@ -7,7 +7,7 @@ from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
     find_change_points,
-    segment_histories,
+    find_change_points_in_levels,
 )
 from tests.support.builders import a_commit, a_failed_process, a_process, a_series, a_sha, a_summary
 
@@ -72,20 +72,21 @@ def test_a_cached_history_gives_the_change_points_of_a_fresh_one() -> None:
     memory, grown = SegmentationCache(), levels(*[1.0, 1.01, 0.99] * 10, *[1.2, 1.21, 1.19])
 
     for end in range(len(grown) + 1):
-        histories = segment_histories({SERIES: grown[:end]}, cache=memory)
+        histories = find_change_points_in_levels({SERIES: grown[:end]}, cache=memory)
 
-        assert histories == segment_histories({SERIES: grown[:end]})
+        assert histories == find_change_points_in_levels({SERIES: grown[:end]})
 
     assert [move.commit for move in histories[SERIES]] == [a_sha(30)]
 
 
 def test_the_cache_is_used_only_as_far_as_values_are_unchanged() -> None:
     memory, before = SegmentationCache(), levels(*[1.0, 1.01, 0.99] * 10)
-    segment_histories({SERIES: before}, cache=memory)
+    find_change_points_in_levels({SERIES: before}, cache=memory)
 
     corrected = levels(*[1.0, 1.01, 0.99] * 5, *[1.2, 1.21, 1.19] * 5)
 
-    assert segment_histories({SERIES: corrected}, cache=memory) == segment_histories({SERIES: corrected})
+    cached = find_change_points_in_levels({SERIES: corrected}, cache=memory)
+    assert cached == find_change_points_in_levels({SERIES: corrected})
 
 
 def test_evicts_the_least_recently_used_history_first() -> None:
@@ -93,7 +94,7 @@ def test_evicts_the_least_recently_used_history_first() -> None:
     several = [a_series(benchmark=name) for name in "abc"]
 
     for series in several:
-        segment_histories({series: line}, cache=memory)
+        find_change_points_in_levels({series: line}, cache=memory)
 
     assert several[0] not in memory
     assert several[1] in memory

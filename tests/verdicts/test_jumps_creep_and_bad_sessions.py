@@ -34,7 +34,7 @@ PLACE = {a_sha(number): number - 1 for number in range(1, LENGTH + 1)}
 
 def test_a_jump_on_the_newest_point_requests_a_retest_of_the_commit_and_its_parent() -> None:
     (jump,) = find_jumps({STEP: simulate_points(stepped_level((LENGTH, 1.3)))})
-    retest = jump.retest
+    retest = jump.as_retest
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 1), a_sha(LENGTH))
     assert retest.reason.startswith("+29.6 % on the newest point, ")
@@ -42,7 +42,7 @@ def test_a_jump_on_the_newest_point_requests_a_retest_of_the_commit_and_its_pare
 
 def test_a_jump_of_two_points_retests_the_first_of_them() -> None:
     (jump,) = find_jumps({STEP: simulate_points(stepped_level((LENGTH - 1, 1.3)))})
-    retest = jump.retest
+    retest = jump.as_retest
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 2), a_sha(LENGTH - 1))
 

@@ -11,7 +11,7 @@ from perfci.model import Clock, MetricClass, Point, Process, Series, Status, Ver
 from perfci.verdicts.compare.confirmation_candidates import select_candidates
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.history.change_point_detection import find_change_points, segment_histories
+from perfci.verdicts.history.change_point_detection import find_change_points, find_change_points_in_levels
 from perfci.verdicts.policy import ALLOCATOR_BLOCK_BYTES, ALLOCATOR_SEGMENT_BYTES, Policy, PolicyOverride
 from tests.support.builders import a_commit, a_process, a_series, a_sha
 
@@ -253,15 +253,15 @@ def test_every_change_of_a_count_is_in_its_history() -> None:
 def test_a_floor_holds_for_histories_too() -> None:
     levels = [(a_sha(k), 1000.0 + 500.0 * (k >= 10)) for k in range(20)]
 
-    assert segment_histories({PEAK: levels}, rules=Policy().rule_for) == {PEAK: []}
-    assert len(segment_histories({PEAK: levels})[PEAK]) == 1
+    assert find_change_points_in_levels({PEAK: levels}, rules=Policy().rule_for) == {PEAK: []}
+    assert len(find_change_points_in_levels({PEAK: levels})[PEAK]) == 1
 
 
 def test_histories_with_different_bars_are_judged_beside_each_other_as_alone() -> None:
     levels = [(a_sha(k), 1.0 + 0.1 * (k >= 10)) for k in range(20)]
     together = {COMPILE: levels, a_series(): levels, TPOT: levels}
 
-    histories = segment_histories(together, rules=Policy().rule_for)
+    histories = find_change_points_in_levels(together, rules=Policy().rule_for)
 
     assert list(histories) == list(together)
     assert [len(histories[series]) for series in together] == [0, 1, 1]

@@ -120,7 +120,7 @@ def evaluate_project(
         snapshot.load_creep_histories(releases, newest), snapshot.visit_index.positions, rules=policy.rule_for
     )
     # a jump that went back needs no pairs
-    retests = [jump.retest for jump in single if jump.persists is not False]
+    retests = [jump.as_retest for jump in single if jump.persists is not False]
     return ProjectEvaluation(
         project, budgeted, retests, creeps, snapshot.visit_index.by_sha, history.pages_per_week
     )

@@ -82,7 +82,7 @@ class Goal:
         """Whether the goal is about this cell."""
         return re.search(self.match, cell) is not None
 
-    def tolerance(self, series: Series) -> float | None:
+    def tolerance_for(self, series: Series) -> float | None:
         """Relative difference from the base that a *within* clause allows for this metric; None
         without one."""
         for clause in self.clauses if self.matches_cell(series.cell) else ():

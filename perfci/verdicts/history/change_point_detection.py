@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,47 +95,40 @@ def find_change_points_of_many(
         series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
         for series, points in histories.items()
     }
+    exact_series = {
+        series
+        for series, points in histories.items()
+        if rules(series).exact_bar is not None and all(map(_repeats_exactly, points))
+    }
+    return find_change_points_in_levels(levels, exact_series, rules=rules, cache=cache)
 
-    def is_exact(series: Series) -> bool:
-        summaries = [summarize_result(point.processes) for point in histories[series]]
-        return all(summary is None or summary.repeats for summary in summaries)
 
-    return find_change_points_in_levels(levels, is_exact, rules=rules, cache=cache)
+def _repeats_exactly(point: Point) -> bool:
+    summary = summarize_result(point.processes)
+    return summary is None or summary.repeats_exactly
 
 
 def find_change_points_in_levels(
     histories: Mapping[Series, LevelHistory],
-    is_exact: Callable[[Series], bool],
+    exact_series: Collection[Series] = (),
     *,
     rules: RuleLookup = default_rule,
     cache: SegmentationCache | None = None,
 ) -> dict[Series, list[ChangePoint]]:
-    """Change points from levels; ``is_exact`` says whether all values of a series repeat exactly."""
-    counted = {
-        series: _find_exact_changes(series, levels, rules(series))
-        for series, levels in histories.items()
-        if rules(series).exact_bar is not None and is_exact(series)
-    }
-    measured = {series: levels for series, levels in histories.items() if series not in counted}
-    return counted | segment_histories(measured, rules=rules, cache=cache)
+    """Change points of many series by segmentation; those with one bar share a batch.
 
-
-def segment_history(series: Series, measured: LevelHistory, *, rule: Rule | None = None) -> list[ChangePoint]:
-    """Change points of one series by segmentation, from its levels."""
-    return segment_histories({series: measured}, rules=lambda _: rule or Rule())[series]
-
-
-def segment_histories(
-    histories: Mapping[Series, LevelHistory],
-    *,
-    rules: RuleLookup = default_rule,
-    cache: SegmentationCache | None = None,
-) -> dict[Series, list[ChangePoint]]:
-    """Change points of many series by segmentation; those with one bar share a batch."""
+    The values of ``exact_series`` repeat exactly: they need no segmentation where their rule has an
+    exact bar.
+    """
+    exact: dict[Series, list[ChangePoint]] = {}
+    segmented: dict[Series, list[ChangePoint]] = {}
     by_bar: dict[float, dict[Series, LevelHistory]] = defaultdict(dict)
     for series, levels in histories.items():
-        by_bar[rules(series).bar][series] = levels
-    change_points: dict[Series, list[ChangePoint]] = {}
+        rule = rules(series)
+        if series in exact_series and rule.exact_bar is not None:
+            exact[series] = _find_exact_changes(series, levels, rule)
+        else:
+            by_bar[rule.bar][series] = levels
     for bar, group in by_bar.items():
         if cache:
             steps = cache.segment_histories(group, bar)
@@ -151,9 +144,9 @@ def segment_histories(
                 before, after = median(measured[edges[k] : index]), median(measured[index : edges[k + 2]])
                 if abs(after - before) > rules(series).floor:
                     moves.append(ChangePoint(series, sha, last_good, relative_change, before, after))
-            change_points[series] = moves
+            segmented[series] = moves
     # in the order given, not by bar
-    return {series: change_points[series] for series in histories}
+    return exact | {series: segmented[series] for series in histories if series in segmented}
 
 
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
@@ -192,12 +185,12 @@ class Jump:
     persists: bool | None = None
 
     @property
-    def change(self) -> ChangePoint:
+    def as_change_point(self) -> ChangePoint:
         """The jump as the change point it may turn out to be."""
         return ChangePoint(self.series, self.head, self.base, math.expm1(self.size), self.before, self.after)
 
     @property
-    def retest(self) -> Retest:
+    def as_retest(self) -> Retest:
         """The pairs to measure, with the reason."""
         points = "two newest points" if self.persists else "newest point"
         change = f"{100 * math.expm1(self.size):+.1f} % on the {points}"

@@ -68,7 +68,7 @@ def build_bad_session_incidents(
     jumps: Sequence[Jump], context: HistoryContext
 ) -> tuple[list[Incident], list[Jump]]:
     """One incident for each bad session, and the jumps of the other sessions."""
-    changes = [jump.change for jump in jumps]
+    changes = [jump.as_change_point for jump in jumps]
     sessions = [visit.session if (visit := context.first_visit(change)) else "" for change in changes]
     session_jumps = [
         SessionJump(jump.series, session, jump.log_cost > 0, jump.persists)
