@@ -24,7 +24,7 @@ def a_token(store: Store, uid: str = "ab12", project_id: int = 1, created_by: st
         )
 
 
-def test_knows_a_person_by_number_and_takes_over_a_new_name(store: Store) -> None:
+def test_finds_a_user_by_number_and_updates_the_name(store: Store) -> None:
     with store.begin() as tx:
         first = users.ensure_user(tx, "github", "7", "ada", NOON)
         again = users.ensure_user(tx, "github", "7", "ada-lovelace", LATER)
@@ -32,7 +32,7 @@ def test_knows_a_person_by_number_and_takes_over_a_new_name(store: Store) -> Non
     assert (again.id, again.name, again.actor) == (first.id, "ada-lovelace", "user:github/7")
 
 
-def test_gives_one_role_in_each_project(store: Store) -> None:
+def test_a_user_has_one_role_in_each_project(store: Store) -> None:
     with store.begin() as tx:
         ada = users.ensure_user(tx, "github", "7", "ada", NOON)
         before = [users.set_role(tx, ada.id, 1, "reader"), users.set_role(tx, ada.id, 1, "admin")]
@@ -76,24 +76,24 @@ def test_revokes_a_token_once_and_only_in_its_own_project(store: Store) -> None:
     assert messages == [False, True, False]
 
 
-def test_revokes_what_somebody_made(store: Store) -> None:
+def test_revokes_the_tokens_an_actor_created(store: Store) -> None:
     a_token(store, "ab12", 1)
     a_token(store, "cd34", 2)
     a_token(store, "ef56", 1, created_by="local")
 
     with store.begin() as tx:
-        here = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", 1)
+        in_project = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", 1)
         everywhere = api_tokens.load_live_tokens_by_creator(tx, "user:github/7", ABSENT)
-        revoked = [api_tokens.revoke_token(tx, 1, item.uid, NOON) for item in here]
+        revoked = [api_tokens.revoke_token(tx, 1, item.uid, NOON) for item in in_project]
 
-    assert ([item.uid for item in here], [item.uid for item in everywhere], revoked) == (
+    assert ([item.uid for item in in_project], [item.uid for item in everywhere], revoked) == (
         ["ab12"],
         ["ab12", "cd34"],
         [True],
     )
 
 
-def test_remembers_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
+def test_finds_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
     with store.begin() as tx:
         ada = users.ensure_user(tx, "github", "7", "ada", NOON)
         logins_and_secrets.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
@@ -112,7 +112,7 @@ def test_ends_logins_that_have_expired(store: Store) -> None:
         assert [logins_and_secrets.delete_expired_logins(tx, moment) for moment in (NOON, LATER)] == [0, 1]
 
 
-def test_makes_a_key_once_for_all_processes(store: Store) -> None:
+def test_creates_a_server_secret_once_for_all_processes(store: Store) -> None:
     with store.begin() as tx:
         first = logins_and_secrets.ensure_server_secret(tx, "cookie", lambda: b"one", NOON)
         second = logins_and_secrets.ensure_server_secret(tx, "cookie", lambda: b"two", NOON)
@@ -120,7 +120,7 @@ def test_makes_a_key_once_for_all_processes(store: Store) -> None:
     assert first == second == b"one"
 
 
-def test_lists_what_was_done_newest_first_page_by_page(store: Store) -> None:
+def test_lists_audit_entries_newest_first_in_pages(store: Store) -> None:
     with store.begin() as tx:
         for number in range(3):
             audit_log.add_entry(
@@ -138,7 +138,7 @@ def test_lists_what_was_done_newest_first_page_by_page(store: Store) -> None:
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM audit", "UPDATE audit SET actor = 'nobody'"])
-def test_refuses_to_forget_what_was_done(store: Store, statement: str) -> None:
+def test_audit_entries_cannot_be_deleted(store: Store, statement: str) -> None:
     with store.begin() as tx:
         audit_log.add_entry(tx, "local", "token.create", "token", at=NOON)
 

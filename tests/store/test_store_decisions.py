@@ -1,4 +1,4 @@
-"""How verdicts were reached, remembered exactly."""
+"""How verdicts were reached is stored exactly."""
 
 import math
 from datetime import timedelta
@@ -20,7 +20,7 @@ from tests.support.builders import NOON, PROJECT, a_series, a_verdict
 
 
 @pytest.fixture
-def told(store: Store) -> list[int]:
+def verdict_ids(store: Store) -> list[int]:
     """Three verdicts on equals, one after the other."""
     with store.begin() as tx:
         ids = []
@@ -32,7 +32,7 @@ def told(store: Store) -> list[int]:
         return ids
 
 
-def test_a_decision_comes_back_bit_for_bit(store: Store, told: list[int]) -> None:
+def test_a_decision_comes_back_bit_for_bit(store: Store, verdict_ids: list[int]) -> None:
     looks = (
         LookRecord(5, 5, "inconclusive", 0.0123456789012345678, 1, math.pi / 100, 7.1),
         LookRecord(6, 6, "unchanged", 0.025),
@@ -40,17 +40,17 @@ def test_a_decision_comes_back_bit_for_bit(store: Store, told: list[int]) -> Non
     decision = DecisionRecord("pairs", {"bar": 0.05, "looks": [5, 6]}, 3, looks, 0.01, "perfci 0.1.0")
 
     with store.begin() as tx:
-        add_verdict_decisions(tx, {told[0]: decision})
+        add_verdict_decisions(tx, {verdict_ids[0]: decision})
 
     with store.read() as tx:
-        assert load_verdict_decisions(tx, PROJECT) == {told[0]: decision}
+        assert load_verdict_decisions(tx, PROJECT) == {verdict_ids[0]: decision}
         assert load_verdict_decisions(tx, "another/project") == {}
 
 
-def test_what_equals_came_to_is_known_as_of_any_verdict(store: Store, told: list[int]) -> None:
+def test_loads_the_results_of_aa_runs_up_to_any_verdict(store: Store, verdict_ids: list[int]) -> None:
     with store.read() as tx:
         before, after = (
-            load_aa_results(tx, PROJECT, told[0]),
+            load_aa_results(tx, PROJECT, verdict_ids[0]),
             load_aa_results(tx, PROJECT, load_latest_verdict_id(tx)),
         )
 
@@ -58,6 +58,6 @@ def test_what_equals_came_to_is_known_as_of_any_verdict(store: Store, told: list
     assert after == {a_series(): [AAResult(math.log(1.01), 5), AAResult(math.log(0.98), 6)]}
 
 
-def test_before_the_first_verdict_nothing_is_known(store: Store) -> None:
+def test_there_are_no_aa_results_before_the_first_verdict(store: Store) -> None:
     with store.read() as tx:
         assert (load_latest_verdict_id(tx), load_aa_results(tx, PROJECT, 0)) == (0, {})

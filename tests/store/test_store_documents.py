@@ -1,4 +1,4 @@
-"""A document is taken in whole, once, and comes out as it was."""
+"""A document is stored completely, once, and loaded as it was."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
         assert record_listings.load_projects_with_counts(tx)[0].runs == 1
 
 
-def test_a_run_measured_here_is_known_when_its_document_comes_back(store: Store) -> None:
+def test_the_document_of_a_run_measured_here_is_recognized(store: Store) -> None:
     started(store)
     run_id = measured_run(store, (a_series(), a_process()))
     with store.read() as tx:
@@ -126,7 +126,7 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
     ]
 
 
-def test_a_stream_longer_than_a_batch_is_stored_whole(store: Store) -> None:
+def test_stores_a_stream_longer_than_a_batch_completely(store: Store) -> None:
     numbers = range(1, 2 * ingest.BATCH_SIZE + 3)
     runs = ((a_run(a_result(), commit=a_commit(number)), str(number), "body") for number in numbers)
 

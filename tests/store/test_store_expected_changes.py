@@ -1,4 +1,4 @@
-"""Announcements are kept once, however many ways told them, and each project has its own."""
+"""Expected changes are stored once, however often they are reported, and each project has its own."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeReco
 from perfci.store.projects import create_project
 from tests.support.builders import NOON, PROJECT, a_sha
 
-TOLD = ExpectedChangeRecord(a_sha(12), "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
+CHANGE = ExpectedChangeRecord(a_sha(12), "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON)
 
 
-def test_told_twice_it_is_kept_once_as_it_was_told_first(store: Store) -> None:
+def test_stores_a_repeated_expected_change_once_as_first_reported(store: Store) -> None:
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON).id
-        first = expected_changes_and_mutes.add_expected_changes(tx, project, [TOLD, TOLD], "GitHub", NOON)
+        first = expected_changes_and_mutes.add_expected_changes(tx, project, [CHANGE, CHANGE], "GitHub", NOON)
     with store.begin() as tx:
-        again = replace(TOLD, source=a_sha(12)[:10], reason="other words", merged_at=None)
+        again = replace(CHANGE, source=a_sha(12)[:10], reason="other words", merged_at=None)
         second = expected_changes_and_mutes.add_expected_changes(
-            tx, project, [again, replace(TOLD, change=0.04)], "ada", NOON + timedelta(hours=1)
+            tx, project, [again, replace(CHANGE, change=0.04)], "ada", NOON + timedelta(hours=1)
         )
 
     with store.read() as tx:
-        kept = expected_changes_and_mutes.load_expected_changes(tx, PROJECT)
+        stored = expected_changes_and_mutes.load_expected_changes(tx, PROJECT)
 
-    assert (first, second, kept) == (1, 1, [TOLD, replace(TOLD, change=0.04)])
+    assert (first, second, stored) == (1, 1, [CHANGE, replace(CHANGE, change=0.04)])
 
 
-def test_each_project_has_its_own(store: Store) -> None:
+def test_each_project_has_its_own_expected_changes(store: Store) -> None:
     with store.begin() as tx:
         for slug in (PROJECT, "acme/other"):
             project = create_project(tx, slug, "private", NOON).id
             expected_changes_and_mutes.add_expected_changes(
-                tx, project, [replace(TOLD, source=slug)], "GitHub", NOON
+                tx, project, [replace(CHANGE, source=slug)], "GitHub", NOON
             )
 
     with store.read() as tx:
@@ -45,8 +45,8 @@ def test_each_project_has_its_own(store: Store) -> None:
         ] == [PROJECT]
 
 
-def test_the_longest_that_can_be_written_is_kept(store: Store) -> None:
-    longest = replace(TOLD, match="\N{EM DASH}" * 200, reason="\N{EM DASH}" * 500, change=999999.999999)
+def test_stores_the_longest_valid_expected_change(store: Store) -> None:
+    longest = replace(CHANGE, match="\N{EM DASH}" * 200, reason="\N{EM DASH}" * 500, change=999999.999999)
 
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON).id

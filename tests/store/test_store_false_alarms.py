@@ -1,4 +1,4 @@
-"""Counting what was ever said: superseded verdicts included, and only about equals."""
+"""Count all verdicts ever given, superseded ones included, and those of A/A runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from perfci.store.verdict_store import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
-LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
+SCREENING, CONFIRMATION = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, SAME = VerdictKind.REGRESSION, VerdictKind.UNCHANGED
 SERIES = a_series()
 
 
-def say(
+def add_verdicts_of_session(
     store: Store, kind: str, verdicts: Iterable[Verdict], *, at: datetime = NOON, suite: str = "benchmarks"
 ) -> str:
     """A session of a kind gave these verdicts."""
@@ -41,7 +41,7 @@ def say(
     return uid
 
 
-def equal(kind: VerdictKind, stage: Stage = LOOK, series: Series = SERIES) -> Verdict:
+def an_aa_verdict(kind: VerdictKind, stage: Stage = SCREENING, series: Series = SERIES) -> Verdict:
     return a_verdict(series, kind, stage=stage, base=a_sha(1), head=a_sha(1))
 
 
@@ -53,39 +53,55 @@ def counted(store: Store, since: datetime = NOON - timedelta(days=1)) -> dict[tu
 
 def test_a_superseded_verdict_is_counted(store: Store) -> None:
     for night in range(3):
-        say(store, "aa", [equal(WORSE if night == 0 else SAME)], at=NOON + timedelta(days=night))
+        add_verdicts_of_session(
+            store, "aa", [an_aa_verdict(WORSE if night == 0 else SAME)], at=NOON + timedelta(days=night)
+        )
 
-    assert counted(store) == {(LOOK, WORSE): 1, (LOOK, SAME): 2}
-
-
-def test_fresh_pairs_that_settle_an_equal_belong_to_it(store: Store) -> None:
-    say(store, "aa", [equal(WORSE)])
-    say(store, "confirm", [equal(SAME, FRESH)], at=NOON + timedelta(minutes=1))
-
-    assert counted(store) == {(LOOK, WORSE): 1, (FRESH, SAME): 1}
+    assert counted(store) == {(SCREENING, WORSE): 1, (SCREENING, SAME): 2}
 
 
-def test_what_was_said_of_two_commits_that_look_alike_belongs_to_equals(store: Store) -> None:
+def test_counts_the_confirmation_of_an_aa_run_with_it(store: Store) -> None:
+    add_verdicts_of_session(store, "aa", [an_aa_verdict(WORSE)])
+    add_verdicts_of_session(
+        store, "confirm", [an_aa_verdict(SAME, CONFIRMATION)], at=NOON + timedelta(minutes=1)
+    )
+
+    assert counted(store) == {(SCREENING, WORSE): 1, (CONFIRMATION, SAME): 1}
+
+
+def test_counts_verdicts_on_identical_commits_as_aa_verdicts(store: Store) -> None:
     alike = {"base": a_sha(1), "head": a_sha(2)}
-    say(store, "aa", [a_verdict(SERIES, WORSE, stage=LOOK, **alike)])
-    say(store, "confirm", [a_verdict(SERIES, WORSE, stage=FRESH, **alike)], at=NOON + timedelta(minutes=1))
+    add_verdicts_of_session(store, "aa", [a_verdict(SERIES, WORSE, stage=SCREENING, **alike)])
+    add_verdicts_of_session(
+        store,
+        "confirm",
+        [a_verdict(SERIES, WORSE, stage=CONFIRMATION, **alike)],
+        at=NOON + timedelta(minutes=1),
+    )
 
-    assert counted(store) == {(LOOK, WORSE): 1, (FRESH, WORSE): 1}
+    assert counted(store) == {(SCREENING, WORSE): 1, (CONFIRMATION, WORSE): 1}
     with store.read() as tx:
         assert list(load_verdicts_by_commit_pair(tx, PROJECT)) == []
 
 
-def test_what_was_said_of_different_commits_is_none_of_it(store: Store) -> None:
-    say(store, "compare", [a_verdict(SERIES, WORSE, stage=LOOK)])
-    say(store, "confirm", [a_verdict(SERIES, WORSE), equal(WORSE, FRESH)], at=NOON + timedelta(minutes=1))
+def test_does_not_count_verdicts_on_different_commits(store: Store) -> None:
+    add_verdicts_of_session(store, "compare", [a_verdict(SERIES, WORSE, stage=SCREENING)])
+    add_verdicts_of_session(
+        store,
+        "confirm",
+        [a_verdict(SERIES, WORSE), an_aa_verdict(WORSE, CONFIRMATION)],
+        at=NOON + timedelta(minutes=1),
+    )
 
     assert counted(store) == {}
 
 
-def test_suites_and_series_are_counted_apart(store: Store) -> None:
+def test_counts_suites_and_series_separately(store: Store) -> None:
     other = a_series("generation.Gpt")
-    say(store, "aa", [equal(SAME), equal(SAME, series=other)], suite="fast")
-    say(store, "aa", [equal(WORSE)], suite="slow")
+    add_verdicts_of_session(
+        store, "aa", [an_aa_verdict(SAME), an_aa_verdict(SAME, series=other)], suite="fast"
+    )
+    add_verdicts_of_session(store, "aa", [an_aa_verdict(WORSE)], suite="slow")
 
     with store.read() as tx:
         aa_verdicts = count_aa_verdicts(tx, PROJECT)
@@ -98,28 +114,30 @@ def test_suites_and_series_are_counted_apart(store: Store) -> None:
     assert all(isinstance(item, VerdictCount) for item in aa_verdicts)
 
 
-def test_only_the_stretch_of_time_that_was_asked_for(store: Store) -> None:
-    say(store, "aa", [equal(WORSE)])
-    say(store, "aa", [equal(SAME)], at=NOON + timedelta(days=40))
+def test_counts_only_the_requested_period(store: Store) -> None:
+    add_verdicts_of_session(store, "aa", [an_aa_verdict(WORSE)])
+    add_verdicts_of_session(store, "aa", [an_aa_verdict(SAME)], at=NOON + timedelta(days=40))
 
     later = NOON + timedelta(days=10)
 
-    assert counted(store, later) == {(LOOK, SAME): 1}
+    assert counted(store, later) == {(SCREENING, SAME): 1}
     with store.read() as tx:
         assert count_aa_sessions(tx, PROJECT, later) == (1, NOON + timedelta(days=40))
         assert count_aa_sessions(tx, PROJECT)[0] == 2
 
 
-def test_questions_are_told_in_the_order_of_their_verdicts(store: Store) -> None:
+def test_loads_commit_pairs_in_the_order_of_their_verdicts(store: Store) -> None:
     quiet = a_series("training.Step.quiet")
-    say(store, "compare", [a_verdict(SERIES, WORSE, stage=LOOK), a_verdict(quiet, SAME, stage=LOOK)])
-    say(store, "confirm", [a_verdict(SERIES, SAME)], at=NOON + timedelta(minutes=1))
-    say(store, "aa", [equal(WORSE)], at=NOON + timedelta(minutes=2))
+    add_verdicts_of_session(
+        store, "compare", [a_verdict(SERIES, WORSE, stage=SCREENING), a_verdict(quiet, SAME, stage=SCREENING)]
+    )
+    add_verdicts_of_session(store, "confirm", [a_verdict(SERIES, SAME)], at=NOON + timedelta(minutes=1))
+    add_verdicts_of_session(store, "aa", [an_aa_verdict(WORSE)], at=NOON + timedelta(minutes=2))
 
     with store.read() as tx:
         verdict_sequences = list(load_verdicts_by_commit_pair(tx, PROJECT))
 
-    assert verdict_sequences == [[(LOOK, WORSE), (FRESH, SAME)]]
+    assert verdict_sequences == [[(SCREENING, WORSE), (CONFIRMATION, SAME)]]
 
 
 def test_an_empty_store_has_nothing_to_count(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Jobs of many share a commit, and none of them suffers from another."""
+"""Jobs of many threads share a commit, and a failing one affects no other."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def uids(store: Store) -> set[str]:
         return {session.uid for session in record_listings.load_sessions(tx, PROJECT)}
 
 
-def test_answers_once_it_is_stored(store: Store, group: GroupCommitter) -> None:
+def test_returns_after_the_commit(store: Store, group: GroupCommitter) -> None:
     answer = group.submit(lambda tx: start(tx, "one"))
 
     assert answer == "one"
     assert uids(store) == {"one"}
 
 
-def test_a_bad_job_leaves_the_others(store: Store) -> None:
+def test_a_failing_job_does_not_affect_the_others(store: Store) -> None:
     messages: list[str] = []
 
     def submit(uid: str) -> None:
@@ -63,7 +63,7 @@ def test_a_bad_job_leaves_the_others(store: Store) -> None:
     assert messages == ["The session two exists already: every session needs a name of its own."]
 
 
-def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store) -> None:
+def test_closing_stores_waiting_jobs_and_refuses_new_ones(store: Store) -> None:
     group = GroupCommitter(store, wait_ms=60_000)
     waiting = threading.Thread(target=lambda: group.submit(lambda tx: start(tx, "late")))
     waiting.start()
@@ -77,9 +77,7 @@ def test_stores_what_waits_before_it_closes_and_takes_nothing_after(store: Store
         group.submit(lambda tx: start(tx, "too late"))
 
 
-def test_a_full_queue_sends_away_with_a_time_to_come_back(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_queue_refuses_with_a_retry_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_commit, "MAX_QUEUED_JOBS", 1)
     running, go_on = threading.Event(), threading.Event()
 
@@ -104,7 +102,7 @@ def test_a_full_queue_sends_away_with_a_time_to_come_back(
     assert uids(store) == {"second"}
 
 
-def test_forgets_what_a_rolled_back_job_learned(store: Store, group: GroupCommitter) -> None:
+def test_discards_the_cached_ids_of_a_rolled_back_job(store: Store, group: GroupCommitter) -> None:
     run = a_run(a_result(a_series(), a_process()))
 
     def fail(tx: Session) -> None:
@@ -119,7 +117,7 @@ def test_forgets_what_a_rolled_back_job_learned(store: Store, group: GroupCommit
         assert len(measured_samples.load_session_processes(tx, run.session)) == 1
 
 
-def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(store: Store) -> None:
+def test_a_project_version_grows_once_per_transaction_that_changed_it(store: Store) -> None:
     with store.begin() as tx:
         project = projects.create_project(tx, PROJECT, "private", NOON)
 
@@ -135,7 +133,7 @@ def test_a_version_grows_once_for_all_that_touched_a_project_and_was_stored(stor
     assert result.version == 1
 
 
-def test_a_full_disk_is_told_and_passes(sqlite_store: Store) -> None:
+def test_reports_a_full_disk_and_recovers(sqlite_store: Store) -> None:
     def fill(tx: Session) -> None:
         pages = tx.connection().exec_driver_sql("PRAGMA page_count").scalar_one()
         tx.connection().exec_driver_sql(f"PRAGMA max_page_count = {pages}")
@@ -153,7 +151,7 @@ def test_a_full_disk_is_told_and_passes(sqlite_store: Store) -> None:
     assert uids(sqlite_store) == {"fits"}
 
 
-def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_locked_database(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfci.store.engine.BUSY_TIMEOUT_S", 0.05)
     url = f"sqlite:///{database}"
 
@@ -170,7 +168,7 @@ def test_a_locked_database_is_told(database: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("times", "message"), [(1, "one"), (9, "The connection to the database was lost.")])
-def test_a_connection_that_is_lost_in_the_midst_is_tried_again(
+def test_retries_after_a_lost_connection(
     store: Store, group: GroupCommitter, times: int, message: str
 ) -> None:
     lost = iter(range(times))
@@ -192,7 +190,7 @@ def answered(ask: Callable[[], str]) -> str:
         return str(error)
 
 
-def test_what_costs_less_together_is_done_together(store: Store) -> None:
+def test_runs_batched_jobs_together(store: Store) -> None:
     together: list[int] = []
 
     def start_all(tx: Session, wanted: Sequence[str]) -> list[str]:
@@ -206,7 +204,7 @@ def test_what_costs_less_together_is_done_together(store: Store) -> None:
     assert uids(store) == {"one", "two", "three"}
 
 
-def test_one_that_spoils_it_for_all_is_refused_alone(store: Store) -> None:
+def test_refuses_only_the_job_that_fails_its_batch(store: Store) -> None:
     together: list[int] = []
 
     def start_all(tx: Session, wanted: Sequence[str]) -> list[str]:

@@ -67,7 +67,7 @@ def test_no_two_series_become_one(store: Store) -> None:
         )
 
 
-def test_the_same_series_of_two_projects_stays_apart(store: Store) -> None:
+def test_series_of_two_projects_have_separate_rows(store: Store) -> None:
     with store.begin() as tx:
         for project in ("acme/model", "acme/other"):
             ingest_run(tx, a_run(a_result(), project=project, session=project), project, "body")
@@ -78,7 +78,7 @@ def test_the_same_series_of_two_projects_stays_apart(store: Store) -> None:
     assert ids[0] != ids[1]
 
 
-def test_a_run_that_starts_again_goes_on_with_the_same_row(store: Store) -> None:
+def test_a_resumed_run_continues_in_the_same_row(store: Store) -> None:
     started(store)
 
     with store.begin() as tx:
@@ -102,7 +102,7 @@ def test_a_run_that_starts_again_goes_on_with_the_same_row(store: Store) -> None
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_runs_that_differ_in_one_place_are_two(store: Store, change: dict[str, Any]) -> None:
+def test_runs_that_differ_in_one_field_are_separate(store: Store, change: dict[str, Any]) -> None:
     started(store)
     started(store, "session-2")
 
@@ -110,7 +110,7 @@ def test_runs_that_differ_in_one_place_are_two(store: Store, change: dict[str, A
         assert measured_sessions.add_run(tx, a_run()) != measured_sessions.add_run(tx, a_run(**change))
 
 
-def test_a_run_brings_the_results_it_carries_once(store: Store) -> None:
+def test_stores_the_results_of_a_run_once(store: Store) -> None:
     started(store)
     unbuilt = a_result(a_series(), status=Status.FAILED, reason="the commit does not build", processes=())
     run = replace(a_run(), results=(replace(unbuilt, processes=()),))

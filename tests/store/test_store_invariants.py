@@ -1,4 +1,4 @@
-"""What the check of a database finds of work, incidents and rights that cannot be."""
+"""The check of a database reports impossible rows of jobs, incidents and access."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def a_run_event(project: int) -> RunEventRow:
     return RunEventRow(project_id=project, received_at=NOON, not_before=NOON, **fields, **tried)
 
 
-def an_announcement(project: int) -> ExpectedChangeRow:
+def an_expected_change(project: int) -> ExpectedChangeRow:
     fields = {
         "sha": "b",
         "match": "peak",
@@ -79,28 +79,26 @@ def an_announcement(project: int) -> ExpectedChangeRow:
     return ExpectedChangeRow(project_id=project, recorded_at=NOON, **fields)
 
 
-def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBase]:
-    member = IncidentMemberRow(
-        incident_id=1, series_id=series_here, last_good="a", added_by="perfci", **MOVED
-    )
-    ledger = ImpactRow(id=7, project_id=there, series_id=series_here, recorded_at=NOON, **MOVED)
+def rows_of(case: str, project_id: int, other_id: int, series_id: int) -> list[TableBase]:
+    member = IncidentMemberRow(incident_id=1, series_id=series_id, last_good="a", added_by="perfci", **MOVED)
+    ledger = ImpactRow(id=7, project_id=other_id, series_id=series_id, recorded_at=NOON, **MOVED)
     cases: dict[str, list[TableBase]] = {
         "nothing": [
-            an_incident(here),
+            an_incident(project_id),
             member,
-            a_destination(here),
+            a_destination(project_id),
             a_delivery(),
-            an_outbox_row(here, "judge", "key"),
+            an_outbox_row(project_id, "judge", "key"),
         ],
-        "no such run": [an_outbox_row(here, "judge", "another key")],
-        "no such session": [an_outbox_row(here, "judge_pr", "another session")],
-        "given up": [an_outbox_row(here, "judge", "key", attempts=8)],
-        "untold": [a_run_event(here)],
-        "announced": [an_incident(here, "accepted"), an_announcement(here)],
-        "never announced": [an_incident(here, "accepted"), an_announcement(there)],
-        "foreign member": [an_incident(there), member],
+        "no such run": [an_outbox_row(project_id, "judge", "another key")],
+        "no such session": [an_outbox_row(project_id, "judge_pr", "another session")],
+        "given up": [an_outbox_row(project_id, "judge", "key", attempts=8)],
+        "given up event": [a_run_event(project_id)],
+        "expected": [an_incident(project_id, "accepted"), an_expected_change(project_id)],
+        "never expected": [an_incident(project_id, "accepted"), an_expected_change(other_id)],
+        "foreign member": [an_incident(other_id), member],
         "foreign ledger": [ledger],
-        "foreign message": [an_incident(here), a_destination(there), a_delivery()],
+        "foreign message": [an_incident(project_id), a_destination(other_id), a_delivery()],
         "no such project": [a_token(99)],
     }
     return cases[case]
@@ -114,16 +112,16 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBas
         ("no such session", ["Outbox item 1 waits to judge another sess, which is not stored."]),
         ("given up", ["Outbox item 1 was given up after 8 attempts: no such file"]),
         (
-            "untold",
+            "given up event",
             [
                 "The GitHub event 17 (completed) of acme/model was not processed: given up after "
                 "1 attempts: GitHub refused to read it. "
                 "Redeliver 72d3162e on the App's page of GitHub to try again."
             ],
         ),
-        ("announced", []),
+        ("expected", []),
         (
-            "never announced",
+            "never expected",
             ["Incident 1 is accepted without an end date, and its project has no expected changes."],
         ),
         ("foreign member", ["Incident 1 has a member of another project."]),
@@ -132,10 +130,10 @@ def rows_of(case: str, here: int, there: int, series_here: int) -> list[TableBas
         ("no such project", ["Token 1 is for a project that does not exist."]),
     ],
 )
-def test_finds_what_cannot_be(store: Store, case: str, finds: list[str]) -> None:
+def test_reports_impossible_rows(store: Store, case: str, finds: list[str]) -> None:
     with store.begin() as tx:
-        here, there, series_here = two_projects(tx)
-        for row in rows_of(case, here, there, series_here):
+        project_id, other_id, series_id = two_projects(tx)
+        for row in rows_of(case, project_id, other_id, series_id):
             tx.add(row)
             tx.flush()
 
@@ -144,6 +142,6 @@ def test_finds_what_cannot_be(store: Store, case: str, finds: list[str]) -> None
 
 def two_projects(tx: Session) -> tuple[int, int, int]:
     ingest_run(tx, a_run(), "key", "body")
-    here = ensure_project_id(tx, PROJECT)
-    there = projects.create_project(tx, "acme/other", "private", NOON).id
-    return here, there, ensure_series_id(tx, here, a_series())
+    project_id = ensure_project_id(tx, PROJECT)
+    other_id = projects.create_project(tx, "acme/other", "private", NOON).id
+    return project_id, other_id, ensure_series_id(tx, project_id, a_series())

@@ -38,7 +38,7 @@ def filled(store: Store) -> None:
         verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
 
 
-def test_finds_nothing_wrong_with_what_the_program_wrote(store: Store) -> None:
+def test_reports_no_violation_in_rows_the_program_wrote(store: Store) -> None:
     filled(store)
 
     assert check(store.url) == []
@@ -90,7 +90,7 @@ UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once"
         ),
     ],
 )
-def test_finds_what_does_not_hold(store: Store, harm: str, finds: str) -> None:
+def test_reports_violated_invariants(store: Store, harm: str, finds: str) -> None:
     filled(store)
     do(harm, store.url)
 
@@ -111,7 +111,7 @@ def do(harm: str, url: str) -> None:
     connection.engine.dispose()
 
 
-def test_finds_a_reference_to_nothing(sqlite_store: Store, database: Path) -> None:
+def test_reports_a_dangling_reference(sqlite_store: Store, database: Path) -> None:
     filled(sqlite_store)
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("DELETE FROM commits")
@@ -119,7 +119,7 @@ def test_finds_a_reference_to_nothing(sqlite_store: Store, database: Path) -> No
     assert "Row 1 of runs points to a row of commits that does not exist." in check(sqlite_store.url)
 
 
-def test_a_copy_is_whole_while_others_write(sqlite_store: Store, tmp_path: Path) -> None:
+def test_a_copy_is_consistent_while_others_write(sqlite_store: Store, tmp_path: Path) -> None:
     filled(sqlite_store)
     copy = tmp_path / "copy.db"
 
@@ -142,6 +142,6 @@ def test_a_copy_never_replaces_a_file(sqlite_store: Store, tmp_path: Path) -> No
     assert precious.read_text() == "mine"
 
 
-def test_a_copy_to_nowhere_is_one_sentence(sqlite_store: Store, tmp_path: Path) -> None:
+def test_reports_a_missing_target_folder_in_one_sentence(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(PerfciError, match="Cannot write the copy"):
         backup(sqlite_store.url, tmp_path / "no folder" / "copy.db")

@@ -260,7 +260,7 @@ def test_counts_the_processes_of_the_runs_it_finds(connection: sa.Connection) ->
     assert [run["processes"] for run in rows(connection)["runs"]] == [2]
 
 
-def test_goes_down_to_the_words_of_before(connection: sa.Connection) -> None:
+def test_downgrades_to_the_former_names(connection: sa.Connection) -> None:
     move(connection, command.downgrade, "0015")
 
     old = rows(connection)

@@ -1,4 +1,4 @@
-"""A database opens ready to use, or says in one sentence why it does not."""
+"""A database opens ready to use, or the error says in one sentence why not."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_makes_an_empty_file_a_database(tmp_path: Path) -> None:
     open_store(url_of(path), create=False).close()
 
 
-def test_keeps_what_is_there_when_created_again(database: Path) -> None:
+def test_creating_again_preserves_the_stored_rows(database: Path) -> None:
     with closing(open_store(url_of(database), create=True)) as store, store.begin() as tx:
         measured_sessions.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
 
@@ -194,7 +194,7 @@ def test_upgrades_an_older_database_and_keeps_its_rows(
         assert tx.connection().exec_driver_sql("SELECT count(*) FROM later").scalar() == 0
 
 
-def test_upgrades_where_asked_to_only_what_is_there_and_older(
+def test_upgrades_only_an_existing_database_of_an_older_schema(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_program_with_one_more_migration(tmp_path, monkeypatch)
@@ -276,7 +276,7 @@ def test_refuses_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert path.read_text() == "a list of things to do"
 
 
-def test_refuses_somebody_elses_database(tmp_path: Path) -> None:
+def test_refuses_a_database_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE songs (title TEXT)")
@@ -290,7 +290,7 @@ def test_refuses_a_truncated_database(database: Path) -> None:
     assert f"The database {database} is damaged" in refusal(url_of(database))
 
 
-def test_a_locked_database_is_said_to_be_locked(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_locked_database_as_locked(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.05)
 
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
@@ -303,7 +303,7 @@ def test_a_locked_database_is_said_to_be_locked(database: Path, monkeypatch: pyt
             pass
 
 
-def test_a_reader_is_not_held_up_by_a_writer(store: Store) -> None:
+def test_a_reader_does_not_wait_for_a_writer(store: Store) -> None:
     with store.begin() as writing:
         measured_sessions.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
         with store.read() as tx:
@@ -325,7 +325,7 @@ def test_a_second_writer_waits_for_the_first(store: Store) -> None:
         assert len(record_listings.load_sessions(tx, PROJECT)) == 8
 
 
-def test_an_error_undoes_the_whole_block_and_what_it_learned(store: Store) -> None:
+def test_an_error_rolls_back_the_whole_block_and_its_cached_ids(store: Store) -> None:
     def measure(and_then: Callable[[], None] = lambda: None) -> None:
         with store.begin() as tx:
             run_id = measured_sessions.add_run(tx, a_run())
@@ -398,12 +398,12 @@ def answer_without_rights(url: str, answers: Queue[str]) -> None:
 NOBODY = 65534
 
 
-def test_a_process_keeps_so_many_connections_as_it_is_told(postgres_url: str) -> None:
+def test_a_process_pools_the_configured_number_of_connections(postgres_url: str) -> None:
     with closing(open_store(postgres_url, create=False, pool=3)) as store:
         assert store._engine.pool.size() == 3
 
 
-def test_a_connection_that_was_lost_while_it_rested_is_replaced(
+def test_replaces_an_idle_connection_that_was_lost(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "IDLE_PING_AFTER_S", 0.0)
@@ -414,7 +414,7 @@ def test_a_connection_that_was_lost_while_it_rested_is_replaced(
             assert record_listings.load_projects_with_counts(tx) == []
 
 
-def test_a_connection_that_was_lost_in_the_midst_of_work_is_told_of_once(
+def test_reports_a_connection_lost_during_a_transaction_once(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "IDLE_PING_AFTER_S", 3600.0)

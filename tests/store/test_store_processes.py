@@ -1,4 +1,4 @@
-"""What a process measured comes out exactly as it went in, once, and with how it ended."""
+"""A process is loaded exactly as it was stored, once, with how it ended."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_times_are_exact_to_the_millisecond(moment: datetime) -> None:
     assert timedelta(0) <= moment - back < timedelta(milliseconds=1)
 
 
-def test_a_failed_process_keeps_what_is_known_of_its_end(store: Store) -> None:
+def test_stores_how_a_failed_process_ended(store: Store) -> None:
     started(store)
     failed = a_failed_process(Status.OOM, reason="killed by the kernel for memory", exit_code=-9)
 
@@ -78,7 +78,7 @@ def test_a_failed_process_keeps_what_is_known_of_its_end(store: Store) -> None:
     assert stored_processes(store) == [failed]
 
 
-def test_text_that_is_no_text_does_not_lose_the_process(store: Store) -> None:
+def test_stores_a_process_whose_output_is_not_valid_text(store: Store) -> None:
     started(store)
 
     measured_run(store, (a_series(), a_failed_process(stderr_tail="half \ud83d of it\x00, grün")))
@@ -135,7 +135,7 @@ def test_the_same_process_cannot_be_stored_twice(store: Store, changes: dict[str
 @pytest.mark.parametrize(
     "change", [{"pair": 1}, {"round": 1}, {"order": 1}, {"index": 1}, {"role": Role.BASE}]
 )
-def test_processes_that_differ_in_one_place_are_both_kept(store: Store, change: dict[str, Any]) -> None:
+def test_stores_processes_that_differ_in_one_field(store: Store, change: dict[str, Any]) -> None:
     started(store)
 
     measured_run(store, (a_series(), a_process()), (a_series(), a_process(**change)))

@@ -1,4 +1,4 @@
-"""How a project stands, without reading all of it."""
+"""The status of a project, without reading all of its rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def skipped(series: Series) -> Result:
     return a_result(series, a_failed_process(Status.SKIPPED), status=Status.SKIPPED, reason="no GPU")
 
 
-def found(store: Store) -> HeadStatus:
+def load_status(store: Store) -> HeadStatus:
     with store.read() as tx:
         return load_head_status(tx, PROJECT)
 
@@ -67,7 +67,7 @@ def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
     measured(store, 1, a_result(STEP), a_result(OTHER), a_result(PEAK), a_result(gone))
     measured(store, 2, a_result(STEP), failed(OTHER), skipped(PEAK))
 
-    result = found(store)
+    result = load_status(store)
 
     assert (result.head, result.measured, result.not_run) == (a_commit(2), 1, [gone])
     assert result.unmeasured == [
@@ -76,61 +76,61 @@ def test_the_head_has_values_failures_and_gaps(store: Store) -> None:
     ]
 
 
-def test_what_a_second_run_of_a_commit_gave_counts(store: Store) -> None:
+def test_counts_the_values_of_a_second_run_of_a_commit(store: Store) -> None:
     measured(store, 1, failed(STEP))
     measured(store, 1, a_result(STEP), kind="import")
 
-    assert (found(store).measured, found(store).unmeasured) == (1, [])
+    assert (load_status(store).measured, load_status(store).unmeasured) == (1, [])
 
 
-def test_a_comparison_is_no_head(store: Store) -> None:
+def test_a_comparison_is_not_the_head(store: Store) -> None:
     measured(store, 1, a_result(STEP))
     measured(store, 2, a_result(STEP), kind="compare")
 
-    assert found(store).head == a_commit(1)
+    assert load_status(store).head == a_commit(1)
 
 
-def test_a_head_is_found_behind_many_heads_of_pull_requests(store: Store) -> None:
+def test_finds_the_head_behind_many_heads_of_pull_requests(store: Store) -> None:
     measured(store, 1, a_result(STEP))
     with store.begin() as tx:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
 
-    assert found(store).head == a_commit(1)
+    assert load_status(store).head == a_commit(1)
 
 
-def test_nothing_that_never_had_a_value_is_missed(store: Store) -> None:
+def test_a_series_that_never_had_a_value_is_not_missing(store: Store) -> None:
     measured(store, 1, skipped(PEAK), a_result(STEP))
     measured(store, 2, a_result(STEP))
 
-    assert found(store).not_run == []
+    assert load_status(store).not_run == []
 
 
 @pytest.mark.parametrize("commits", [(1, 2), (2, 2)], ids=["then", "both at head"])
-def test_a_version_that_was_replaced_is_not_waited_for(store: Store, commits: Sequence[int]) -> None:
+def test_a_replaced_benchmark_version_is_not_missing(store: Store, commits: Sequence[int]) -> None:
     old, new = (a_series("suite.step", version=version) for version in ("1", "2"))
     measured(store, commits[0], a_result(old))
     measured(store, commits[1], a_result(new), kind="import")
 
-    assert (found(store).measured, found(store).not_run) == (1, [])
+    assert (load_status(store).measured, load_status(store).not_run) == (1, [])
 
 
-def test_of_versions_that_are_gone_the_last_one_is_missed(store: Store) -> None:
+def test_only_the_last_of_several_removed_versions_is_missing(store: Store) -> None:
     first, second = (a_series("suite.gone", version=version) for version in ("a", "b"))
     measured(store, 1, a_result(second))
     measured(store, 2, a_result(first))
     measured(store, 3, a_result(STEP))
 
-    assert found(store).not_run == [first]
+    assert load_status(store).not_run == [first]
 
 
-def test_nothing_measured_has_no_head(store: Store) -> None:
+def test_a_project_without_measurements_has_no_head(store: Store) -> None:
     with store.begin() as tx:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(1)])
 
-    assert found(store) == HeadStatus()
+    assert load_status(store) == HeadStatus()
 
 
-def decide(store: Store) -> None:
+def add_decisions(store: Store) -> None:
     """The step is confirmed and moved twice, the other one moved furthest and is undecided, the peak moved
     least.
     """
@@ -148,25 +148,25 @@ def decide(store: Store) -> None:
             replace_change_points(tx, PROJECT, series, [a_change_point(series, relative_change=rel)])
 
 
-def test_counts_what_was_decided(store: Store) -> None:
+def test_counts_decisions(store: Store) -> None:
     with store.read() as tx:
         nothing = count_decisions(tx, PROJECT)
-    decide(store)
+    add_decisions(store)
 
     with store.read() as tx:
         assert (nothing, count_decisions(tx, PROJECT)) == (DecisionCounts(), DecisionCounts(3, 1, True))
 
 
 def test_names_the_series_that_moved_most_and_those_confirmed(store: Store) -> None:
-    decide(store)
+    add_decisions(store)
     step, other = ids(store, STEP, OTHER)
 
     with store.read() as tx:
         assert sorted(find_changed_series(tx, PROJECT, max_largest=1)) == sorted([step, other])
 
 
-def test_tells_what_was_decided_about_some_series(store: Store) -> None:
-    decide(store)
+def test_loads_the_verdicts_and_change_points_of_some_series(store: Store) -> None:
+    add_decisions(store)
 
     with store.read() as tx:
         step = ids(store, STEP)

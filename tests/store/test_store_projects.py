@@ -1,4 +1,4 @@
-"""Projects are made once, seen by those who may, and count what changes in them."""
+"""Projects are created once, have a visibility, and count their changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfci.store.projects import Project, create_project, find_project, load_pr
 from tests.support.builders import NOON, PROJECT
 
 
-def test_a_new_project_is_as_it_was_asked_for(store: Store) -> None:
+def test_creates_a_project_with_the_given_visibility(store: Store) -> None:
     with store.begin() as tx:
         made = create_project(tx, PROJECT, "public", NOON)
 
@@ -19,7 +19,7 @@ def test_a_new_project_is_as_it_was_asked_for(store: Store) -> None:
         assert find_project(tx, "acme/other") is None
 
 
-def test_a_name_is_given_once(store: Store) -> None:
+def test_refuses_a_second_project_of_the_same_name(store: Store) -> None:
     with store.begin() as tx:
         create_project(tx, PROJECT, "private", NOON)
 
@@ -27,7 +27,7 @@ def test_a_name_is_given_once(store: Store) -> None:
             create_project(tx, PROJECT, "private", NOON)
 
 
-def test_refuses_to_show_a_project_to_anybody_but_all_or_members(store: Store) -> None:
+def test_refuses_a_visibility_other_than_public_or_private(store: Store) -> None:
     with store.begin() as tx:
         made = create_project(tx, PROJECT, "private", NOON)
 

@@ -1,4 +1,4 @@
-"""Several writers at once, on both databases: each row once, nobody in a ring, nothing half."""
+"""Several writers at once, on both databases: no duplicate row, no deadlock, no partial write."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.stored_runs import ingest_run
 CELLS = 40
 
 
-def of_run(session: str, *, backwards: bool = False) -> Run:
+def a_session_run(session: str, *, backwards: bool = False) -> Run:
     """A run of many new series, which two writers bring in opposite orders."""
     cells = range(CELLS)[::-1] if backwards else range(CELLS)
     return a_run(
@@ -65,9 +65,9 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
         closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
-            lambda: first.submit(lambda tx: ingest_run(tx, of_run("one"), "key one", "body")),
+            lambda: first.submit(lambda tx: ingest_run(tx, a_session_run("one"), "key one", "body")),
             lambda: second.submit(
-                lambda tx: ingest_run(tx, of_run("two", backwards=True), "key two", "body")
+                lambda tx: ingest_run(tx, a_session_run("two", backwards=True), "key two", "body")
             ),
         )
 
@@ -85,8 +85,8 @@ def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None
         closing(GroupCommitter(other)) as second,
     ):
         came_to = at_once(
-            lambda: first.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body")),
-            lambda: second.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body")),
+            lambda: first.submit(lambda tx: ingest_run(tx, a_session_run("one"), "key", "body")),
+            lambda: second.submit(lambda tx: ingest_run(tx, a_session_run("one"), "key", "body")),
         )
 
         assert sorted(came_to, key=str) == [False, True]
@@ -123,7 +123,7 @@ def test_a_writer_killed_before_its_commit_leaves_nothing(store: Store) -> None:
 
     assert run_count(store) == 0
     with closing(GroupCommitter(store)) as group:
-        assert group.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body"))
+        assert group.submit(lambda tx: ingest_run(tx, a_session_run("one"), "key", "body"))
 
 
 def test_a_database_locked_for_a_while_only_delays(sqlite_store: Store) -> None:
@@ -138,7 +138,7 @@ def test_a_database_locked_for_a_while_only_delays(sqlite_store: Store) -> None:
     with closing(GroupCommitter(sqlite_store)) as group:
         holder.start()
         locked.wait(60)
-        stored = group.submit(lambda tx: ingest_run(tx, of_run("one"), "key", "body"))
+        stored = group.submit(lambda tx: ingest_run(tx, a_session_run("one"), "key", "body"))
         ended.set()
         holder.join()
 

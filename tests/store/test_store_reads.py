@@ -1,4 +1,4 @@
-"""Each question gets its answer, from stored runs made for it."""
+"""Queries over stored runs return what was stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keeping import keep_levels
+from stored_summaries import compute_stored_summaries
 
 from perfci.model import (
     Benchmark,
@@ -166,7 +166,7 @@ def test_a_failed_commit_is_a_point_with_its_reason(store: Store) -> None:
     assert point.processes[0].stderr_tail.startswith("Traceback")
 
 
-def test_one_run_that_worked_outweighs_another_that_failed(store: Store) -> None:
+def test_a_successful_run_takes_precedence_over_a_failed_run(store: Store) -> None:
     summary = a_summary(2.0)
     ingested(store, a_result(a_series(), a_process(2.0), summary=summary), session="first")
     ingested(store, a_result(a_series(), a_failed_process(), status=Status.FAILED), session="second")
@@ -243,7 +243,7 @@ def test_projects_count_what_they_hold(store: Store) -> None:
     assert full.last_measured_at == NOON + timedelta(hours=3)
 
 
-def test_series_know_how_long_they_are_and_how_they_end(store: Store) -> None:
+def test_loads_the_length_and_the_end_of_each_history(store: Store) -> None:
     good, bad, compared = a_series("suite.time_a"), a_series("suite.time_b"), a_series("suite.time_c")
     for number in (1, 2, 3):
         ingested(store, a_result(good), a_result(bad), commit=a_commit(number))
@@ -290,7 +290,7 @@ def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
     return a_result(series, a_failed_process(Status.SKIPPED), status=Status.SKIPPED, reason=reason)
 
 
-def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Store) -> None:
+def test_a_series_that_was_always_skipped_counts_as_never_measured(store: Store) -> None:
     never, once, broken = a_series("suite.a"), a_series("suite.b"), a_series("suite.c")
     ingested(store, a_skipped(never), a_result(once), a_skipped(broken))
     failure = a_result(broken, a_failed_process(), status=Status.FAILED, reason="boom")
@@ -310,7 +310,7 @@ def test_what_was_always_skipped_was_never_measured_and_did_not_fail(store: Stor
     assert project.never_measured == 1
 
 
-def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Store) -> None:
+def test_a_series_skipped_by_all_comparisons_counts_as_never_measured(store: Store) -> None:
     never, compared = a_series("suite.a"), a_series("suite.b")
     shown = a_result(compared, a_process(clock=Clock.INFORMATIONAL))
     ingested(store, a_skipped(never), shown, kind="compare", session="pull request")
@@ -326,7 +326,7 @@ def test_what_comparisons_only_ever_skipped_was_never_measured_either(store: Sto
     ]
 
 
-def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> None:
+def test_loads_the_clock_of_the_newest_value_of_a_series(store: Store) -> None:
     witness, judged, imported = a_series("suite.a"), a_series("suite.b"), a_series("suite.c")
     shown = a_result(witness, a_process(clock=Clock.INFORMATIONAL))
     summary = a_result(imported, summary=a_summary())
@@ -341,7 +341,7 @@ def test_a_series_knows_what_its_newest_value_was_read_from(store: Store) -> Non
 
 
 @pytest.mark.parametrize("worked_out", [True, False])
-def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, worked_out: bool) -> None:
+def test_judged_series_have_a_history_and_are_not_informational(store: Store, worked_out: bool) -> None:
     witness, judged, compared, imported = (a_series(f"suite.{name}") for name in "abcd")
     shown, left = (
         a_result(witness, a_process(clock=Clock.INFORMATIONAL)),
@@ -352,7 +352,7 @@ def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, 
     ingested(store, a_result(compared), kind="compare", session="pull request")
     with store.begin() as tx:
         if worked_out:
-            keep_levels(tx)
+            compute_stored_summaries(tx)
 
     with store.read() as tx:
         judged_series = load_judged_series(tx, PROJECT)
@@ -361,7 +361,7 @@ def test_on_trial_are_series_with_a_history_that_are_no_witnesses(store: Store, 
     assert judged_series == {judged: ids[judged], imported: ids[imported]}
 
 
-def test_the_end_of_a_history_is_found_however_long_ago_it_was(store: Store) -> None:
+def test_finds_the_end_of_a_history_however_old(store: Store) -> None:
     old, new = a_series("suite.a"), a_series("suite.b")
     ingested(store, a_result(old), a_result(new), commit=a_commit(1))
     ingested(store, a_result(old), commit=a_commit(2))
@@ -414,7 +414,7 @@ def test_the_version_measured_last_leads(store: Store) -> None:
     assert [item.series.benchmark.version for item in series] == ["new", "old"]
 
 
-def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> None:
+def test_finds_series_by_parameters_in_any_order(store: Store) -> None:
     wanted = a_series(parameters={"n": "1", "m": "2"})
     ingested(store, a_result(wanted), a_result(a_series(parameters={"n": "2", "m": "2"})))
 
@@ -430,7 +430,7 @@ def test_series_are_found_by_parameters_whatever_their_order(store: Store) -> No
         assert record_listings.find_series_of_benchmark(tx, PROJECT, name, "memory") == []
 
 
-def test_code_is_kept_for_each_version(store: Store) -> None:
+def test_stores_the_code_of_each_version(store: Store) -> None:
     ingested(store, a_result(a_series(version="1")), a_result(a_series(version="2")))
     first, second = (Benchmark("training.Step.time_step", version) for version in "12")
 
@@ -455,7 +455,7 @@ def test_processes_of_a_session_name_their_commit_and_series(store: Store) -> No
     ]
 
 
-def test_verdicts_are_found_by_commits_and_series(store: Store) -> None:
+def test_finds_verdicts_by_commits_and_series(store: Store) -> None:
     memory = a_series(metric="memory")
     questions = [
         a_verdict(),
@@ -498,7 +498,7 @@ def test_commits_come_newest_first(store: Store) -> None:
         ]
 
 
-def test_a_commit_is_found_by_the_start_of_its_sha(store: Store) -> None:
+def test_finds_a_commit_by_a_prefix_of_its_sha(store: Store) -> None:
     with store.begin() as tx:
         row_ids.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
 

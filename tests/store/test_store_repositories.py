@@ -25,7 +25,7 @@ def a_bound_project(tx: Session, slug: str = "acme/model") -> int:
     return made.id
 
 
-def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
+def test_finds_the_repository_of_a_project_by_name(store: Store) -> None:
     with store.begin() as tx:
         project_id = a_bound_project(tx)
         create_project(tx, "acme/unbound", "private", NOON)
@@ -38,7 +38,7 @@ def test_tells_the_repository_of_a_project_by_its_name(store: Store) -> None:
     assert bindings == [ProjectBinding(project_id, MODEL), None, None]
 
 
-def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
+def test_finds_the_projects_of_a_repository_by_number(store: Store) -> None:
     with store.begin() as tx:
         bound = [a_bound_project(tx), a_bound_project(tx, "acme/other")]
 
@@ -48,7 +48,7 @@ def test_tells_the_projects_of_a_repository_by_its_number(store: Store) -> None:
         assert github_bindings.load_bindings_of_repository(tx, 1) == []
 
 
-def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
+def test_a_new_binding_replaces_the_former_one(store: Store) -> None:
     moved = replace(MODEL, owner_id=8, environment="perf")
     with store.begin() as tx:
         project_id = a_bound_project(tx)
@@ -58,7 +58,7 @@ def test_binds_anew_in_the_place_of_what_was_bound(store: Store) -> None:
         assert github_bindings.find_repository_of_project(tx, project_id) == moved
 
 
-def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> None:
+def test_job_tokens_end_with_their_binding(store: Store) -> None:
     with store.begin() as tx:
         bound_project, other = a_bound_project(tx), a_bound_project(tx, "acme/other")
         github_bindings.add_job_token(tx, replace(TOKEN, project_id=bound_project))
@@ -76,15 +76,15 @@ def test_ends_the_tokens_of_jobs_with_what_they_were_bound_by(store: Store) -> N
         assert github_bindings.find_job_token(tx, "other") is not None
 
 
-def test_gives_a_token_back_as_it_was_kept(store: Store) -> None:
+def test_loads_a_job_token_as_it_was_stored(store: Store) -> None:
     with store.begin() as tx:
-        kept = replace(TOKEN, project_id=a_bound_project(tx), pull_request=12, baseline=False)
-        github_bindings.add_job_token(tx, kept)
+        token = replace(TOKEN, project_id=a_bound_project(tx), pull_request=12, baseline=False)
+        github_bindings.add_job_token(tx, token)
 
-        assert github_bindings.find_job_token(tx, "hash") == kept
+        assert github_bindings.find_job_token(tx, "hash") == token
 
 
-def test_lets_a_foreign_token_be_used_once_until_it_is_over(store: Store) -> None:
+def test_accepts_an_oidc_token_once_until_it_expires(store: Store) -> None:
     with store.begin() as tx:
         uses = [
             github_bindings.mark_oidc_token_used(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)

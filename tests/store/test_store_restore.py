@@ -71,7 +71,7 @@ def test_a_restored_database_takes_the_next_run(store: Store, kind: str, tmp_pat
         assert len(everything(target)["runs"]) == 2
 
 
-def test_a_backup_under_load_is_of_one_moment(store: Store, tmp_path: Path) -> None:
+def test_a_backup_under_load_is_a_consistent_snapshot(store: Store, tmp_path: Path) -> None:
     filled(store)
     stored, end = [], threading.Event()
 
@@ -120,7 +120,7 @@ def test_a_dump_that_was_cut_off_restores_nothing(sqlite_store: Store, tmp_path:
     assert everything(f"sqlite:///{tmp_path}/restored.db")["runs"] == []
 
 
-def test_nothing_is_restored_over_what_is_there(store: Store, tmp_path: Path) -> None:
+def test_refuses_to_restore_over_existing_rows(store: Store, tmp_path: Path) -> None:
     filled(store)
     backup(store.url, tmp_path / "all.gz")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from keeping import keep_levels
+from stored_summaries import compute_stored_summaries
 
 from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
@@ -37,10 +37,10 @@ def fill(store: Store) -> None:
         for number, results in enumerate((base, head)):
             run = a_run(*results, commit=a_commit(number), session=f"session-{number}")
             ingest_run(tx, run, f"key {number}", "body", kind="history")
-        keep_levels(tx)
+        compute_stored_summaries(tx)
 
 
-def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
+def test_loads_the_level_of_each_series_at_both_commits(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
@@ -56,7 +56,7 @@ def test_answers_what_each_series_came_to_at_both(store: Store) -> None:
     }
 
 
-def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
+def test_stores_the_summary_of_the_processes_of_a_result(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
@@ -76,11 +76,11 @@ def test_keeps_what_the_processes_of_a_result_came_to(store: Store) -> None:
     }
 
 
-def test_clocks_that_differ_are_kept_as_none(store: Store) -> None:
+def test_stores_no_clock_where_clocks_differ(store: Store) -> None:
     mixed = a_result(STEP, a_process(1.0), a_process(2.0, index=1, clock=Clock.CPU))
     with store.begin() as tx:
         ingest_run(tx, a_run(mixed), "key", "body", kind="history")
-        keep_levels(tx)
+        compute_stored_summaries(tx)
 
     with store.read() as tx:
         [row] = load_result_levels(

@@ -1,4 +1,4 @@
-"""Old samples shrink to what they came to, and no history is judged otherwise."""
+"""Old samples are reduced to their levels, and no history is judged differently."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def processes(dice: random.Random, level: float, clock: Clock) -> list[Process]:
     ]
 
 
-def thin_all(store: Store, *, step: int = 50) -> list[ReducedSamples]:
+def reduce_all_samples(store: Store, *, step: int = 50) -> list[ReducedSamples]:
     steps = [ReducedSamples(0)]
     while len(steps) == 1 or steps[-1].last_result_id:
         with store.begin() as tx:
@@ -90,7 +90,7 @@ def test_a_history_is_judged_as_before_bit_for_bit(store: Store) -> None:
     fill(store)
     before = {series: judged(store, series) for series in (TIMED, COUNTED, WAITED, CPU)}
 
-    steps = thin_all(store)
+    steps = reduce_all_samples(store)
 
     assert {series: judged(store, series) for series in before} == before
     assert len(before[TIMED][1]) == 1
@@ -99,16 +99,16 @@ def test_a_history_is_judged_as_before_bit_for_bit(store: Store) -> None:
     assert check(store.url) == []
 
 
-def test_keeps_counts_that_differ_and_cpu_time_with_its_twin(store: Store) -> None:
+def test_does_not_reduce_differing_counts_or_cpu_time_with_a_wall_twin(store: Store) -> None:
     fill(store)
 
-    thin_all(store)
+    reduce_all_samples(store)
 
     assert samples(store, COUNTED) == [1, 2]
     assert samples(store, WAITED) == samples(store, CPU) == [9, 9, 9]
 
 
-def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
+def test_does_not_reduce_the_evidence_of_a_verdict(store: Store) -> None:
     fill(store)
     with store.begin() as tx:
         evidence = tuple(
@@ -118,24 +118,24 @@ def test_keeps_what_a_verdict_rests_on(store: Store) -> None:
         )
         verdict_store.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
 
-    thin_all(store)
+    reduce_all_samples(store)
 
     assert samples(store, TIMED) == [9, 9, 1]
 
 
-def test_keeps_comparisons_and_what_is_younger(store: Store) -> None:
+def test_does_not_reduce_comparisons_or_newer_samples(store: Store) -> None:
     fill(store, kind="compare")
 
-    steps = thin_all(store)
+    steps = reduce_all_samples(store)
 
     assert [step.processes for step in steps] == [0]
 
 
-def test_says_that_it_thinned_and_how_much_there_was(store: Store) -> None:
+def test_records_that_samples_were_reduced_and_how_many_there_were(store: Store) -> None:
     fill(store)
 
-    thin_all(store)
-    again = thin_all(store)
+    reduce_all_samples(store)
+    again = reduce_all_samples(store)
 
     with store.read() as tx:
         flags = {

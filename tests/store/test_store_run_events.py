@@ -1,4 +1,4 @@
-"""What GitHub tells of a run is kept once, acted upon once, and told again only where that is asked for."""
+"""Events of GitHub are stored once, handled once, and retried after a redelivery."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def waiting(tx: Session) -> list[RunEvent]:
     return github_events.load_due_run_events(tx, NOON, 10)
 
 
-def test_keeps_a_message_once(store: Store, project: int) -> None:
+def test_stores_an_event_once(store: Store, project: int) -> None:
     with store.begin() as tx:
         added = [github_events.add_run_event(tx, project, TOLD, NOON) for _ in range(2)]
 
@@ -38,7 +38,7 @@ def test_keeps_a_message_once(store: Store, project: int) -> None:
     assert (event.project, event.payload, event.attempts) == (PROJECT, TOLD, 0)
 
 
-def test_a_message_is_for_every_project_that_it_is_about(store: Store, project: int) -> None:
+def test_stores_an_event_for_every_bound_project(store: Store, project: int) -> None:
     with store.begin() as tx:
         other = create_project(tx, "acme/other", "private", NOON).id
 
@@ -48,7 +48,7 @@ def test_a_message_is_for_every_project_that_it_is_about(store: Store, project: 
         assert [event.project for event in waiting(tx)] == [PROJECT, "acme/other"]
 
 
-def test_what_is_done_is_not_done_again(store: Store, project: int) -> None:
+def test_a_finished_event_is_not_due_again(store: Store, project: int) -> None:
     with store.begin() as tx:
         github_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
@@ -62,7 +62,7 @@ def test_what_is_done_is_not_done_again(store: Store, project: int) -> None:
         )
 
 
-def test_what_failed_waits_for_its_time(store: Store, project: int) -> None:
+def test_a_failed_event_waits_for_its_retry_time(store: Store, project: int) -> None:
     with store.begin() as tx:
         github_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
@@ -74,7 +74,7 @@ def test_what_failed_waits_for_its_time(store: Store, project: int) -> None:
         assert (later.attempts, later.problem) == (1, "no answer")
 
 
-def test_what_was_given_up_begins_again_when_it_is_told_again(store: Store, project: int) -> None:
+def test_a_redelivered_event_is_retried_after_it_was_given_up(store: Store, project: int) -> None:
     with store.begin() as tx:
         github_events.add_run_event(tx, project, TOLD, NOON)
         (event,) = waiting(tx)
@@ -87,7 +87,7 @@ def test_what_was_given_up_begins_again_when_it_is_told_again(store: Store, proj
         assert (failed.problem, again, event.attempts, event.problem) == ("no permission", True, 0, "")
 
 
-def test_forgets_what_is_over_and_nothing_that_waits(store: Store, project: int) -> None:
+def test_deletes_finished_events_but_no_waiting_ones(store: Store, project: int) -> None:
     with store.begin() as tx:
         for delivery in ("a", "b"):
             github_events.add_run_event(tx, project, replace(TOLD, delivery=delivery), NOON)

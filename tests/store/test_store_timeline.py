@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from keeping import keep_levels
+from stored_summaries import compute_stored_summaries
 
 from perfci.model import ProcessBoundaries
 from perfci.store import Store
@@ -44,12 +44,12 @@ def fill(store: Store) -> dict[str, int]:
                 result, commit=a_commit(2), session=f"asv-{later}", started_at=NOON + timedelta(hours=later)
             )
             ingest_run(tx, run, f"key-{later}", "body")
-        keep_levels(tx)
+        compute_stored_summaries(tx)
     with store.read() as tx:
         return {row.series.benchmark.name: row.id for row in search_series(tx, PROJECT)}
 
 
-def test_tells_which_sessions_measured_a_commit_for_the_history(store: Store) -> None:
+def test_loads_which_sessions_measured_a_commit_for_the_history(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
@@ -59,7 +59,7 @@ def test_tells_which_sessions_measured_a_commit_for_the_history(store: Store) ->
     assert of_second == [("asv-0", "import", 0), ("rounds", "history", 5), ("asv-1", "import", 0)]
 
 
-def test_reads_only_the_commits_and_series_asked_for(store: Store) -> None:
+def test_reads_only_the_requested_commits_and_series(store: Store) -> None:
     ids = fill(store)
 
     with store.read() as tx:
@@ -78,7 +78,7 @@ def test_reads_only_the_commits_and_series_asked_for(store: Store) -> None:
     ]
 
 
-def test_many_series_are_found_by_commit(store: Store) -> None:
+def test_finds_the_levels_of_many_series_by_commit(store: Store) -> None:
     ids = fill(store)
     many = [*ids.values(), *range(10_000, 12_000)]
 

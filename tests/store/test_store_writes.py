@@ -65,7 +65,7 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
         assert verdict_store.load_change_points(tx, PROJECT) == [elsewhere]
 
 
-def test_git_completes_a_commit_that_an_import_knew_by_date_only(store: Store) -> None:
+def test_git_completes_a_commit_imported_with_its_date_only(store: Store) -> None:
     with store.begin() as tx:
         row_ids.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
         row_ids.upsert_commits(tx, PROJECT, [a_commit(3), a_commit(4)])

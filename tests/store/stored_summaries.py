@@ -1,4 +1,4 @@
-"""Work out what stored results came to, as the judge does before it judges them."""
+"""Compute the summaries of stored results, as the worker does before it judges them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from perfci.store.queries.result_summaries import load_ok_results_with_processes
 from perfci.store.tables.measurements import ResultRow
 
 
-def keep_levels(tx: Session) -> None:
+def compute_stored_summaries(tx: Session) -> None:
     results = load_ok_results_with_processes(tx, list(tx.scalars(sa.select(ResultRow.id))))
     save_result_summaries(tx, compute_result_summaries(results))
