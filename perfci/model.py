@@ -419,7 +419,7 @@ class ChangePoint:
     after: float
 
     @property
-    def log_cost(self) -> float:
+    def log_cost_change(self) -> float:
         """Log shift of the level, positive where things got worse; infinite where no ratio exists, as from
         zero."""
         worse = (self.after > self.before) == (self.series.metric.direction == "lower")

@@ -75,7 +75,7 @@ def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
     """Describe what changed and where: ``2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
     count = len({change.series for change in incident.members})
     if incident.kind is IncidentKind.MIXED:
-        worse = len({change.series for change in incident.members if change.log_cost > 0})
+        worse = len({change.series for change in incident.members if change.log_cost_change > 0})
         change = f"{format_count(worse, 'series', 'series')} got worse and {count - worse:,} better"
     else:
         change = f"{format_count(count, 'series', 'series')} {CHANGE_PHRASES[incident.kind]}"

@@ -269,7 +269,7 @@ def _build_member_columns(
     """Build the range and text columns of an incident after its members or boundary changed."""
     moved: Sequence[IncidentMember] = load_members(tx, record.id)
     change_points = tuple(
-        sorted(load_member_change_points(tx, moved), key=lambda change: -abs(change.log_cost))
+        sorted(load_member_change_points(tx, moved), key=lambda change: -abs(change.log_cost_change))
     )
     incident = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
     largest = words.member_change_sentence(change_points[0]) if change_points else ""
@@ -278,7 +278,7 @@ def _build_member_columns(
         "commit": commit,
         "headline": words.incident_headline(incident, commits),
         "series_count": len(moved),
-        "severity": max((change.log_cost for change in change_points), default=None),
+        "severity": max((change.log_cost_change for change in change_points), default=None),
         "detail": {**record.detail, "largest": largest, "next_measurement": None},
     }
 

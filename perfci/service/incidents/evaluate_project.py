@@ -70,7 +70,7 @@ class ProjectEvaluation:
             "last_good": incident.last_good,
             "commit": incident.commit,
             "headline": words.incident_headline(incident, self.commits),
-            "severity": max((change.log_cost for change in incident.members), default=None),
+            "severity": max((change.log_cost_change for change in incident.members), default=None),
             "series_count": len({change.series for change in incident.members}),
             "disposition": MONITORED if silent else budgeted.disposition.value,
             "ongoing": incident.ongoing,

@@ -129,9 +129,9 @@ def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> 
     """Return whether the fix holds by the bar of each series; None while too few points are newer."""
     moved = load_members(tx, record.id)
     series = load_series_by_ids(tx, {member.series_id for member in moved})
-    worse = [member for member in moved if member.to_change_point(series[member.series_id]).log_cost > 0][
-        :MAX_VERIFIED_SERIES
-    ]
+    worse = [
+        member for member in moved if member.to_change_point(series[member.series_id]).log_cost_change > 0
+    ][:MAX_VERIFIED_SERIES]
     histories = JudgedHistories.load(tx, [member.series_id for member in worse])
     backs = []
     for member in worse:

@@ -213,7 +213,7 @@ def _apply_pinned_range(
     budgeted: BudgetedIncident, record: IncidentRecord, members: Sequence[ChangePoint]
 ) -> BudgetedIncident:
     """Replace the range and the members of an incident by those that a person set."""
-    ordered = tuple(sorted(members, key=lambda change: -abs(change.log_cost)))
+    ordered = tuple(sorted(members, key=lambda change: -abs(change.log_cost_change)))
     return replace(
         budgeted,
         incident=replace(

@@ -171,14 +171,14 @@ class Jump:
     """A commit whose points stand out; ``persists`` tells whether the next run saw it as well, None
     without one.
 
-    ``size`` is a log ratio, ``log_cost`` the same with positive meaning worse.
+    ``size`` is a log ratio, ``log_cost_change`` the same with positive meaning worse.
     """
 
     series: Series
     base: str
     head: str
     size: float
-    log_cost: float
+    log_cost_change: float
     sigmas: float
     before: float
     after: float
@@ -248,14 +248,14 @@ def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump
         )
         if is_outlying[0]:
             size = float(np.median(distances[is_outlying]))
-            log_cost = size * series.metric.cost_sign
+            log_cost_change = size * series.metric.cost_sign
             persists = bool(is_outlying[1]) if len(is_outlying) > 1 else None
             return Jump(
                 series,
                 points[index - 1].sha,
                 points[index].sha,
                 size,
-                log_cost,
+                log_cost_change,
                 sigmas=abs(size) / sigma,
                 before=math.exp(centre),
                 after=math.exp(centre + size),

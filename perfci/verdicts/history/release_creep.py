@@ -109,7 +109,7 @@ def _find_series_creeps(
     results = []
     for release, nearby in history.release_points.items():
         steps = [step for step in history.steps if positions[release.sha] < positions.get(step.commit, -1)]
-        explained = sum(step.log_cost for step in steps)
+        explained = sum(step.log_cost_change for step in steps)
         paired_shift = _shift_from_pairs(history, release, current[-1].sha, positions)
         shift = paired_shift or _measure_shift(
             history, release, nearby, current, positions, min_log_cost=explained + limits.bar / 2

@@ -71,7 +71,7 @@ def build_bad_session_incidents(
     changes = [jump.as_change_point for jump in jumps]
     sessions = [visit.session if (visit := context.first_visit(change)) else "" for change in changes]
     session_jumps = [
-        SessionJump(jump.series, session, jump.log_cost > 0, jump.persists)
+        SessionJump(jump.series, session, jump.log_cost_change > 0, jump.persists)
         for jump, session in zip(jumps, sessions, strict=True)
     ]
     bad_sessions = {
@@ -128,9 +128,9 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
     starts, ends = [step.commit_range.first for step in steps], [step.commit_range.last for step in steps]
     # what all ranges have in common, or their union where that is nothing
     first, last = (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
-    largest = sorted(steps, key=lambda step: (-abs(step.change.log_cost), *step_sort_key(step)))
+    largest = sorted(steps, key=lambda step: (-abs(step.change.log_cost_change), *step_sort_key(step)))
     reversals = [step.reversal for step in largest if step.reversal is not None]
-    worse = [step for step in steps if step.change.log_cost > 0]
+    worse = [step for step in steps if step.change.log_cost_change > 0]
     kind = cause.kind or (IncidentKind.MIXED if worse else IncidentKind.IMPROVEMENT)
     if cause.kind is None and len(worse) == len(steps):
         kind = IncidentKind.REGRESSION

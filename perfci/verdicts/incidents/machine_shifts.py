@@ -136,7 +136,7 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
             # the file a benchmark comes from: ``training`` of ``training.Step.time_step``
             suites[visit.session, series.machine].add(series.benchmark.name.partition(".")[0])
     jumps = [
-        SessionJump(steps[k].change.series, session, steps[k].change.log_cost > 0)
+        SessionJump(steps[k].change.series, session, steps[k].change.log_cost_change > 0)
         for k, session in blamable.items()
     ]
     bad_sessions = {(session.session, session.machine) for session in find_bad_sessions(jumps)}
@@ -177,13 +177,13 @@ def _find_shared_steps(
     one, similar steps of most series of a machine, in suites unrelated to each other."""
     movable = [step for step in steps if _may_be_machine(step, context)]
     canaries = [step for step in steps if context.is_canary(step.change.series)]
-    references = canaries or [step for step in movable if math.isfinite(step.change.log_cost)]
+    references = canaries or [step for step in movable if math.isfinite(step.change.log_cost_change)]
     if not references:
         return "", []
-    size = statistics.median(step.change.log_cost for step in references)
+    size = statistics.median(step.change.log_cost_change for step in references)
     similar = []
     for step in movable:
-        ratio = step.change.log_cost / size if size else 0.0
+        ratio = step.change.log_cost_change / size if size else 0.0
         if 0 < ratio < math.inf and abs(math.log(ratio)) <= MAX_LOG_RATIO:
             similar.append(step)
     if canaries:

@@ -191,7 +191,7 @@ class _ExpectedChangeMatcher:
     ) -> ExpectedChangeMatch | None:
         """The commit whose expected changes cover all that got worse, else the first that names any
         of it."""
-        worse = [change for change in incident.members if change.log_cost > 0]
+        worse = [change for change in incident.members if change.log_cost_change > 0]
         by_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
         for item in merged:
             if any(item.expected.matches_series(change.series) for change in worse):
@@ -223,5 +223,5 @@ class _ExpectedChangeMatcher:
         step = estimate_step(
             self.context.points.get(change.series, ()), change.commit, self.steps.get(change.series, ())
         )
-        point_noise = abs(change.log_cost) / step.sigmas if step is not None and step.sigmas else 0.0
+        point_noise = abs(change.log_cost_change) / step.sigmas if step is not None and step.sigmas else 0.0
         return max([*floors, point_noise if math.isfinite(point_noise) else 0.0])

@@ -235,7 +235,7 @@ def _explain_step(
         if confirmed.ratio is not None:
             reported = replace(step, relative_change=confirmed.ratio - 1)
     # no later steps brought the level back to within half the bar
-    totals = itertools.accumulate(later.log_cost for later in steps[k:])
+    totals = itertools.accumulate(later.log_cost_change for later in steps[k:])
     explained = ExplainedStep(
         step,
         _weighted_range(estimate, first, last, points, positions),

@@ -99,6 +99,6 @@ def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> 
         rows = []
         for impact in group:
             change = ChangePoint(impact.series, sha, "", impact.relative_change, impact.before, impact.after)
-            rows.append(ImpactTableRow(impact, worse=change.log_cost > 0))
+            rows.append(ImpactTableRow(impact, worse=change.log_cost_change > 0))
         commit_impacts.append(CommitImpact(sha, commits.get(sha), tuple(rows)))
     return ImpactView(project.slug, query, tuple(commit_impacts), next_cursor)

@@ -71,7 +71,7 @@ def build_incident_view(
     for member, series in shown:
         change = member.to_change_point(series)
         identity = identities.get(member.series_id, "")
-        rows.append(IncidentSeriesRow(change, identity, worse=change.log_cost > 0))
+        rows.append(IncidentSeriesRow(change, identity, worse=change.log_cost_change > 0))
     history = []
     for event in reversed(incident.events):
         text = activity_log.activity_text(event.action, event.before, event.after, event.text)
