@@ -167,9 +167,9 @@ class BoundaryTest:
         start, at, end = edges[k - 1 : k + 2]
         if start == 0 and at < SHORT_SIDE_POINTS:
             return REJECTED_STRENGTH
-        span, statistics = self.get_statistics(edges, k)
+        span, statistics = self.get_span_and_statistics(edges, k)
         if end - at <= MAX_SPIKE_POINTS and k + 2 < len(edges):
-            _, following = self.get_statistics(edges, k + 1)
+            _, following = self.get_span_and_statistics(edges, k + 1)
             if statistics.size * following.size < 0:
                 return REJECTED_STRENGTH
         sigmas = statistics.z_score / (error_inflation * statistics.required_z_score)
@@ -180,7 +180,9 @@ class BoundaryTest:
             return REJECTED_STRENGTH
         return strength
 
-    def get_statistics(self, edges: Sequence[int], k: int) -> tuple[BoundarySpan, BoundaryStatistics]:
+    def get_span_and_statistics(
+        self, edges: Sequence[int], k: int
+    ) -> tuple[BoundarySpan, BoundaryStatistics]:
         """The points that test boundary ``k``, to the next boundaries and at most 40 a side, and their
         statistics, from either cache or computed."""
         start, at, end = edges[k - 1], edges[k], edges[k + 1]
@@ -209,7 +211,7 @@ class BoundaryTest:
                 or max(span[2], switch.end) > self.unchanged_points
                 or not (switch.is_final or switch.end == last)
             ):
-                _, levels = self.get_statistics(span, 1)
+                _, levels = self.get_span_and_statistics(span, 1)
                 switch = classify_mode_switch(self.logs[:last], span[1], levels.before, levels.after)
             self.cache.mode_switches[span] = switch
         return switch.is_switch

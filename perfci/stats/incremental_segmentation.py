@@ -264,7 +264,7 @@ def locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> list[tuple[in
     edges = [0, *boundaries, len(test.logs)]
     steps: list[tuple[int, float]] = []
     for k, boundary in enumerate(boundaries, 1):
-        _, statistics = test.get_statistics(edges, k)
+        _, statistics = test.get_span_and_statistics(edges, k)
         after_last = (steps[-1][0] if steps else 0) + MIN_SEGMENT_POINTS
         first = min(max(after_last, boundary - RELOCATION_REACH), boundary)
         last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
