@@ -1,4 +1,4 @@
-"""What a pull request announced is accepted when it comes to the main branch, as far as it was announced."""
+"""Expected changes of a pull request are accepted on the main branch, up to the expected size."""
 
 from __future__ import annotations
 

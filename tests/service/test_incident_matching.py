@@ -1,4 +1,4 @@
-"""Which stored incident each incident of a look is."""
+"""Derived incidents are matched with stored ones."""
 
 from __future__ import annotations
 

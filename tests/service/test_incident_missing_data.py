@@ -1,4 +1,4 @@
-"""Data that did not come is an incident like any other: told once, closed by itself."""
+"""Missing data opens an incident that notifies once and closes by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last change of state is taken back, to the revision somebody saw, and the history keeps both."""
+"""Undo restores the state before the last change, and the history keeps both."""
 
 from __future__ import annotations
 

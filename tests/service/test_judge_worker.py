@@ -1,4 +1,4 @@
-"""What was uploaded is judged once, whoever dies on the way."""
+"""Uploads are judged once, whichever worker is killed."""
 
 from __future__ import annotations
 

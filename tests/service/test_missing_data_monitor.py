@@ -1,4 +1,4 @@
-"""What does not come is noticed once, told once, and forgiven when it comes."""
+"""Missing data is detected once, notified once and closed when the data arrives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Old samples go by rule, and a dry run touches nothing."""
+"""Old samples are pruned by age; a dry run deletes nothing."""
 
 from __future__ import annotations
 

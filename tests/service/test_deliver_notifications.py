@@ -1,4 +1,4 @@
-"""Each state of an incident is told once to each destination, whoever is killed when."""
+"""Each state of an incident is delivered once to each destination, whichever process is killed."""
 
 from __future__ import annotations
 

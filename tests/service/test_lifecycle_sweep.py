@@ -1,4 +1,4 @@
-"""What happens to incidents by itself: sleep ends, a fix proves itself or does not, wolves are muted."""
+"""The lifecycle sweep ends snoozes and acceptances, verifies fixes and mutes noisy benchmarks."""
 
 from __future__ import annotations
 

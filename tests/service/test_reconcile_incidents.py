@@ -1,4 +1,4 @@
-"""Stored incidents follow what every look derives, and keep what people made of them."""
+"""Stored incidents follow every evaluation and keep what people changed."""
 
 from __future__ import annotations
 

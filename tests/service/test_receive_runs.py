@@ -1,4 +1,4 @@
-"""Uploads that share a transaction are answered as if they had come one after the other."""
+"""Uploads that share a transaction get the responses of sequential ones."""
 
 from __future__ import annotations
 

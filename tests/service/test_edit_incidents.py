@@ -1,4 +1,4 @@
-"""Merging, splitting and moving the edge of an incident: what a person decided, no look takes back."""
+"""Merging, splitting and moving the boundary of incidents; evaluations keep what a person decided."""
 
 from __future__ import annotations
 
