@@ -1,4 +1,4 @@
-"""Store what exempts changes from paging: expected changes and mutes. The caller owns ``tx``."""
+"""Store expected changes and mutes, which exempt changes from paging. The caller owns ``tx``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Store the member series of incidents, and which commit changed which series. The caller owns ``tx``."""
+"""Store the member series of incidents and their impacts: which commit changed which series."""
 
 from __future__ import annotations
 

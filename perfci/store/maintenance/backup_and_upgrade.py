@@ -1,4 +1,4 @@
-"""Upgrade, check, back up and restore a database."""
+"""Back up, restore and upgrade a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query measurements and verdicts, one function per question. The caller owns the transaction ``tx``."""
+"""List projects, series, runs and sessions as records. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 

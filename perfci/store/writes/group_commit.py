@@ -77,7 +77,7 @@ class GroupCommitter:
         return self.submit_batched(lambda tx, _: [job(tx)], None)
 
     def submit_batched(self, run_batch: BatchFunction[ItemT, T], item: ItemT) -> T:
-        """The same for what costs less when it is done together with others of its kind that wait as well."""
+        """Run a job together with waiting jobs of the same function; answer or raise as ``submit`` does."""
         job = _QueuedJob(run_batch, item)
         with self._lock:
             if self._closed:
