@@ -40,7 +40,7 @@ from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import check, open_store
+from perfci.store import check_integrity, open_store
 from perfci_web import create_app
 from tests.support.databases import KINDS, fresh_database
 from tools.bench_store import a_run
@@ -113,7 +113,7 @@ def full_disk(folder: Path) -> Told:
                 f"with room again it answers {again.status_code}: {again.text[:200]}",
             )
             outcome.expect(stored(url) == acknowledged + 1, "the repeated upload is not stored once")
-        outcome.broken += check(url)
+        outcome.broken += check_integrity(url)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
     return outcome
@@ -151,7 +151,7 @@ def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
         outcome.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
         outcome.expect(answers == [201] * 4, f"the uploads were answered {answers}")
         outcome.expect(stored(url) == 5, "not every upload is stored once")
-    outcome.broken += check(url)
+    outcome.broken += check_integrity(url)
     return outcome
 
 
@@ -194,7 +194,7 @@ def broken_bodies(folder: Path, url: str) -> Told:
         )
         outcome.expect(whole == 201, f"an upload beside 20 silent connections is answered {whole}")
         outcome.expect(stored(url) == 1, "something of a broken body is stored")
-    outcome.broken += check(url)
+    outcome.broken += check_integrity(url)
     return outcome
 
 
@@ -246,7 +246,7 @@ def clock_set_back(folder: Path, url: str) -> Told:
         outcome.figures |= {"stored": sum(answers), "judged": judged}
         outcome.expect(answers == [True, True], "an upload was not stored")
         outcome.expect(judged == 2, f"{judged} of 2 uploads were judged")
-    outcome.broken += check(url)
+    outcome.broken += check_integrity(url)
     return outcome
 
 
@@ -285,7 +285,7 @@ def late_spool(folder: Path, url: str) -> Told:
             not (second.sent or second.already_stored or second.waiting), "something was left to send"
         )
         outcome.expect(stored(url) == 8, "not every run is stored once")
-    outcome.broken += check(url)
+    outcome.broken += check_integrity(url)
     return outcome
 
 

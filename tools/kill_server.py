@@ -40,7 +40,7 @@ from perfci.net.api_client import ApiClient
 from perfci.net.http_client import open_http_client
 from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
-from perfci.store import check, open_store
+from perfci.store import check_integrity, open_store
 from tests.support import postgres_server
 from tests.support.builders import a_commit, a_process, a_result, a_run, a_series
 from tests.support.reserved_ports import get_port_number, reserve_port
@@ -289,7 +289,10 @@ def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
     )
     tally.refused = sum(len(uploader.refused) for uploader in uploaders)
     tally.known_acknowledgements = sum(uploader.known for uploader in uploaders)
-    tally.problems = [*check(url), *(problem for uploader in uploaders for problem in uploader.problems)]
+    tally.problems = [
+        *check_integrity(url),
+        *(problem for uploader in uploaders for problem in uploader.problems),
+    ]
 
 
 STORED = """

@@ -13,7 +13,7 @@ from perfci.cli.shared.context import current_config, open_store_to_write
 from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.model import PerfciError
 from perfci.service.uploads.retention import prune_raw_samples
-from perfci.store import backup, check, restore, upgrade
+from perfci.store import backup, check_integrity, restore, upgrade
 
 
 @click.group("db")
@@ -37,7 +37,7 @@ def upgrade_command() -> None:
 def check_command(json_file: str | None) -> int:
     """Verify the consistency rules of the database; exit 1 if one is broken."""
     config = current_config()
-    problems = check(config.database_url)
+    problems = check_integrity(config.database_url)
     if json_file:
         write_json(json_file, problems)
     for problem in problems:

@@ -3,6 +3,6 @@
 from perfci.store.database import Store
 from perfci.store.engine import open_store
 from perfci.store.maintenance.backup_and_upgrade import backup, restore, upgrade, upgrade_if_older
-from perfci.store.maintenance.integrity_checks import check
+from perfci.store.maintenance.integrity_checks import check_integrity
 
-__all__ = ["Store", "backup", "check", "open_store", "restore", "upgrade", "upgrade_if_older"]
+__all__ = ["Store", "backup", "check_integrity", "open_store", "restore", "upgrade", "upgrade_if_older"]

@@ -11,7 +11,7 @@ import pytest
 
 from perfci.cli import run_cli
 from perfci.service.uploads.retention import PruneCounts, RetentionJob, prune_raw_samples
-from perfci.store import Store, check, open_store
+from perfci.store import Store, check_integrity, open_store
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series
 from tests.support.stored_runs import ingest_run
 
@@ -36,7 +36,7 @@ def test_samples_older_than_the_limit_are_pruned(store: Store) -> None:
     pruned = prune_raw_samples(store, NOW - timedelta(days=10), now=NOW)
 
     assert pruned == PruneCounts(processes=630, samples=630 * 3)
-    assert check(store.url) == []
+    assert check_integrity(store.url) == []
 
 
 def test_a_dry_run_only_counts(store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.orm import Session
 
-from perfci.store import Store, check, projects
+from perfci.store import Store, check_integrity, projects
 from perfci.store.tables.access import TokenRow
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.github import RunEventRow
@@ -137,7 +137,7 @@ def test_reports_impossible_rows(store: Store, case: str, finds: list[str]) -> N
             tx.add(row)
             tx.flush()
 
-    assert check(store.url) == finds
+    assert check_integrity(store.url) == finds
 
 
 def two_projects(tx: Session) -> tuple[int, int, int]:

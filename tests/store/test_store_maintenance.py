@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.model import PerfciError, Status
-from perfci.store import Store, backup, check, engine, open_store, verdict_store
+from perfci.store import Store, backup, check_integrity, engine, open_store, verdict_store
 from perfci.store.queries import record_listings
 from perfci.store.writes import measured_sessions
 from tests.support.builders import (
@@ -41,7 +41,7 @@ def filled(store: Store) -> None:
 def test_reports_no_violation_in_rows_the_program_wrote(store: Store) -> None:
     filled(store)
 
-    assert check(store.url) == []
+    assert check_integrity(store.url) == []
 
 
 UNGUARDED = "DROP TRIGGER verdicts_are_superseded_once"
@@ -94,7 +94,7 @@ def test_reports_violated_invariants(store: Store, harm: str, finds: str) -> Non
     filled(store)
     do(harm, store.url)
 
-    problems = check(store.url)
+    problems = check_integrity(store.url)
 
     assert any(problem.startswith(finds) for problem in problems), problems
 
@@ -116,7 +116,9 @@ def test_reports_a_dangling_reference(sqlite_store: Store, database: Path) -> No
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("DELETE FROM commits")
 
-    assert "Row 1 of runs points to a row of commits that does not exist." in check(sqlite_store.url)
+    assert "Row 1 of runs points to a row of commits that does not exist." in check_integrity(
+        sqlite_store.url
+    )
 
 
 def test_a_copy_is_consistent_while_others_write(sqlite_store: Store, tmp_path: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_copy_is_consistent_while_others_write(sqlite_store: Store, tmp_path: 
 
     with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:
         assert [session.uid for session in record_listings.load_sessions(tx, PROJECT)] == ["session-1"]
-        assert check(copied.url) == []
+        assert check_integrity(copied.url) == []
 
 
 def test_a_copy_never_replaces_a_file(sqlite_store: Store, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Stage
-from perfci.store import check, engine, open_store, schema, verdict_store
+from perfci.store import check_integrity, engine, open_store, schema, verdict_store
 from perfci.store.queries import verdict_derivations
 from perfci.store.queries.verdict_derivations import DecisionRecord
 from perfci.store.tables.access import AuditRow
@@ -217,7 +217,7 @@ def test_goes_down_to_a_migration_and_up_again_with_its_rows(
         assert len(after[new_name]) == len(old_rows)
         shared = [columns.get(column, column) for column in (old_rows[0] if old_rows else ())]
         assert select(after[new_name], shared) == select(before[new_name], shared)
-    assert check(connection.engine.url.render_as_string(hide_password=False)) == []
+    assert check_integrity(connection.engine.url.render_as_string(hide_password=False)) == []
 
 
 def new_names(table: str) -> tuple[str, dict[str, str]]:

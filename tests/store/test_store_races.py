@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from perfci.model import Run
-from perfci.store import Store, check, open_store
+from perfci.store import Store, check_integrity, open_store
 from perfci.store.queries import record_listings
 from perfci.store.tables.measurements import RunRow
 from perfci.store.writes.group_commit import GroupCommitter
@@ -74,7 +74,7 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
         assert came_to == [True, True]
         with item.read() as tx:
             assert len(record_listings.search_series(tx, PROJECT)) == CELLS
-        assert check(database_url) == []
+        assert check_integrity(database_url) == []
 
 
 def test_the_same_upload_twice_at_once_is_stored_once(database_url: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from perfci.model import PerfciError
-from perfci.store import Store, backup, check, open_store, restore, verdict_store
+from perfci.store import Store, backup, check_integrity, open_store, restore, verdict_store
 from perfci.store.database import StoreUnavailable
 from perfci.store.incidents import expected_changes_and_mutes
 from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
@@ -56,7 +56,7 @@ def test_a_dump_fills_either_kind_of_database(store: Store, into: str, tmp_path:
         restore(target, tmp_path / "all.gz")
 
         assert everything(target) == everything(store.url)
-        assert check(target) == []
+        assert check_integrity(target) == []
 
 
 def test_a_restored_database_takes_the_next_run(store: Store, kind: str, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_backup_under_load_is_a_consistent_snapshot(store: Store, tmp_path: Pa
 
             runs = len(everything(f"sqlite:///{tmp_path}/{number}.db")["runs"]) - 1
             assert before <= runs <= after + 1
-            assert check(f"sqlite:///{tmp_path}/{number}.db") == []
+            assert check_integrity(f"sqlite:///{tmp_path}/{number}.db") == []
     finally:
         end.set()
         writer.join()
@@ -275,7 +275,7 @@ def test_an_open_store_writes_to_the_database_restored_under_it(tmp_path: Path) 
         with store.read() as tx:
             assert tx.scalar(sa.text("SELECT count(*) FROM runs")) == 3
     assert (count_runs(path), count_runs(away)) == (3, 2)
-    assert check(f"sqlite:///{path}") == []
+    assert check_integrity(f"sqlite:///{path}") == []
 
 
 def test_a_write_into_a_file_that_is_replaced_meanwhile_is_refused(tmp_path: Path) -> None:

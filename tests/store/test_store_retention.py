@@ -6,7 +6,7 @@ import random
 from datetime import timedelta
 
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
-from perfci.store import Store, check, projects, verdict_store
+from perfci.store import Store, check_integrity, projects, verdict_store
 from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
 from perfci.store.queries import measured_samples, record_listings
 from perfci.verdicts.history.change_point_detection import find_change_points
@@ -96,7 +96,7 @@ def test_a_history_is_judged_as_before_bit_for_bit(store: Store) -> None:
     assert len(before[TIMED][1]) == 1
     assert sum(step.processes for step in steps) == 30 * (3 + 1)
     assert samples(store, TIMED) == [1, 1, 1]
-    assert check(store.url) == []
+    assert check_integrity(store.url) == []
 
 
 def test_does_not_reduce_differing_counts_or_cpu_time_with_a_wall_twin(store: Store) -> None:

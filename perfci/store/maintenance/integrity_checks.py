@@ -26,7 +26,7 @@ from perfci.store.tables.measurements import (
 )
 
 
-def check(url: str) -> list[str]:
+def check_integrity(url: str) -> list[str]:
     """Check what must hold in every database; return one sentence for each violation."""
     with contextlib.closing(open_store(url, create=False)) as store, store.read() as tx:
         rows = (
