@@ -26,7 +26,7 @@ from perfci.cli.shared.options import parse_time_budget
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
 from perfci.measure.measurement_session import MeasurementSession, SessionScope
-from perfci.measure.open_session import create_runner, open_session, prepare_session_scope
+from perfci.measure.open_session import create_suite_runner, open_session, prepare_session_scope
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count, format_duration, format_percent
@@ -203,7 +203,7 @@ def study(
     commit = repository.read_commit(repository.resolve(revision))
     result = Study(commit.sha, pairs)
     with (
-        create_runner(repository, config, None, smoke=True) as workbench,
+        create_suite_runner(repository, config, None, smoke=True) as workbench,
         machine_lock(config.lock_path, owner=f"a study of noise in {root}", on_wait=say),
         closing(open_store(config.database_url, create=True)) as store,
     ):

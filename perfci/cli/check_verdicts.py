@@ -12,7 +12,11 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
 from perfci.history.replay_with_policy import ReplayedVerdict, ReplayResult, replay_with_policy
-from perfci.history.verify_verdicts import VerdictDifference, VerificationResult, verify_verdicts
+from perfci.history.verify_stored_verdicts import (
+    VerdictDifference,
+    VerificationResult,
+    verify_stored_verdicts,
+)
 from perfci.model import ChangePoint, PerfciError
 from perfci.policies import build_policy
 from perfci.report.number_format import format_count, format_signed_percent
@@ -47,7 +51,9 @@ def command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
     config = current_config()
     with closing(open_store_to_read(config)) as store:
         if replay_verdicts:
-            return print_verification(verify_verdicts(store, config.project), config.project, json_file)
+            return print_verification(
+                verify_stored_verdicts(store, config.project), config.project, json_file
+            )
         policy = build_policy(config.settings)
         result = replay_with_policy(store, config.project, policy)
     if json_file:

@@ -16,11 +16,11 @@ from perfci.demo.detection_score import (
     format_score_table,
     score_verdicts,
 )
-from perfci.demo.measure_sample import (
+from perfci.demo.measure_sample_repository import (
     DemoResults,
     load_demo_results,
     load_sample_config,
-    measure_sample,
+    measure_sample_repository,
     prepare_sample_repository,
 )
 from perfci.demo.sample_repository import read_planted_changes
@@ -41,7 +41,7 @@ def command(port: int, no_serve: bool, fresh: bool) -> int:
     config = load_sample_config(repository)
     progress = TerminalProgress()
     progress.report(f"the sample repository is {repository.root}")
-    if not measure_sample(repository, config, progress):
+    if not measure_sample_repository(repository, config, progress):
         progress.report("already measured; --fresh measures again")
     results = load_demo_results(repository, config)
     score = score_verdicts(read_planted_changes(repository.root), results.verdicts)

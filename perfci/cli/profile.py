@@ -21,7 +21,7 @@ from perfci.cli.shared.options import (
     wait_option,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.open_session import create_runner, prepare_session_scope
+from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.measure.profile_cells import (
     TABLES_FILE,
     TRACE_FILE,
@@ -103,7 +103,7 @@ def command(
     progress = TerminalProgress()
     profiles: list[ProfiledCell] = []
     command_line = ProfileCommandLine(revision and commit.sha, suite, smoke)
-    with create_runner(repository, config, suite, smoke=smoke) as workbench:
+    with create_suite_runner(repository, config, suite, smoke=smoke) as workbench:
         subject = prepare_session_scope(workbench, [commit], bench, progress.report)
         require_few_cells(subject.cells, bench, all_cells)
         folder = None if only_ranges else out or repository.private_folder / "profiles" / commit.short_sha

@@ -20,7 +20,7 @@ from perfci.cli.shared.options import (
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload import print_flush_report
 from perfci.measure.measure_range import RangeResult, measure_range
-from perfci.measure.open_session import create_runner, prepare_session_scope
+from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_labels import verdict_glyph
 from perfci.report.verdict_sentences import verdict_sentence
@@ -65,7 +65,7 @@ def command(
     address = resolve_server_url(config, server) if send or server else ""
     commits = repository.list_commits(revision)
     progress = TerminalProgress()
-    with create_runner(repository, config, suite, smoke=smoke) as workbench:
+    with create_suite_runner(repository, config, suite, smoke=smoke) as workbench:
         subject = prepare_session_scope(workbench, commits, bench, progress.report)
         count = rounds or config.settings.run.rounds
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:

@@ -69,7 +69,7 @@ class SeriesHistories:
             series for series in ids if all(summary.repeats_exactly for summary in summaries[series])
         }
         return cls(
-            {series: histories.get_levels(row_id) for series, row_id in ids.items()},
+            {series: histories.get_measured_levels(row_id) for series, row_id in ids.items()},
             ids,
             histories.select_judged_series(tx, ids),
             repeating,
@@ -161,7 +161,7 @@ class JudgedHistories:
         """Every commit with its level; one that failed has none."""
         return [(self.commits[point.commit_id], point.level) for point in self.points[series_id]]
 
-    def get_levels(self, series_id: int) -> list[tuple[str, float]]:
+    def get_measured_levels(self, series_id: int) -> list[tuple[str, float]]:
         """Sha and level of every commit that has one."""
         return [
             (self.commits[point.commit_id].sha, point.level)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfci.history.decision_records import METHOD_ROUNDS, parse_recorded_prior
-from perfci.history.select_pairs import (
+from perfci.history.complete_process_pairs import (
     PairCommits,
     PairedProcesses,
-    find_complete_pairs,
+    find_complete_pair_numbers,
     select_paired_processes,
 )
+from perfci.history.decision_records import METHOD_ROUNDS, parse_recorded_prior
 from perfci.model import Measured, Role, Series, Verdict
 from perfci.store.queries.query_records import MeasuredProcess
 from perfci.store.queries.verdict_derivations import DecisionRecord, LookRecord
@@ -85,7 +85,7 @@ class SessionSamples:
 
     def find_pairs_of_verdict(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
         """The pairs of this verdict's question; with ``record``, the ones measured before that look."""
-        pairs = find_complete_pairs(
+        pairs = find_complete_pair_numbers(
             self._get_cell_processes(verdict), verdict.base, verdict.head, self.pair_commits
         )
         return pairs[: record.spent] if record else pairs

@@ -8,6 +8,11 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.complete_process_pairs import (
+    PairedProcesses,
+    find_complete_pair_numbers,
+    select_paired_processes,
+)
 from perfci.history.decision_records import (
     METHOD_PAIRS,
     DecisionKey,
@@ -15,7 +20,6 @@ from perfci.history.decision_records import (
     build_decision_record,
     build_interim_analysis_record,
 )
-from perfci.history.select_pairs import PairedProcesses, find_complete_pairs, select_paired_processes
 from perfci.history.session_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.store.queries.measured_samples import load_session_processes
@@ -97,7 +101,7 @@ class UploadedPairs:
 
     def _judge_commits(self, base: str, head: str, policy: Policy) -> list[VerdictDecision]:
         readings = {sha: list(self.samples.processes_by_sha.get(sha, ())) for sha in (base, head)}
-        pairs = find_complete_pairs(readings, base, head, self.samples.pair_commits)
+        pairs = find_complete_pair_numbers(readings, base, head, self.samples.pair_commits)
         sides_by_series = select_paired_processes(readings, base, head, pairs)
         return [
             self._judge_series(series, base, head, pairs, sides, policy)
@@ -137,7 +141,7 @@ def _list_compared_commits(samples: SessionSamples) -> list[tuple[str, str]]:
     return list(dict.fromkeys((sides[Role.BASE], sides[Role.HEAD]) for sides in complete))
 
 
-def save_verdicts(
+def save_verdicts_with_decisions(
     tx: Transaction, project: str, uid: str, verdict_decisions: Sequence[VerdictDecision], now: datetime
 ) -> None:
     """Store verdicts with their decisions; the verdicts they replace are marked, never edited."""

@@ -6,6 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from perfci.history.complete_process_pairs import (
+    PairedProcesses,
+    find_complete_pair_numbers,
+    select_paired_processes,
+)
 from perfci.history.decision_records import (
     METHOD_PAIRS,
     DecisionKey,
@@ -13,7 +18,6 @@ from perfci.history.decision_records import (
     build_interim_analysis_record,
 )
 from perfci.history.noise_priors import NoisePriors
-from perfci.history.select_pairs import PairedProcesses, find_complete_pairs, select_paired_processes
 from perfci.measure.comparison_questions import Question, plan_visits
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict
@@ -141,7 +145,7 @@ class AdaptivePairing:
             # Numbers are unique in a session, since one number stands for one pair of commits.
             number = 1 + max(self._pair_commits, default=-1)
             self._pair_commits[number] = {Role.BASE: base, Role.HEAD: head}
-            self.session.measure_interleaved(plan_visits(questions, number, self.session.seed))
+            self.session.measure_interleaved_visits(plan_visits(questions, number, self.session.seed))
 
     def _has_repeating_counts(self, question: Question) -> bool:
         """Whether the first pairs gave nothing but counts, equal on both sides: more pairs would add
@@ -230,7 +234,7 @@ class AdaptivePairing:
     def _find_complete_pairs(self, question: Question) -> list[int]:
         """The pairs of this question that were measured on both sides, failed processes included."""
         processes = question.collect_processes(self.session.readings)
-        return find_complete_pairs(processes, question.base, question.head, self._pair_commits)
+        return find_complete_pair_numbers(processes, question.base, question.head, self._pair_commits)
 
     def _collect_evidence(self, question: Question, series: Series) -> tuple[int, ...]:
         """The rows of the processes that the look used."""

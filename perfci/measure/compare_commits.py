@@ -54,7 +54,7 @@ class CommitComparison:
         return [self.session, self.confirmation_session] if self.confirmation_session else [self.session]
 
 
-def run_comparison(
+def measure_commit_comparison(
     store: Store,
     workbench: MeasurementRunner,
     config: Config,

@@ -11,7 +11,7 @@ from perfci.formats import run_document
 from perfci.formats.bounded_files import read_bytes
 from perfci.formats.format_types import ImportDefaults
 from perfci.formats.registry import detect_format, read_imported_runs
-from perfci.history.select_pairs import PairedProcesses
+from perfci.history.complete_process_pairs import PairedProcesses
 from perfci.measure.open_session import OnMessage
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries

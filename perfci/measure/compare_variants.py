@@ -48,7 +48,7 @@ class VariantComparison:
     verdicts: QuestionVerdicts
 
 
-def run_variant_comparison(
+def measure_variant_comparison(
     store: Store,
     workbench: MeasurementRunner,
     config: Config,

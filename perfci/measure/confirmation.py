@@ -85,7 +85,7 @@ def build_look_reporter(progress: SessionProgress) -> OnLook:
     """Report to ``progress`` what every look leaves open."""
 
     def on_look(questions: int, pairs: int) -> None:
-        progress.set_remaining(2 * pairs)
+        progress.set_remaining_processes(2 * pairs)
         progress.report_with_time_left(
             f"{format_count(pairs, 'pair')} for {format_count(questions, 'open question')}"
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.config import Config
-from perfci.history.select_pairs import PairedProcesses
-from perfci.measure.ablation import AblationResult
+from perfci.history.complete_process_pairs import PairedProcesses
 from perfci.measure.compare_commits import CommitComparison
 from perfci.measure.compare_variants import VariantComparison
 from perfci.measure.comparison_questions import Question
+from perfci.measure.measure_ablation_steps import AblationResult
 from perfci.measure.open_session import OnMessage
 from perfci.measure.variant_groups import ParameterAssignment, format_assignment
 from perfci.measure.variant_session import VariantSession

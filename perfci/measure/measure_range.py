@@ -11,7 +11,7 @@ from perfci.history.series_histories import update_change_points
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_session import open_session
-from perfci.measure.rounds import measure_rounds, pair_neighbours, screen_neighbours
+from perfci.measure.range_screening import measure_rounds, pair_neighbours, screen_neighbours
 from perfci.model import Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner

@@ -53,7 +53,7 @@ class SessionProgress(Protocol):
 
     def report(self, line: str) -> None: ...
     def start_stage(self, name: str, total: int) -> None: ...
-    def set_remaining(self, remaining: int) -> None: ...
+    def set_remaining_processes(self, remaining: int) -> None: ...
     def report_with_time_left(self, line: str) -> None: ...
     def report_process(self, visit: CommitVisit, outcome: CellOutcome) -> None: ...
 
@@ -123,7 +123,7 @@ class MeasurementSession:
             upsert_commits(tx, self.project, list(self.scope.commits.values()))
             start_session(tx, self.project, self.uid, kind, spec_hash, self.seed, rounds, datetime.now(UTC))
 
-    def resume(self) -> None:
+    def restore_readings(self) -> None:
         """Read back what an interrupted session had already committed."""
         with self.store.read() as tx:
             for row in load_session_processes(tx, self.uid):
@@ -160,7 +160,7 @@ class MeasurementSession:
         for index, (outcome, discovery) in enumerate(self.workbench.visit(visit.sha, cells or visit.cells)):
             self._store_outcome(visit, index, outcome, discovery)
 
-    def measure_interleaved(self, visits: Sequence[CommitVisit]) -> None:
+    def measure_interleaved_visits(self, visits: Sequence[CommitVisit]) -> None:
         """Visit what is to be compared.
 
         The processes alternate where they can, else they follow each other.

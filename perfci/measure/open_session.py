@@ -23,7 +23,7 @@ OnMessage = Callable[[str], None]
 """Called with a line about the preparation, for a terminal or a log."""
 
 
-def create_runner(
+def create_suite_runner(
     repository: GitRepository, config: Config, suite: Path | None, *, smoke: bool
 ) -> MeasurementRunner:
     """Create the runner of a suite, by default the one of the configuration."""
@@ -114,7 +114,7 @@ def open_session(
         seed = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
     session = MeasurementSession(store, workbench, project, uid, seed, scope, on_process)
     if unfinished:
-        session.resume()
+        session.restore_readings()
         on_message(f"resuming an interrupted session: {len(session.readings)} readings are there already")
     else:
         session.start(kind, spec, rounds)

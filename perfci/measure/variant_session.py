@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from perfci.history.select_pairs import PairedProcesses
+from perfci.history.complete_process_pairs import PairedProcesses
 from perfci.measure.comparison_questions import Question
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.measure.variant_groups import VariantGroup

@@ -12,7 +12,7 @@ import pytest
 
 from perfci.cli import run_cli
 from perfci.config import load_config
-from perfci.measure.open_session import create_runner
+from perfci.measure.open_session import create_suite_runner
 from perfci.runner.git_repository import GitRepository
 from tests.support.git_project import GitProject
 
@@ -83,7 +83,7 @@ def versions(project: GitProject, table: str) -> dict[str, str]:
     project.write("perfci.toml", table)
     repository = GitRepository(project.folder)
     config = load_config(repository.root, {})
-    with create_runner(repository, config, None, smoke=True) as workbench:
+    with create_suite_runner(repository, config, None, smoke=True) as workbench:
         commit = repository.list_commits("HEAD")[0]
         workbench.prepare([commit])
         return {name: result.version for name, result in workbench.discover(commit.sha).benchmarks.items()}
@@ -165,7 +165,7 @@ def test_model_tables_extend_the_suite_of_each_commit(project: GitProject) -> No
     project.write("perfci.toml", '[suite]\nsource = "commit"\n' + TABLE)
     repository = GitRepository(project.folder)
 
-    with create_runner(repository, load_config(repository.root, {}), None, smoke=True) as workbench:
+    with create_suite_runner(repository, load_config(repository.root, {}), None, smoke=True) as workbench:
         commit = repository.list_commits("HEAD")[0]
         failures: list[str] = []
         workbench.prepare([commit], lambda _, failure: failures.append(failure))

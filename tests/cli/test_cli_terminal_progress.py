@@ -54,7 +54,7 @@ def test_counts_pairs_that_are_added_later() -> None:
     progress.start_stage("pairs", 1)
     watch.now_s += 30
     progress.report_process(VISIT, ended())
-    progress.set_remaining(9)
+    progress.set_remaining_processes(9)
     progress.report_with_time_left("pass 2")
 
     assert watch.lines == ["pass 2, about 4 min 30 s left"]

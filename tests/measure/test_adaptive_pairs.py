@@ -36,7 +36,7 @@ class FakeSession:
     seed: int = 1
     readings: SessionReadings = field(default_factory=SessionReadings)
 
-    def measure_interleaved(self, visits: Sequence[CommitVisit]) -> None:
+    def measure_interleaved_visits(self, visits: Sequence[CommitVisit]) -> None:
         for visit in visits:
             assert visit.pair is not None
             process = replace(

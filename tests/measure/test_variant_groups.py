@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perfci.config import AblationTable
-from perfci.measure.ablation import expand_step_assignments
+from perfci.measure.measure_ablation_steps import expand_step_assignments
 from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,

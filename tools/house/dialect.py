@@ -107,7 +107,7 @@ DIALECT = (
     Word("handed|handing", "results artifact"),
     Word("left_behind", "results artifact"),
     Word("exchanging", "OIDC token exchange"),
-    Word("surroundings", "project snapshot", in_text=True),
+    Word("surroundings", "incident inputs", in_text=True),
     Word("timetables?", "visit index", in_text=True),
     Word("endings?", "latest results", bare=True),
     Word("standing", "project status"),

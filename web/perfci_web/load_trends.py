@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.project_snapshot import group_by_series
+from perfci.history.incident_inputs import group_by_series
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import ChangePoint, Point, Series, Verdict
 from perfci.report.charts.series_trend import (

@@ -10,16 +10,16 @@ from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparis
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.ablation import (
-    AblationResult,
-    expand_step_assignments,
-    find_ablation,
-    run_ablation,
-    select_ablation_cells,
-)
 from perfci.measure.judge_goals import find_ablation_tradeoffs, judge_ablation_goals, parse_goals
 from perfci.measure.judge_goals import require_known_metrics as require_goals
-from perfci.measure.open_session import create_runner, prepare_session_scope
+from perfci.measure.measure_ablation_steps import (
+    AblationResult,
+    expand_step_assignments,
+    find_ablation_table,
+    measure_ablation_steps,
+    select_ablation_cells,
+)
+from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.measure.variant_groups import group_variants, require_known_parameters
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.goal_text import format_goals, render_goals_markdown, tradeoff_sentence
@@ -30,18 +30,18 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
     """Measure the steps of one ablation in the same rounds, and return the exit code."""
     repository = current_repository()
     config = load_repository_config(repository)
-    goals, table = parse_goals(config), find_ablation(config, name)
+    goals, table = parse_goals(config), find_ablation_table(config, name)
     steps = expand_step_assignments(table)
     commit = resolve_commit(repository, at)
     progress = TerminalProgress()
-    with create_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
+    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
         cells = select_ablation_cells(subject, table)
         require_known_parameters(cells, steps, f"the ablation {name!r}")
         require_goals(goals, subject.discovery, progress.report)
         verb = "perfci compare --ablation"
         with lock_machine_and_open_store(config, verb, progress, no_wait=options.no_wait) as store:
-            ablation = run_ablation(
+            ablation = measure_ablation_steps(
                 store,
                 workbench,
                 config,

@@ -8,10 +8,10 @@ from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparis
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.compare_variants import VariantComparison, run_variant_comparison
+from perfci.measure.compare_variants import VariantComparison, measure_variant_comparison
 from perfci.measure.judge_goals import find_variant_tradeoffs, judge_variant_goals, parse_goals
 from perfci.measure.judge_goals import require_known_metrics as require_goals
-from perfci.measure.open_session import create_runner, prepare_session_scope
+from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
@@ -34,14 +34,14 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
     goals = parse_goals(config)
     commit = resolve_commit(repository, at)
     progress = TerminalProgress()
-    with create_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
+    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
         require_known_parameters(subject.cells, assignments, f"--vary {' '.join(axis_texts)}")
         require_goals(goals, subject.discovery, progress.report)
         groups = group_variants(subject.cells, assignments)
         verb = "perfci compare --vary"
         with lock_machine_and_open_store(config, verb, progress, no_wait=options.no_wait) as store:
-            comparison = run_variant_comparison(
+            comparison = measure_variant_comparison(
                 store,
                 workbench,
                 config,

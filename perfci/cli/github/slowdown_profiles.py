@@ -14,7 +14,7 @@ from perfci.cli.profile import format_profile_tables
 from perfci.cli.shared.context import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
-from perfci.measure.open_session import create_runner, prepare_session_scope
+from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.measure.profile_cells import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
@@ -77,7 +77,7 @@ def _profile_cells(
     cell_names: list[str],
 ) -> Iterator[str]:
     progress = TerminalProgress()
-    with create_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
+    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_session_scope(
             workbench, [findings.base, findings.head], options.bench, progress.report
         )

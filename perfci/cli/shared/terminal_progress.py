@@ -39,7 +39,7 @@ class TerminalProgress:
         """Begin a stage of ``total`` processes."""
         self._started, self._done, self._total, self._stage = self._clock(), 0, total, name
 
-    def set_remaining(self, remaining: int) -> None:
+    def set_remaining_processes(self, remaining: int) -> None:
         """Set how many processes of this stage are still to come."""
         self._total = self._done + remaining
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.boundary_comparison import BoundaryComparison, compare_boundaries
-from perfci.history.project_snapshot import VisitIndex
+from perfci.history.compare_incident_boundaries import BoundaryComparison, compare_incident_boundaries
+from perfci.history.incident_inputs import VisitIndex
 from perfci.model import Commit, Incident, IncidentKind, IncidentState, PerfciError
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_commit
@@ -201,7 +201,7 @@ def _move_members_to_boundary(
 ) -> tuple[BoundaryComparison, ...]:
     """Move all members to a new boundary; return the comparisons of those measured at both."""
     members = load_members(tx, record.id)
-    tests = compare_boundaries(tx, members, record.commit, commit, last_good)
+    tests = compare_incident_boundaries(tx, members, record.commit, commit, last_good)
     tested = {test.member.series_id: test.member for test in tests}
     untested = [
         replace(member, commit=commit, last_good=last_good)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
-from perfci.history.project_snapshot import ProjectSnapshot
+from perfci.history.incident_inputs import IncidentInputs
 from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.incident_overview import retest_sentence, serialize_creep, serialize_retest
@@ -108,21 +108,19 @@ def evaluate_project(
     tags: Mapping[str, Collection[str]] | None = None,
 ) -> ProjectEvaluation:
     """Evaluate a project; ``tags`` by sha come from a local git repository, else from the store."""
-    snapshot = ProjectSnapshot.load(tx, project, policy)
-    newest, context = snapshot.load_newest_points(), snapshot.load_attribution_context(history.canaries)
-    jumps = find_jumps(newest, snapshot.changes, snapshot.verdicts, rules=policy.rule_for)
+    inputs = IncidentInputs.load(tx, project, policy)
+    newest, context = inputs.load_newest_points(), inputs.load_attribution_context(history.canaries)
+    jumps = find_jumps(newest, inputs.changes, inputs.verdicts, rules=policy.rule_for)
     days, single = build_bad_session_incidents(jumps, context)
-    budgeted = _budget_incidents(
-        [*days, *build_incidents(snapshot.changes, context)], snapshot, context, history
-    )
-    releases = snapshot.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
+    budgeted = _budget_incidents([*days, *build_incidents(inputs.changes, context)], inputs, context, history)
+    releases = inputs.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
     creeps = find_creeps(
-        snapshot.load_creep_histories(releases, newest), snapshot.visit_index.positions, rules=policy.rule_for
+        inputs.load_creep_histories(releases, newest), inputs.visit_index.positions, rules=policy.rule_for
     )
     # a jump that went back needs no pairs
     retests = [jump.as_retest for jump in single if jump.persists is not False]
     return ProjectEvaluation(
-        project, budgeted, retests, creeps, snapshot.visit_index.by_sha, history.pages_per_week
+        project, budgeted, retests, creeps, inputs.visit_index.by_sha, history.pages_per_week
     )
 
 
@@ -130,15 +128,15 @@ def derive_incidents(
     tx: Transaction, project: str, policy: Policy, history: HistoryTable
 ) -> ProjectEvaluation:
     """Derive the incidents alone, without retests and slow drifts."""
-    snapshot = ProjectSnapshot.load(tx, project, policy)
-    context = snapshot.load_attribution_context(history.canaries)
-    budgeted = _budget_incidents(build_incidents(snapshot.changes, context), snapshot, context, history)
-    return ProjectEvaluation(project, budgeted, (), (), snapshot.visit_index.by_sha, history.pages_per_week)
+    inputs = IncidentInputs.load(tx, project, policy)
+    context = inputs.load_attribution_context(history.canaries)
+    budgeted = _budget_incidents(build_incidents(inputs.changes, context), inputs, context, history)
+    return ProjectEvaluation(project, budgeted, (), (), inputs.visit_index.by_sha, history.pages_per_week)
 
 
 def _budget_incidents(
     derived: Sequence[Incident],
-    snapshot: ProjectSnapshot,
+    inputs: IncidentInputs,
     move_context: HistoryContext,
     history: HistoryTable,
 ) -> list[BudgetedIncident]:
@@ -150,13 +148,13 @@ def _budget_incidents(
             record.source,
             record.merged_at,
         )
-        for record in load_expected_changes(snapshot.tx, snapshot.project)
+        for record in load_expected_changes(inputs.tx, inputs.project)
     ]
     paging = [incident for incident in derived if incident.kind in PAGING_KINDS]
     return allocate_pages(
         derived,
-        snapshot.visit_index.weekly_numbers,
-        series_count=len(snapshot.series),
+        inputs.visit_index.weekly_numbers,
+        series_count=len(inputs.series),
         pages_per_week=history.pages_per_week,
-        expected_change_matches=match_expected_changes(paging, merged, snapshot.changes, move_context),
+        expected_change_matches=match_expected_changes(paging, merged, inputs.changes, move_context),
     )

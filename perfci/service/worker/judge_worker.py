@@ -155,7 +155,7 @@ class JudgeWorker:
                 save_result_summaries(tx, histories.summaries)
                 for uid, decisions in verdicts.items():
                     if decisions:
-                        uploaded_pairs.save_verdicts(tx, project.slug, uid, decisions, now)
+                        uploaded_pairs.save_verdicts_with_decisions(tx, project.slug, uid, decisions, now)
             with self.store.read() as tx:
                 evaluation = evaluate_project(tx, project.slug, policies.policy, policies.history)
             reconcile_incidents(

@@ -43,7 +43,7 @@ class AblationResult:
     variant_session: VariantSession
 
 
-def find_ablation(config: Config, name: str) -> AblationTable:
+def find_ablation_table(config: Config, name: str) -> AblationTable:
     """Find an ``[[ablation]]`` by name; raise with the names there are."""
     tables = {table.name: table for table in config.settings.ablation}
     if name not in tables:
@@ -73,7 +73,7 @@ def select_ablation_cells(scope: SessionScope, table: AblationTable) -> list[Cel
     return [cell for cell in scope.cells if re.search(table.match, cell.name)]
 
 
-def run_ablation(
+def measure_ablation_steps(
     store: Store,
     workbench: MeasurementRunner,
     config: Config,

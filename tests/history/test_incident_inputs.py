@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from perfci.history.project_snapshot import VisitIndex
+from perfci.history.incident_inputs import VisitIndex
 from perfci.store.queries.result_summaries import VisitRecord
 from tests.support.builders import NOON, a_commit, a_machine, a_sha
 
@@ -36,8 +36,8 @@ def test_the_main_line_excludes_heads_of_pull_requests() -> None:
 def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
     timetable = a_visit_index(*(a_visit(number) for number in (1, 3, 5, 7, 9)), a_visit(6, machine=THERE))
 
-    assert timetable.find_measured_around(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
-    assert timetable.find_newest_measured(HERE, 2) == [a_sha(7), a_sha(9)]
+    assert timetable.find_commits_measured_around(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
+    assert timetable.find_newest_measured_commits(HERE, 2) == [a_sha(7), a_sha(9)]
 
 
 def test_numbers_the_commits_of_a_week_in_order() -> None:

@@ -13,7 +13,7 @@ from perfci.config import Config, load_config
 from perfci.demo.sample_repository import make_sample_repository
 from perfci.measure.measure_range import measure_range
 from perfci.measure.measurement_session import SessionProgress
-from perfci.measure.open_session import create_runner, prepare_session_scope
+from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
@@ -56,7 +56,7 @@ def load_sample_config(repository: GitRepository) -> Config:
     return load_config(repository.root, {}, slug=repository.slug)
 
 
-def measure_sample(repository: GitRepository, config: Config, watcher: SessionProgress) -> bool:
+def measure_sample_repository(repository: GitRepository, config: Config, watcher: SessionProgress) -> bool:
     """Measure what is not yet measured; False if a finished session exists already."""
     upgrade_if_older(config.database_url)
     with closing(open_store(config.database_url, create=True)) as store:
@@ -65,7 +65,7 @@ def measure_sample(repository: GitRepository, config: Config, watcher: SessionPr
         if any(session.kind == "history" and session.state == "finished" for session in sessions):
             return False
         commits = repository.list_first_parent_commits("HEAD")
-        with create_runner(repository, config, None, smoke=True) as workbench:
+        with create_suite_runner(repository, config, None, smoke=True) as workbench:
             subject = prepare_session_scope(workbench, commits, "", watcher.report)
             with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
                 measure_range(store, workbench, config, subject, DEMO_ROUNDS, watcher)

@@ -19,7 +19,7 @@ PairedProcesses = tuple[list[Process], list[Process]]
 """The processes of the base and of the head."""
 
 
-def find_complete_pairs(
+def find_complete_pair_numbers(
     readings: ProcessesByCommit, base: str, head: str, pair_commits: PairCommits
 ) -> list[int]:
     """The numbers of the pairs measured at both of these commits, in the order they were measured.

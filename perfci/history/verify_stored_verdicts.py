@@ -55,7 +55,7 @@ RecordedDecision = tuple[VerdictRecord, DecisionRecord]
 """A stored verdict and how it was reached."""
 
 
-def verify_verdicts(store: Store, project: str) -> VerificationResult:
+def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
     """Replay every verdict, superseded ones too, except those from before looks were stored."""
     with store.read() as tx:
         decisions = load_verdict_decisions(tx, project)

@@ -40,7 +40,7 @@ RELEASE_REACH_FACTOR = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectSnapshot:
+class IncidentInputs:
     """The judged series, verdicts and change points of a project, within the transaction that reads more."""
 
     tx: Transaction
@@ -52,7 +52,7 @@ class ProjectSnapshot:
     changes: Sequence[ChangePoint]
 
     @classmethod
-    def load(cls, tx: Transaction, project: str, policy: Policy) -> ProjectSnapshot:
+    def load(cls, tx: Transaction, project: str, policy: Policy) -> IncidentInputs:
         """Read everything but the points."""
         visit_index = VisitIndex(load_commits_newest_first(tx, project), load_visits(tx, project))
         series_ids = {
@@ -72,7 +72,9 @@ class ProjectSnapshot:
         around: dict[Series, set[str]] = defaultdict(set)
         for change in self.changes:
             around[change.series].update(
-                self.visit_index.find_measured_around(change.commit, change.series.machine, MAX_SIDE_POINTS)
+                self.visit_index.find_commits_measured_around(
+                    change.commit, change.series.machine, MAX_SIDE_POINTS
+                )
             )
         patterns = [re.compile(expression) for expression in canaries]
         return HistoryContext(
@@ -89,7 +91,7 @@ class ProjectSnapshot:
     def load_newest_points(self) -> dict[Series, list[LevelPoint]]:
         """The newest points of every judged series, oldest first."""
         ends = {
-            machine: self.visit_index.find_newest_measured(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
+            machine: self.visit_index.find_newest_measured_commits(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
             for machine in {series.machine for series in self.series}
         }
         shas = {series: ends[series.machine] for series in self.series}
@@ -111,7 +113,7 @@ class ProjectSnapshot:
         machines = {series.machine for series in self.series}
         near = {
             (release, machine): frozenset(
-                self.visit_index.find_measured_around(
+                self.visit_index.find_commits_measured_around(
                     release.sha, machine, RELEASE_REACH_FACTOR * RELEASE_SIDE_POINTS
                 )
             )
@@ -256,13 +258,13 @@ class VisitIndex:
         for places in self._positions_by_machine.values():
             places.sort()  # find_nearby searches them by bisection
 
-    def find_measured_around(self, sha: str, machine: Machine, reach: int) -> list[str]:
+    def find_commits_measured_around(self, sha: str, machine: Machine, reach: int) -> list[str]:
         """The shas measured on a machine around a commit, ``reach`` on either side of it."""
         places = self._positions_by_machine.get(machine, [])
         middle = bisect_left(places, self.positions.get(sha, -1))
         return [self.commits[at].sha for at in places[max(0, middle - reach) : middle + reach + 1]]
 
-    def find_newest_measured(self, machine: Machine, count: int) -> list[str]:
+    def find_newest_measured_commits(self, machine: Machine, count: int) -> list[str]:
         """The newest ``count`` shas measured on a machine, oldest first."""
         return [self.commits[at].sha for at in self._positions_by_machine.get(machine, [])[-count:]]
 

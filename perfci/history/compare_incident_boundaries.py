@@ -32,7 +32,7 @@ class BoundaryComparison:
         return self.new.sigmas < self.old.sigmas
 
 
-def compare_boundaries(
+def compare_incident_boundaries(
     tx: Transaction, members: Sequence[IncidentMember], old: str, new: str, last_good: str
 ) -> tuple[BoundaryComparison, ...]:
     """Compare both boundaries for the largest members that were measured at both."""
@@ -41,7 +41,7 @@ def compare_boundaries(
     series = load_series_by_ids(tx, histories.points)
     comparisons = []
     for member in largest:
-        points = [LevelPoint(sha, level) for sha, level in histories.get_levels(member.series_id)]
+        points = [LevelPoint(sha, level) for sha, level in histories.get_measured_levels(member.series_id)]
         old_step, new_step = estimate_step(points, old), estimate_step(points, new)
         if old_step is not None and new_step is not None:
             comparisons.append(
