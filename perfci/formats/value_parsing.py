@@ -19,6 +19,9 @@ MAX_BYTES = 64 * MIB
 UNSAFE_ESCAPES = re.compile(rb"\\u(?:0000|[dD][89abAB])")
 """Escapes that may decode to text no database can store: a zero character, half of a surrogate pair."""
 
+ZERO_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""The escape of a zero character in JSON, in contrast to a backslash, which is doubled, before ``u0000``."""
+
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 """Characters that are invisible, change the text direction or end a line."""
 
@@ -43,7 +46,7 @@ def parse_json(body: bytes, source_name: str) -> Any:
         content = json.loads(body)
         if UNSAFE_ESCAPES.search(body):
             text = json.dumps(content, ensure_ascii=False)
-            if "\\u0000" in text:
+            if ZERO_CHARACTER.search(text):
                 raise ValueError("it holds a zero character")
             text.encode()  # a lone surrogate raises, and that is a ValueError
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from asv.results import Results
 from foreign_files import read_runs
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from perfci.formats.asv import asv_writer
@@ -221,6 +221,7 @@ words = st.text(
     parameters=st.dictionaries(words, words, max_size=3),
     higher=st.booleans(),
 )
+@example([[1.0]], "suite.time_x", "\\u0000", {"\\": "\\\\u0000"}, higher=True)
 def test_whatever_is_measured_comes_back(
     tmp_path_factory: pytest.TempPathFactory,
     samples: list[list[float]],

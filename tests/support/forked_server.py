@@ -76,6 +76,7 @@ def forked_server(
     workers: int = 1,
     threads: int = 2,
     client_timeout_s: float = 30.0,
+    keepalive_s: int = 75,
     ignores_hangup: bool = False,
 ) -> Iterator[ForkedServer]:
     """Serve a database, writable, until the block ends, whatever a test did to it."""
@@ -84,7 +85,7 @@ def forked_server(
     settings = settings.model_copy(update={"server": table})
     ready, tell = FORKS.Pipe(duplex=False)
     process = FORKS.Process(
-        target=_run, args=(database, folder, settings, client_timeout_s, ignores_hangup, tell)
+        target=_run, args=(database, folder, settings, client_timeout_s, keepalive_s, ignores_hangup, tell)
     )
     process.start()
     tell.close()
@@ -104,12 +105,13 @@ def _run(
     folder: Path,
     settings: Settings,
     client_timeout_s: float,
+    keepalive_s: int,
     ignores_hangup: bool,
     tell: Connection,
 ) -> None:
     os.setsid()
     tempfile.tempdir = str(folder)
-    server.CLIENT_TIMEOUT_S = client_timeout_s
+    server.CLIENT_TIMEOUT_S, server.KEEPALIVE_S = client_timeout_s, keepalive_s
     if ignores_hangup:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with (folder / "log").open("ab", buffering=0) as log:

@@ -253,7 +253,7 @@ def test_is_not_blocked_by_clients_that_close_late(database: str, tmp_path: Path
 
 @pytest.mark.parametrize("begun", [READ[:20], UPLOAD + HALF], ids=["head", "body"])
 def test_drops_a_client_that_stops_sending(database: str, tmp_path: Path, begun: bytes) -> None:
-    with forked_server(database, tmp_path, threads=1, client_timeout_s=0.5) as server:
+    with forked_server(database, tmp_path, threads=1, client_timeout_s=0.5, keepalive_s=1) as server:
         with server.connect() as client:
             client.sendall(begun)
             answer = read_all(client)
