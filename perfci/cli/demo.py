@@ -45,13 +45,13 @@ def command(port: int, no_serve: bool, fresh: bool) -> int:
         progress.report("already measured; --fresh measures again")
     results = load_demo_results(repository, config)
     score = score_verdicts(read_planted_changes(repository.root), results.verdicts)
-    click.echo(format_conclusion(score, results))
+    click.echo(format_demo_results(score, results))
     if not no_serve:
         serve_dashboard(override_server_settings(config, {"port": port}), read_only=True)
     return 0 if score.is_perfect else 1
 
 
-def format_conclusion(score: DetectionScore, results: DemoResults) -> str:
+def format_demo_results(score: DetectionScore, results: DemoResults) -> str:
     """The table of planted changes, what went wrong, and the noise of this machine."""
     commits = dict(results.commits)
     parts = [

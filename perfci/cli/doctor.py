@@ -40,11 +40,11 @@ def command(quick: bool, suite: Path | None, json_file: str | None) -> int:
     for finding in run_checks(target, lambda line: click.echo(line, err=True)):
         findings.append(finding)
         if json_file != "-":
-            click.echo(format_finding(finding))
+            click.echo(format_doctor_finding(finding))
     if json_file:
         write_json(json_file, {"findings": findings})
     if json_file != "-":
-        click.echo("\n" + format_conclusion(findings))
+        click.echo("\n" + format_problem_counts(findings))
     return 1 if any(finding.level is CheckLevel.PROBLEM for finding in findings) else 0
 
 
@@ -56,7 +56,7 @@ def repository_or_none() -> GitRepository | None:
         return None
 
 
-def format_finding(finding: DoctorFinding) -> str:
+def format_doctor_finding(finding: DoctorFinding) -> str:
     """``warning  load         0.92 tasks ...``, wrapped, with the advice below it."""
     level = click.style(f"{finding.level.value:<9}", fg=COLOURS[finding.level])
     lines = _wrap(finding.sentence)
@@ -76,7 +76,7 @@ def _wrap(text: str, subsequent_indent: str = "") -> list[str]:
     )
 
 
-def format_conclusion(findings: list[DoctorFinding]) -> str:
+def format_problem_counts(findings: list[DoctorFinding]) -> str:
     """The number of problems and warnings."""
     levels = [finding.level for finding in findings]
     problems, warnings = levels.count(CheckLevel.PROBLEM), levels.count(CheckLevel.WARNING)

@@ -120,7 +120,7 @@ def command(
                 return 130
     if json_file:
         write_json(json_file, {"commit": commit, "profiles": list(map(serialize_profile, profiles))})
-    return exit_code(profiles)
+    return profile_exit_code(profiles)
 
 
 def require_few_cells(cells: Sequence[Cell], bench: str, all_cells: bool) -> None:
@@ -154,7 +154,7 @@ def format_profile(cell_profile: ProfiledCell, command_line: ProfileCommandLine)
     trace = path_relative_to_cwd(cell_profile.folder / TRACE_FILE)
     yield f"{trace} opens in {VIEWERS}; {TABLES_FILE} beside it holds the full tables"
     if cell_profile.tables.kind == "cuda":
-        nsys = nsys_command(cell_profile.cell, cell_profile.folder, command_line)
+        nsys = format_nsys_command(cell_profile.cell, cell_profile.folder, command_line)
         yield f"the ranges in Nsight Systems: {nsys}"
     yield ""
 
@@ -165,7 +165,7 @@ def path_relative_to_cwd(path: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def nsys_command(cell: Cell, folder: Path, command_line: ProfileCommandLine) -> str:
+def format_nsys_command(cell: Cell, folder: Path, command_line: ProfileCommandLine) -> str:
     """A command that runs the cell under nsys; two profilers cannot record one process, so ours opens ranges
     only.
     """
@@ -200,7 +200,7 @@ def serialize_profile(cell_profile: ProfiledCell) -> Mapping[str, object]:
     }
 
 
-def exit_code(cell_profiles: Sequence[ProfiledCell]) -> int:
+def profile_exit_code(cell_profiles: Sequence[ProfiledCell]) -> int:
     """4 nothing profiled, 1 a profile failed, else 0."""
     if not any(profiled.status is Status.OK for profiled in cell_profiles):
         return 4

@@ -13,7 +13,7 @@ from perfci.auth.permissions import ProjectRole
 from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
-    build_api_request,
+    build_validated_request,
     open_accounts_backend,
     project_unless_all,
 )
@@ -86,7 +86,7 @@ def set_command(
     """Change the visibility or policy tables of a project, or archive it."""
     if judged_by or judged_as_others:
         changes["settings"] = load_project_tables(judged_by) if judged_by else {}
-    change = build_api_request(ProjectPatch, **changes)
+    change = build_validated_request(ProjectPatch, **changes)
     if change == ProjectPatch():
         raise PerfciError(
             "Nothing to change: give --visibility, --archived, --not-archived, --judged-by FILE or "

@@ -73,13 +73,13 @@ def command(
             evaluate_and_reconcile(store, config)
             uids = result.sessions if address else ()
             runs = [run for uid in uids for run in load_session_runs(store, uid)]
-    write_report(result, commits, json_file)
+    write_range_report(result, commits, json_file)
     if address:
         print_flush_report(spool_and_send_runs(config, address, runs), address, err=True)
-    return exit_code(result)
+    return range_exit_code(result)
 
 
-def write_report(result: RangeResult, commits: Sequence[Commit], json_file: str | None) -> None:
+def write_range_report(result: RangeResult, commits: Sequence[Commit], json_file: str | None) -> None:
     """Write the result as JSON and text."""
     statuses = {status: count for status in Status if (count := result.statuses.count(status))}
     if json_file:
@@ -90,10 +90,10 @@ def write_report(result: RangeResult, commits: Sequence[Commit], json_file: str 
     ended = ", ".join(f"{count} {status}" for status, count in statuses.items())
     click.echo(f"{len(result.statuses)} processes measured: {ended or 'nothing to measure'}")
     if len(commits) > 1:
-        click.echo("\n" + format_changes(result, commits))
+        click.echo("\n" + format_confirmed_changes(result, commits))
 
 
-def format_changes(result: RangeResult, commits: Sequence[Commit]) -> str:
+def format_confirmed_changes(result: RangeResult, commits: Sequence[Commit]) -> str:
     """Confirmed changes, commit by commit; candidates that turned out unchanged are left out."""
     lines = []
     for commit in commits:
@@ -108,7 +108,7 @@ def format_changes(result: RangeResult, commits: Sequence[Commit]) -> str:
     return "\n".join(lines) or "no change between neighbouring commits"
 
 
-def exit_code(result: RangeResult) -> int:
+def range_exit_code(result: RangeResult) -> int:
     """The exit code of a range: failed cells are an error, skipped ones are not."""
     good = sum(status in (Status.OK, Status.SKIPPED) for status in result.statuses)
     if not any(status is Status.OK for status in result.statuses):

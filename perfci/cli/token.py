@@ -10,7 +10,7 @@ from perfci.auth.permissions import Scope
 from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
-    build_api_request,
+    build_validated_request,
     open_accounts_backend,
     project_unless_all,
 )
@@ -59,7 +59,7 @@ def create_command(
         raise PerfciError(f"A number of days was expected, such as 90d, not {expires!r}.")
     if not 1 <= days <= MAX_TOKEN_DAYS:
         raise PerfciError(f"A token lives for 1 to {MAX_TOKEN_DAYS} days, not {days}.")
-    request = build_api_request(NewToken, name=label, scopes=unique, days=days)
+    request = build_validated_request(NewToken, name=label, scopes=unique, days=days)
     with open_accounts_backend(server, writes=True) as backend:
         created = backend.create_token(project, request)
     click.echo(

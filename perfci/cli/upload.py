@@ -42,7 +42,7 @@ def upload_command(paths: tuple[Path, ...], server: str, json_file: str | None) 
     print_flush_report(report, address, err=json_file == "-")
     if json_file:
         write_json(json_file, serialize_flush_report(report))
-    return exit_code(report)
+    return flush_exit_code(report)
 
 
 @click.command("flush")
@@ -65,7 +65,7 @@ def flush_command(server: str, json_file: str | None) -> int:
         write_json(
             json_file, {address: serialize_flush_report(report) for address, report in reports.items()}
         )
-    return max((exit_code(report) for report in reports.values()), default=0)
+    return max((flush_exit_code(report) for report in reports.values()), default=0)
 
 
 def print_flush_report(report: FlushReport, server: str, *, err: bool = False) -> None:
@@ -79,7 +79,7 @@ def print_flush_report(report: FlushReport, server: str, *, err: bool = False) -
         click.echo(f"  {sentence}", err=True)
 
 
-def exit_code(report: FlushReport) -> int:
+def flush_exit_code(report: FlushReport) -> int:
     """1 if a run was rejected or is still pending."""
     return 1 if report.rejected or report.waiting else 0
 

@@ -82,13 +82,13 @@ def command(
             repeat=repeat,
             # Standard output is the JSON's: what the script prints goes to standard error.
             output=sys.stderr.fileno() if json_file == "-" else None,
-            on_process_end=lambda index, wrapped: report_process(index, wrapped, repeat, progress),
+            on_process_end=lambda index, wrapped: print_script_process(index, wrapped, repeat, progress),
         )
-    write_report(result, json_file)
-    return exit_code(result)
+    write_script_report(result, json_file)
+    return script_exit_code(result)
 
 
-def report_process(
+def print_script_process(
     index: int, script_process: ScriptProcess, repeat: int, progress: TerminalProgress
 ) -> None:
     """Print how one process ended, and which of its lines could not be read."""
@@ -105,14 +105,14 @@ def report_process(
         progress.report(f"  unused fields: {', '.join(unused)} (perfci reads {', '.join(STEP_FIELDS)})")
 
 
-def write_report(result: ScriptRunResult, json_file: str | None) -> None:
+def write_script_report(result: ScriptRunResult, json_file: str | None) -> None:
     """Write the result as JSON and text, or why there is none."""
     if json_file:
-        write_json(json_file, serialize_result(result))
+        write_json(json_file, serialize_script_result(result))
     if not result.levels and not any(wrapped.status is not Status.OK for wrapped in result.processes):
         click.echo(f"perfci: {explain_missing_steps(result.processes[-1])}", err=True)
     elif json_file != "-":
-        click.echo("\n".join(format_result(result)))
+        click.echo("\n".join(format_script_result(result)))
 
 
 def explain_missing_steps(script_process: ScriptProcess) -> str:
@@ -131,12 +131,12 @@ def explain_missing_steps(script_process: ScriptProcess) -> str:
     )
 
 
-def format_result(result: ScriptRunResult) -> Iterator[str]:
+def format_script_result(result: ScriptRunResult) -> Iterator[str]:
     """The summary: the benchmark, one line per metric, the store, and changes in its history."""
     name = cell_name(result.benchmark, result.parameters)
     yield f"{name} at {result.commit.short_sha} {result.commit.subject}"
     if result.levels:
-        yield from format_metrics(result)
+        yield from format_metric_levels(result)
     yield f"stored in {result.stored_in}; `perfci serve` shows it"
     if result.commit.dirty:
         yield (
@@ -148,7 +148,7 @@ def format_result(result: ScriptRunResult) -> Iterator[str]:
         yield f"{metric} last changed by {format_signed_percent(move.relative_change)} at {move.commit[:10]}"
 
 
-def format_metrics(result: ScriptRunResult) -> Iterator[str]:
+def format_metric_levels(result: ScriptRunResult) -> Iterator[str]:
     """The level of every metric: the median over processes, and their range."""
     steps = sum(wrapped.steps for wrapped in result.processes)
     dropped = sum(wrapped.warmup_steps for wrapped in result.processes)
@@ -167,7 +167,7 @@ def format_metrics(result: ScriptRunResult) -> Iterator[str]:
     yield ""
 
 
-def serialize_result(result: ScriptRunResult) -> dict[str, object]:
+def serialize_script_result(result: ScriptRunResult) -> dict[str, object]:
     """The result as plain JSON values."""
     return {
         "benchmark": result.benchmark,
@@ -211,7 +211,7 @@ def serialize_result(result: ScriptRunResult) -> dict[str, object]:
     }
 
 
-def exit_code(result: ScriptRunResult) -> int:
+def script_exit_code(result: ScriptRunResult) -> int:
     """130 interrupted, 1 the script failed, 4 nothing measured, else 0."""
     if any(wrapped.interrupted for wrapped in result.processes):
         return 130

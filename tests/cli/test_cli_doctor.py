@@ -13,7 +13,7 @@ import click
 import pytest
 
 from perfci.cli import run_cli
-from perfci.cli.doctor import format_conclusion, format_finding
+from perfci.cli.doctor import format_doctor_finding, format_problem_counts
 from perfci.config import Settings, load_config
 from perfci.doctor import collect_facts
 from perfci.doctor.findings import ok, problem, warning
@@ -257,7 +257,7 @@ def test_measures_aa_pairs_like_a_comparison(working_folder: Path) -> None:
 def test_shows_level_subject_sentence_and_advice() -> None:
     finding = warning("cores", "the control group allows only the time of 1", "end " * 30)
 
-    assert click.unstyle(format_finding(finding)).splitlines() == [
+    assert click.unstyle(format_doctor_finding(finding)).splitlines() == [
         "warning  cores        the control group allows only the time of 1",
         f"                      -> {' '.join(['end'] * 24)}",
         f"                         {' '.join(['end'] * 6)}",
@@ -271,5 +271,5 @@ def test_ends_with_the_number_of_problems() -> None:
         problem("disk", "full", "free some"),
     )
 
-    assert format_conclusion([nothing]) == "no problems found"
-    assert format_conclusion([nothing, little, much, much]) == "2 problems, 1 warning"
+    assert format_problem_counts([nothing]) == "no problems found"
+    assert format_problem_counts([nothing, little, much, much]) == "2 problems, 1 warning"

@@ -148,7 +148,7 @@ def test_the_nsys_command_repeats_the_options(working_folder: Path) -> None:
     cell = a_cell("train.GPT.measure_training", "8", "'bf16'")
 
     words = shlex.split(
-        verb.nsys_command(
+        verb.format_nsys_command(
             cell, working_folder / "out", verb.ProfileCommandLine("4c1be0a9d2", Path("my suite"), True)
         )
     )
@@ -180,7 +180,10 @@ def test_explains_a_cell_without_a_profile(status: Status, reason: str, sentence
     [("ok skipped", 0), ("ok failed", 1), ("ok oom skipped", 1), ("skipped", 4), ("failed timeout", 4)],
 )
 def test_the_exit_code_tells_whether_all_were_profiled(statuses: str, code: int) -> None:
-    assert verb.exit_code([ProfiledCell(a_cell(), Status(status), "") for status in statuses.split()]) == code
+    assert (
+        verb.profile_exit_code([ProfiledCell(a_cell(), Status(status), "") for status in statuses.split()])
+        == code
+    )
 
 
 @pytest.mark.parametrize(

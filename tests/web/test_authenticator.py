@@ -22,7 +22,7 @@ from perfci.store import Store, open_store
 from perfci.store.access import api_tokens
 from perfci_web import create_app
 from perfci_web.api.operation_table import ALL_OPERATIONS
-from perfci_web.server_access_mode import adjust_access_mode
+from perfci_web.server_access_mode import effective_access_settings
 
 TOKENS = "/api/v1/projects/acme:secret/tokens"
 
@@ -151,7 +151,7 @@ def test_accepts_requests_of_this_machine_only_in_local_mode(
 def test_shows_only_public_projects_on_a_network_without_login(store: Store) -> None:
     fill(store, SECRET)
     fill(store, OPEN)
-    settings = adjust_access_mode("0.0.0.0", Settings())
+    settings = effective_access_settings("0.0.0.0", Settings())
     client = create_app(store, settings=settings).test_client()
 
     status_codes = [
@@ -159,7 +159,7 @@ def test_shows_only_public_projects_on_a_network_without_login(store: Store) -> 
     ]
 
     assert status_codes == [404, 200]
-    assert adjust_access_mode("127.0.0.1", Settings()).access.mode == "local"
+    assert effective_access_settings("127.0.0.1", Settings()).access.mode == "local"
 
 
 def test_records_the_last_use_of_a_token_once_a_minute(scenario: AccessScenario) -> None:

@@ -11,7 +11,7 @@ from web_builders import MACHINE, STEP_TIME, a_series
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
 from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
-from perfci_web.page_urls import ProjectLinks, encode_project_segment, matches_url_query
+from perfci_web.page_urls import ProjectLinks, encode_project_segment, series_matches_url_query
 from perfci_web.url_lookups import Suggestion, closest_suggestions
 
 names = (
@@ -109,8 +109,8 @@ def test_matches_exactly_the_series_of_an_address(other: Series) -> None:
 
     for item, stranger in ((STEP_TIME, other), (other, STEP_TIME)):
         query = dict(parse_qsl(urlsplit(links.series(item)).query, keep_blank_values=True))
-        assert matches_url_query(item, query)
-        assert not matches_url_query(stranger, query)
+        assert series_matches_url_query(item, query)
+        assert not series_matches_url_query(stranger, query)
 
 
 def test_distinguishes_two_machines_with_the_same_label() -> None:
@@ -123,13 +123,13 @@ def test_distinguishes_two_machines_with_the_same_label() -> None:
 
 
 def test_accepts_a_text_parameter_without_quotes() -> None:
-    assert matches_url_query(STEP_TIME, {"p.dtype": "bf16"})
-    assert not matches_url_query(STEP_TIME, {"p.dtype": "fp32"})
-    assert not matches_url_query(STEP_TIME, {"p.unknown": "1"})
+    assert series_matches_url_query(STEP_TIME, {"p.dtype": "bf16"})
+    assert not series_matches_url_query(STEP_TIME, {"p.dtype": "fp32"})
+    assert not series_matches_url_query(STEP_TIME, {"p.unknown": "1"})
 
 
 def test_ignores_query_options_of_the_page() -> None:
-    assert matches_url_query(STEP_TIME, {"most": "100", "utm_source": "mail"})
+    assert series_matches_url_query(STEP_TIME, {"most": "100", "utm_source": "mail"})
 
 
 def test_prefixes_links_with_the_mount_path() -> None:

@@ -54,8 +54,8 @@ from perfci_web.comparisons import view_model as compare
 from perfci_web.load_trends import SeriesDecisions
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
-from perfci_web.view_parts import commit_values as measured
-from perfci_web.view_parts.table_row_groups import MissingReason, build_benchmark_sections, group_by_cell
+from perfci_web.view_parts import commit_measurements as measured
+from perfci_web.view_parts.table_row_groups import MissingReason, build_benchmark_sections, group_rows_by_cell
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]
@@ -143,7 +143,7 @@ def test_distinguishes_four_kinds_of_coverage() -> None:
         UnmeasuredSeries(MFU, Status.SKIPPED, "no peak is known"),
     ]
 
-    coverage = overview.build_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
+    coverage = overview.build_head_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
 
     assert coverage.head == a_commit(39)
     assert [(share.label, share.count) for share in coverage.shares] == [
@@ -161,7 +161,7 @@ def test_distinguishes_four_kinds_of_coverage() -> None:
 def test_shows_a_reason_of_missing_coverage_once() -> None:
     ended = [UnmeasuredSeries(series, Status.SKIPPED, reason) for series, reason in UNAVAILABLE.items()]
 
-    unavailable = overview.build_coverage(HeadStatus(a_commit(39), 0, ended)).unavailable
+    unavailable = overview.build_head_coverage(HeadStatus(a_commit(39), 0, ended)).unavailable
 
     assert [(reason.text, len(reason.series)) for reason in unavailable] == [
         (EMULATED, 3),
@@ -256,13 +256,13 @@ def test_loads_clock_twins_to_decide_which_is_judged() -> None:
 
 
 def test_folds_a_long_table_by_benchmark() -> None:
-    few = group_by_cell(the_many(), lambda record: record.series)
-    many = group_by_cell(
+    few = group_rows_by_cell(the_many(), lambda record: record.series)
+    many = group_rows_by_cell(
         [a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series
     )
 
     assert [part.title for part in build_benchmark_sections(few)] == [""]
-    assert [(part.title, part.rows) for part in build_benchmark_sections(many)] == [
+    assert [(part.title, part.row_count) for part in build_benchmark_sections(many)] == [
         ("bench.measure_0", 40),
         ("bench.measure_1", 40),
     ]

@@ -10,7 +10,7 @@ from flask import Flask, Request, Response, g, render_template, request
 from gunicorn.http.errors import ParseException
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound
 
-from perfci.auth.permissions import Actor
+from perfci.auth.permissions import AccessDenied, Actor
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.policies import load_project_policies
@@ -20,7 +20,6 @@ from perfci_web import (
     github_webhook,
     health_checks,
     jinja_environment,
-    page_access,
     prometheus,
     request_hooks,
     url_lookups,
@@ -37,7 +36,7 @@ from perfci_web.impact import routes as impact
 from perfci_web.incidents import actions as incidents
 from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
-from perfci_web.static_files import register_assets
+from perfci_web.static_files import register_static_files
 from perfci_web.url_converters import CONVERTERS
 from perfci_web.url_lookups import PageNotFound
 from perfci_web.web_context import EXTENSION_KEY, WebContext
@@ -71,8 +70,8 @@ def create_app(
     load_policies = partial(load_project_policies, settings)
     context = WebContext(store, clock, load_policies, authenticator, group_commit)
     app.extensions[EXTENSION_KEY] = context
-    metrics = prometheus.init_app(app, store, clock)
-    request_hooks.init_app(
+    metrics = prometheus.register_metrics(app, store, clock)
+    request_hooks.register_request_hooks(
         app,
         context,
         metrics,
@@ -80,25 +79,30 @@ def create_app(
         loopback_only=loopback_only,
         public_url=settings.server.public_url,
     )
-    jinja_environment.init_app(app, clock)
-    page_access.init_app(app, context)
-    health_checks.init_app(app, store, read_only=read_only, clock=clock)
-    register_assets(app)
+    jinja_environment.register_filters_and_globals(app, clock, authenticator)
+    health_checks.register_health_checks(app, store, read_only=read_only, clock=clock)
+    register_static_files(app)
     app.url_map.converters |= CONVERTERS  # before the rules that use them
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
     for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
         app.register_blueprint(pages.blueprint)
-    api.init_app(app, context, identify=identify or authenticator.identify, settings=settings)
-    github_webhook.init_app(app, group_commit, settings, secrets, clock)
+    api.register_api_routes(app, context, identify=identify or authenticator.identify, settings=settings)
+    github_webhook.register_github_webhook(app, group_commit, settings, secrets, clock)
     _register_error_handlers(app, store)
     return app
 
 
 def _register_error_handlers(app: Flask, store: Store) -> None:
+    @app.errorhandler(AccessDenied)
+    def render_denied(error: AccessDenied) -> tuple[str, int, dict[str, str]]:
+        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+        text = render_template("layout/error.html", title="Not allowed", text=str(error))
+        return text, error.status, headers
+
     @app.errorhandler(PageNotFound)
     def render_not_found(error: PageNotFound) -> tuple[str, int]:
         """Answer 404, with the tabs of the project that the path lies in."""
-        project = url_lookups.find_visible_project_slug(store, request.path)
+        project = url_lookups.visible_project_of_path(store, request.path)
         links = url_lookups.project_links(project) if project else None
         return render_template("layout/not_found.html", error=error, project_name=project, links=links), 404
 

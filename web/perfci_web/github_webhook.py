@@ -28,7 +28,7 @@ EVENT_NAME_PATTERN = re.compile(r"[a-z0-9_]{1,64}")
 DELIVERY_ID_PATTERN = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
-def init_app(
+def register_github_webhook(
     app: Flask,
     group_commit: GroupCommitter,
     settings: Settings,

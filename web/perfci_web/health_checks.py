@@ -28,7 +28,9 @@ MAX_JUDGE_DELAY_S = 900
 """An upload that waits longer is a warning; the server stays ready."""
 
 
-def init_app(app: Flask, store: Store, *, read_only: bool, clock: Callable[[], datetime]) -> None:
+def register_health_checks(
+    app: Flask, store: Store, *, read_only: bool, clock: Callable[[], datetime]
+) -> None:
     """Add ``/healthz`` and ``/readyz``."""
 
     @app.get("/healthz")

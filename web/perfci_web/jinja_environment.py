@@ -1,5 +1,5 @@
-"""Jinja filters and globals: the words, numbers and charts of ``perfci.report``, and the paths of static
-files.
+"""Jinja filters and globals: the words, numbers and charts of ``perfci.report``, the paths of static files,
+and the caller.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
-from flask import Flask, request
+from flask import Flask, g, request
 from markupsafe import Markup
 
 from perfci import __version__
@@ -17,17 +17,27 @@ from perfci.report import calibration_text, number_format, verdict_labels, verdi
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
+from perfci_web.authentication.authenticator import Authenticator
 from perfci_web.overview.view_model import CoverageShare
 from perfci_web.request_hooks import style_nonce
+from perfci_web.web_context import current_actor
 
 THEMES = ("light", "dark")
 
 
-def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
+def register_filters_and_globals(
+    app: Flask, clock: Callable[[], datetime], authenticator: Authenticator
+) -> None:
     """Register the filters and globals of the templates."""
 
     def format_age(moment: datetime) -> str:
         return number_format.format_age((clock() - moment).total_seconds())
+
+    def user_label() -> str | None:
+        """Return the user's name for the bar of a page, empty before a login, None where there is none."""
+        if "actor" in g and g.actor.kind == "user":
+            return str(g.actor.display_name)
+        return "" if authenticator.auth_settings.mode == "github" else None
 
     app.jinja_env.filters |= {
         "advice": verdict_sentences.verdict_advice,
@@ -56,6 +66,7 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
         "commit_title": commit_title,
         "count_noun": number_format.format_count,
         "coverage_bar": coverage_bar,
+        "csrf_token": lambda: authenticator.csrf_token(current_actor()),
         "format_levels": lambda metric, *values: verdict_sentences.format_levels(values, metric),
         "interval_bar": interval_bar,
         "kind_tone": lambda kind: verdict_labels.TONES[kind],
@@ -66,6 +77,7 @@ def init_app(app: Flask, clock: Callable[[], datetime]) -> None:
         "theme": current_theme,
         "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend_chart(trend, **size)),
         "unremarkable_kinds": verdict_labels.QUIET_KINDS,
+        "user_label": user_label,
         "verdict_counts_sentence": verdict_sentences.verdict_counts_sentence,
         "version": __version__,
     }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from flask import Flask, g, render_template, request
+from flask import request
 
 from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, decide_access
 from perfci.store.projects import find_project
 from perfci_web.authentication.authenticator import READ_METHODS
 from perfci_web.url_lookups import PageNotFound, project_not_found_error
-from perfci_web.web_context import WebContext, current_actor
+from perfci_web.web_context import WebContext
 
 TRIAGE_ENDPOINTS = (
     "incidents.change_selected",
@@ -29,28 +29,6 @@ ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(
     }
 )
 """The requirements of pages that change something, by endpoint; viewing a project needs READ."""
-
-
-def init_app(app: Flask, context: WebContext) -> None:
-    """Give templates the CSRF token and the name of the caller, and render refusals."""
-    authenticator = context.authenticator
-
-    def user_label() -> str | None:
-        """Return the user's name for the bar of a page, empty before a login, None where there is none."""
-        if "actor" in g and g.actor.kind == "user":
-            return str(g.actor.display_name)
-        return "" if authenticator.auth_settings.mode == "github" else None
-
-    app.jinja_env.globals |= {
-        "csrf_token": lambda: authenticator.csrf_token(current_actor()),
-        "user_label": user_label,
-    }
-
-    @app.errorhandler(AccessDenied)
-    def render_denied(error: AccessDenied) -> tuple[str, int, dict[str, str]]:
-        headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        text = render_template("layout/error.html", title="Not allowed", text=str(error))
-        return text, error.status, headers
 
 
 def require_page_access(context: WebContext) -> None:

@@ -93,7 +93,7 @@ def series_qualifiers(series: Series) -> dict[str, str]:
     }
 
 
-def matches_url_query(series: Series, query: Mapping[str, str]) -> bool:
+def series_matches_url_query(series: Series, query: Mapping[str, str]) -> bool:
     """Whether an address means a series: every key of the query that names something of it must agree."""
     own = series_qualifiers(series) | {
         f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters

@@ -44,7 +44,7 @@ class RequestMetrics(NamedTuple):
     seconds: Histogram
 
 
-def init_app(app: Flask, store: Store, clock: Callable[[], datetime]) -> RequestMetrics:
+def register_metrics(app: Flask, store: Store, clock: Callable[[], datetime]) -> RequestMetrics:
     """Add ``/metrics``; return what counts the requests."""
     own_requests = CollectorRegistry()
     store_registry = CollectorRegistry()

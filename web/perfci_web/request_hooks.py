@@ -79,7 +79,7 @@ QUIET_PATHS = ("/healthz", "/readyz", "/metrics", "/static/")
 REQUEST_LOG = logging.getLogger("perfci.requests")
 
 
-def init_app(
+def register_request_hooks(
     app: Flask,
     context: WebContext,
     metrics: RequestMetrics,

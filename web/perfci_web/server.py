@@ -18,7 +18,7 @@ from perfci.model import PerfciError
 from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
 from perfci_web.application import create_app
-from perfci_web.gunicorn_app import (
+from perfci_web.gunicorn_customizations import (
     ARBITER_SIGNALS,
     GunicornApplication,
     GunicornLogger,
@@ -26,7 +26,7 @@ from perfci_web.gunicorn_app import (
     PoolWorker,
 )
 from perfci_web.prometheus import share_counters_between_workers
-from perfci_web.server_access_mode import adjust_access_mode, is_loopback
+from perfci_web.server_access_mode import effective_access_settings, is_loopback
 
 GRACEFUL_TIMEOUT_S = 20
 """How long requests that were begun may take once the end was asked for; orchestrators kill after 30 s."""
@@ -73,7 +73,7 @@ def serve(
     every second, ``on_worker_start`` in each worker as it begins. A server on a loopback address answers
     only requests that name it so, whatever name a foreign page points here.
     """
-    settings = adjust_access_mode(host, settings or Settings())
+    settings = effective_access_settings(host, settings or Settings())
     app = create_app(
         store, read_only=read_only, loopback_only=is_loopback(host), settings=settings, secrets=secrets
     )

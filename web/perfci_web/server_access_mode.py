@@ -23,7 +23,7 @@ def server_allows_writes(host: str, mode: str, *, read_only: bool, writable: boo
     return safe
 
 
-def adjust_access_mode(host: str, settings: Settings) -> Settings:
+def effective_access_settings(host: str, settings: Settings) -> Settings:
     """Replace the access mode "local" by "open" for a server on a network: there is no local user there."""
     if settings.access.mode != "local" or is_loopback(host):
         return settings

@@ -30,7 +30,7 @@ PLOTLY_FILE = "plotly-basic-4.1.1.min.js"
 _compress_lock = threading.Lock()
 
 
-def register_assets(app: Flask) -> None:
+def register_static_files(app: Flask) -> None:
     """Add the route of all static files."""
     app.add_url_rule("/static/<hashed_name>", "asset", serve_asset)
 

@@ -62,7 +62,7 @@ def page_not_found_error(store: Store, path: str) -> PageNotFound:
     return PageNotFound(text, suggestions, "This project has")
 
 
-def find_visible_project_slug(store: Store, path: str) -> str:
+def visible_project_of_path(store: Store, path: str) -> str:
     """Return the slug of the project that a path lies in, empty where the caller sees none."""
     try:
         slug = decode_segment(path.split("/")[1], RESERVED_PROJECTS)

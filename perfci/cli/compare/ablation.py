@@ -6,9 +6,14 @@ from collections.abc import Sequence
 
 import click
 
-from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code, resolve_commit
+from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    lock_machine_and_open_store,
+    resolve_commit_or_worktree,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.judge_goals import find_ablation_tradeoffs, judge_ablation_goals, parse_goals
 from perfci.measure.judge_goals import require_known_metrics as require_goals
@@ -32,7 +37,7 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
     config = load_repository_config(repository)
     goals, table = parse_goals(config), find_ablation_table(config, name)
     steps = expand_step_assignments(table)
-    commit = resolve_commit(repository, at)
+    commit = resolve_commit_or_worktree(repository, at)
     progress = TerminalProgress()
     with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
@@ -54,11 +59,13 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
                 budget_s=options.budget_s,
             )
     goal_verdicts = judge_ablation_goals(goals, ablation)
-    write_report(ablation, goal_verdicts, options)
-    return exit_code(ablation, goal_verdicts, strict=options.strict)
+    write_ablation_report(ablation, goal_verdicts, options)
+    return ablation_exit_code(ablation, goal_verdicts, strict=options.strict)
 
 
-def write_report(ablation: AblationResult, goals: Sequence[GoalVerdict], options: ComparisonOptions) -> None:
+def write_ablation_report(
+    ablation: AblationResult, goals: Sequence[GoalVerdict], options: ComparisonOptions
+) -> None:
     """Write the result as JSON, Markdown and text, as far as the options ask for it."""
     policy = ablation.variant_session.policy
     if options.json_file:
@@ -81,7 +88,7 @@ def write_report(ablation: AblationResult, goals: Sequence[GoalVerdict], options
         click.echo("\n".join(part for part in (*parts, format_goals(goals)) if part))
 
 
-def exit_code(ablation: AblationResult, goals: Sequence[GoalVerdict], *, strict: bool) -> int:
+def ablation_exit_code(ablation: AblationResult, goals: Sequence[GoalVerdict], *, strict: bool) -> int:
     """The exit code of an ablation: a rejected step fails it, a slower one does not."""
     steps = [step for result in ablation.ablations for step in result.steps]
     kinds = {verdict.kind for step in steps for verdict in step.verdicts}

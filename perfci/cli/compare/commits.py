@@ -42,11 +42,11 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     before = repository.read_commit(repository.resolve(base))
     after = repository.read_commit(repository.resolve(head)) if head else repository.snapshot_working_tree()
     findings, comparison = measure_and_judge_commits(repository, config, before, after, options)
-    write_findings(findings, options)
+    write_commits_report(findings, options)
     if results:
         with closing(open_store_to_read(config)) as store:
             write_run_documents(results, store, comparison.sessions)
-    return findings_exit_code(findings, comparison.statuses, strict=options.strict)
+    return commits_exit_code(findings, comparison.statuses, strict=options.strict)
 
 
 def measure_and_judge_commits(
@@ -75,10 +75,10 @@ def measure_and_judge_commits(
             )
             evaluate_and_reconcile(store, config)
             goal_verdicts = judge_commit_goals(goals, comparison, store, policy) if goals else []
-    return build_findings(comparison, goal_verdicts, policy, options), comparison
+    return build_commits_report_input(comparison, goal_verdicts, policy, options), comparison
 
 
-def write_findings(findings: Findings, options: ComparisonOptions) -> None:
+def write_commits_report(findings: Findings, options: ComparisonOptions) -> None:
     """Write the findings as JSON, Markdown and text, as far as the options ask for it."""
     if options.json_file:
         names = ("base", "head", "verdicts", "pooled", "goals", "identical_inputs")
@@ -94,7 +94,7 @@ def write_findings(findings: Findings, options: ComparisonOptions) -> None:
         click.echo("\n".join(part for part in parts if part))
 
 
-def build_findings(
+def build_commits_report_input(
     comparison: CommitComparison, goals: Sequence[GoalVerdict], policy: Policy, options: ComparisonOptions
 ) -> Findings:
     """The comparison as the findings that every report is written from."""
@@ -117,7 +117,7 @@ def build_findings(
     )
 
 
-def findings_exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
+def commits_exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
     """The exit code of a comparison of commits: those with identical inputs cannot fail, their goals can."""
     kinds = {verdict.kind for verdict in findings.verdicts}
     failures = () if findings.identical_inputs else WORSE

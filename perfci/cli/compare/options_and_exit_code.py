@@ -6,8 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfci.model import Commit, Status, VerdictKind
-from perfci.runner.git_repository import GitRepository
+from perfci.model import Status, VerdictKind
 from perfci.verdicts.goals.goal_verdict import GoalOutcome, GoalVerdict
 
 WORSE = frozenset({VerdictKind.REGRESSION, VerdictKind.FAILED})
@@ -26,15 +25,6 @@ class ComparisonOptions:
     no_wait: bool
     markdown: Path | None
     json_file: str | None
-
-
-def resolve_commit(repository: GitRepository, revision: str) -> Commit:
-    """The commit of a revision; the working tree for an empty one."""
-    return (
-        repository.read_commit(repository.resolve(revision))
-        if revision
-        else repository.snapshot_working_tree()
-    )
 
 
 def comparison_exit_code(

@@ -28,11 +28,11 @@ def compare_recorded_files(base: Path, head: Path, options: ComparisonOptions) -
     comparison = compare_files(base, head, policy, lambda line: click.echo(line, err=True))
     require_recorded_metrics(goals, comparison.sides)
     goal_verdicts = judge_goals(goals, build_goal_inputs(comparison.sides, comparison.verdicts), policy)
-    write_report(comparison, goal_verdicts, policy, (base, head), options)
-    return exit_code(comparison, goal_verdicts, strict=options.strict)
+    write_recorded_files_report(comparison, goal_verdicts, policy, (base, head), options)
+    return recorded_files_exit_code(comparison, goal_verdicts, strict=options.strict)
 
 
-def write_report(
+def write_recorded_files_report(
     comparison: FileComparison,
     goals: list[GoalVerdict],
     policy: Policy,
@@ -71,7 +71,7 @@ def write_report(
         click.echo("\n" + "\n".join(part for part in parts if part))
 
 
-def exit_code(comparison: FileComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
+def recorded_files_exit_code(comparison: FileComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
     """The exit code of a comparison of files: 4 where they have no series in common."""
     kinds = {verdict.kind for verdict in comparison.verdicts}
     if kinds <= {VerdictKind.MISSING}:

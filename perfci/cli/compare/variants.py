@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code, resolve_commit
+from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
+from perfci.cli.shared.context import (
+    current_repository,
+    load_repository_config,
+    lock_machine_and_open_store,
+    resolve_commit_or_worktree,
+)
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.compare_variants import VariantComparison, measure_variant_comparison
 from perfci.measure.judge_goals import find_variant_tradeoffs, judge_variant_goals, parse_goals
@@ -32,7 +37,7 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
     repository = current_repository()
     config = load_repository_config(repository)
     goals = parse_goals(config)
-    commit = resolve_commit(repository, at)
+    commit = resolve_commit_or_worktree(repository, at)
     progress = TerminalProgress()
     with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
         subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
@@ -54,11 +59,11 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
                 budget_s=options.budget_s,
             )
     goal_verdicts = judge_variant_goals(goals, comparison, assignments)
-    write_report(comparison, goal_verdicts, axis_texts, options)
-    return exit_code(comparison, goal_verdicts, strict=options.strict)
+    write_variants_report(comparison, goal_verdicts, axis_texts, options)
+    return variants_exit_code(comparison, goal_verdicts, strict=options.strict)
 
 
-def write_report(
+def write_variants_report(
     comparison: VariantComparison,
     goals: list[GoalVerdict],
     axis_texts: tuple[str, ...],
@@ -76,7 +81,7 @@ def write_report(
         }
         write_json(options.json_file, fields)
     if options.markdown:
-        findings = build_findings(comparison, goals, axis_texts, smoke=options.smoke)
+        findings = build_variants_report_input(comparison, goals, axis_texts, smoke=options.smoke)
         options.markdown.write_text(render_pull_comment(findings), encoding="utf-8")
     if options.json_file != "-":
         click.echo(f"commit {comparison.commit.short_sha} {comparison.commit.subject}")
@@ -87,7 +92,7 @@ def write_report(
         click.echo("\n".join(part for part in (text, format_goals(goals)) if part))
 
 
-def build_findings(
+def build_variants_report_input(
     comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], *, smoke: bool
 ) -> Findings:
     """The comparison as findings, whose verdicts carry the variant in their label."""
@@ -114,7 +119,7 @@ def build_findings(
     )
 
 
-def exit_code(comparison: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
+def variants_exit_code(comparison: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
     """The exit code of a comparison of variants; a rejected variant counts like a regression."""
     kinds = {contrast.verdict.kind for contrast in comparison.variants.contrasts}
     return comparison_exit_code(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.commits import findings_exit_code, measure_and_judge_commits, write_findings
+from perfci.cli.compare.commits import commits_exit_code, measure_and_judge_commits, write_commits_report
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns
 from perfci.cli.shared.context import (
@@ -135,7 +135,7 @@ def compare_command(
         )
         _write_outputs(results, job, broken)
         raise
-    write_findings(findings, options)
+    write_commits_report(findings, options)
     sessions = comparison.sessions
     if with_main and not repository.has_identical_inputs(base, main, ignored_files):
         findings, drift_sessions = _measure_base_drift(repository, config, findings, main, options)
@@ -147,7 +147,7 @@ def compare_command(
     write_results(results, artifact)  # complete by itself, should profiling fail or time out
     profiled = profile_slowdowns(repository, config, findings, options, results / PROFILES_FOLDER, deadline)
     _write_outputs(results, job, replace(artifact, findings=replace(findings, profiled_cells=profiled)))
-    return 4 if findings_exit_code(findings, comparison.statuses, strict=False) == 4 else 0
+    return 4 if commits_exit_code(findings, comparison.statuses, strict=False) == 4 else 0
 
 
 def _measure_base_drift(
@@ -160,7 +160,7 @@ def _measure_base_drift(
     except PerfciError as error:
         click.echo(f"drift of the target branch could not be measured: {error}", err=True)
         return findings, ()
-    write_findings(drift, options)
+    write_commits_report(drift, options)
     return replace(findings, main_drift=drift.verdicts, main_head=main), comparison.sessions
 
 

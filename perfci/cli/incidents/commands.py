@@ -6,7 +6,7 @@ from contextlib import closing
 
 import click
 
-from perfci.cli.incidents import destination, mute, schedule, set_incident
+from perfci.cli.incidents import mute, notification_destination, schedule, set_incident
 from perfci.cli.incidents.incident_listing import (
     format_derived_incident,
     format_derived_overview,
@@ -82,7 +82,7 @@ def show_command(name: str, json_file: str | None) -> None:
         click.echo("\n".join(format_derived_incident(incident, evaluation)))
 
 
-for subcommand in (set_incident.command, mute.command, schedule.command, destination.command):
+for subcommand in (set_incident.command, mute.command, schedule.command, notification_destination.command):
     command.add_command(subcommand)
 
 

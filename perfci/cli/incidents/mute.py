@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
-from perfci.cli.shared.accounts_backend import build_api_request
+from perfci.cli.shared.accounts_backend import build_validated_request
 from perfci.cli.shared.command_output import write_list
 from perfci.cli.shared.context import local_audit_context, run_read_transaction, run_write_transaction
 from perfci.cli.shared.options import global_options, json_option
@@ -51,7 +51,7 @@ def list_command(json_file: str | None) -> None:
 @global_options
 def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
     """Mute a benchmark: no notifications, incidents are listed as monitored."""
-    change = build_api_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
+    change = build_validated_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
     run_write_transaction(
         lambda tx, project: mute_benchmark(
             tx,

@@ -42,7 +42,7 @@ def project_unless_all(all_projects: bool) -> str | None:
     return None if all_projects else current_config().project
 
 
-def build_api_request(request_type: type[T], **values: Any) -> T:
+def build_validated_request(request_type: type[T], **values: Any) -> T:
     """A request in the API's own shape; an invalid value is an error that names its field."""
     try:
         return request_type.model_validate(values)

@@ -1,4 +1,4 @@
-"""Open what a command works on: repository, configuration, machine lock, store and project."""
+"""Open what a command works on: repository, commit, configuration, machine lock, store and project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfci.auth.permissions import LOCAL
 from perfci.cli.shared.options import GlobalOptions
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config, load_config
-from perfci.model import PerfciError
+from perfci.model import Commit, PerfciError
 from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.service.audit_context import AuditContext
@@ -26,6 +26,15 @@ from perfci.store.projects import Project
 def current_repository() -> GitRepository:
     """The git repository of this folder."""
     return GitRepository(Path.cwd())
+
+
+def resolve_commit_or_worktree(repository: GitRepository, revision: str) -> Commit:
+    """The commit of a revision; the working tree for an empty one."""
+    return (
+        repository.read_commit(repository.resolve(revision))
+        if revision
+        else repository.snapshot_working_tree()
+    )
 
 
 def load_repository_config(repository: GitRepository) -> Config:

@@ -52,7 +52,7 @@ class SupervisedProcess:
         if self._process is None and self._clock() >= self._next_start:
             self._process = self._start()
 
-    def detach(self) -> None:
+    def forget_in_fork(self) -> None:
         """Forget the child in a fork of its parent, so that its end depends on the parent alone."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()

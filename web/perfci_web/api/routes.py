@@ -21,7 +21,7 @@ from perfci_web.api.request_pipeline import MIB, ApiContext, BodyReader, execute
 from perfci_web.web_context import WebContext
 
 
-def init_app(
+def register_api_routes(
     app: Flask, context: WebContext, *, identify: Callable[[Request], Actor], settings: Settings
 ) -> None:
     """Add a route for every operation of the table."""

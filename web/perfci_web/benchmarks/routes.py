@@ -54,7 +54,7 @@ def benchmarks_json(project: str) -> Response:
             "pages": selection.pages,
             "total": selection.total,
             "unavailable": selection.unavailable,
-            "series": [view_model.serialize_row(row) for cell in cells for row in cell.rows],
+            "series": [view_model.serialize_series_list_row(row) for cell in cells for row in cell.rows],
         }
     )
 
@@ -71,7 +71,7 @@ def benchmarks_csv(project: str) -> Response:
         rows = _load_rows(tx, records, records)
     csv_rows = []
     for record in records:
-        fields = view_model.serialize_row(rows[record.id])
+        fields = view_model.serialize_series_list_row(rows[record.id])
         pairs = {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
         csv_rows.append(fields | pairs)
     columns = csv_rows[0].keys() if csv_rows else ("benchmark",)
@@ -151,6 +151,8 @@ def _load_rows(
     decisions = SeriesDecisions.load(tx, [record.id for record in records])
     trends = load_trends_from_levels(tx, histories, decisions)
     return {
-        record.id: view_model.build_row(record, trends[record.series], judged=record.series in judged)
+        record.id: view_model.build_series_list_row(
+            record, trends[record.series], judged=record.series in judged
+        )
         for record in records
     }

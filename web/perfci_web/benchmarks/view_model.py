@@ -17,7 +17,12 @@ from perfci.report.charts.series_trend import (
 from perfci.report.serializers import serialize_series
 from perfci.report.verdict_labels import CHANGE_KINDS
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries, matches_search
-from perfci_web.view_parts.table_row_groups import CellRows, MissingReason, group_by_cell, group_by_reason
+from perfci_web.view_parts.table_row_groups import (
+    CellRows,
+    MissingReason,
+    group_rows_by_cell,
+    group_series_by_reason,
+)
 
 PAGE_SIZE = 50
 SPARKLINE_COMMITS = 60
@@ -138,7 +143,7 @@ def largest_change_by_series(
     return sizes
 
 
-def build_row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> SeriesListRow:
+def build_series_list_row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> SeriesListRow:
     judged = judged and not record.is_informational
     marks = [mark for mark in trend.marks if mark.state != "refuted"]
     if not judged:
@@ -147,7 +152,7 @@ def build_row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> Ser
     return SeriesListRow(record, last_commits, marks[-1] if marks else None, judged)
 
 
-def serialize_row(series_row: SeriesListRow) -> dict[str, Any]:
+def serialize_series_list_row(series_row: SeriesListRow) -> dict[str, Any]:
     """Return one row of the JSON and the CSV."""
     change, record = series_row.last_change, series_row.record
     return {
@@ -168,7 +173,7 @@ def group_unavailable_by_reason(records: Iterable[SeriesRecord], query: str) -> 
     """Group the series of a search that were never measured by reason."""
     matches = [record for record in records if record.never_measured and matches_search(record.series, query)]
     ordered = sorted(matches, key=lambda record: (record.series.cell, record.id))
-    return group_by_reason((record.last_reason, record.series) for record in ordered)
+    return group_series_by_reason((record.last_reason, record.series) for record in ordered)
 
 
 def _sort_cells(
@@ -180,7 +185,7 @@ def _sort_cells(
         return -ranks.get(stored.series, 0.0)
 
     ordered = sorted(series, key=lambda stored: (stored.series.cell, stored.id))
-    cells = group_by_cell(ordered, lambda stored: stored.series, lambda stored: stored.is_informational)
+    cells = group_rows_by_cell(ordered, lambda stored: stored.series, lambda stored: stored.is_informational)
     ranked = [CellRows(cell.series, tuple(sorted(cell.rows, key=sort_rank))) for cell in cells]
     return sorted(ranked, key=lambda cell: (sort_rank(cell.rows[0]), cell.series.cell))
 

@@ -11,14 +11,14 @@ from perfci.report.number_format import format_count
 from perfci.report.verdict_sentences import rank_verdicts_by_severity, verdict_counts_sentence
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.view_parts.commit_values import build_commit_dots, collect_processes_by_series
+from perfci_web.view_parts.commit_measurements import build_commit_dots, collect_processes_by_series
 from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,
     MissingReason,
     build_benchmark_sections,
     format_failure,
-    group_by_cell,
-    group_by_reason,
+    group_rows_by_cell,
+    group_series_by_reason,
 )
 
 
@@ -97,14 +97,14 @@ def build_commit_view(
         verdicts=tuple(as_head),
         verdicts_as_base=tuple(as_base),
         series_values=tuple(values),
-        failed=group_by_reason(
+        failed=group_series_by_reason(
             (format_failure(value.dot.status, value.dot.reason), value.series)
             for value in values
             if value.failed
         ),
         measured=_fold_values(value for value in with_level if not value.informational),
         informational=_fold_values(value for value in with_level if value.informational),
-        unavailable=group_by_reason(
+        unavailable=group_series_by_reason(
             (value.dot.reason, value.series) for value in values if value.unavailable
         ),
         runs=tuple(records),
@@ -113,7 +113,7 @@ def build_commit_view(
 
 
 def _fold_values(values: Iterable[SeriesAtCommit]) -> tuple[BenchmarkSection[SeriesAtCommit], ...]:
-    cells = group_by_cell(values, lambda value: value.series)
+    cells = group_rows_by_cell(values, lambda value: value.series)
     return build_benchmark_sections(sorted(cells, key=lambda cell: cell.series.cell))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import Commit, Run, Series, Status, Verdict, VerdictKind
+from perfci.model import Commit, Environment, Run, Series, Status, Verdict, VerdictKind
 from perfci.report.charts.series_trend import Dot
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
 from perfci.report.verdict_sentences import (
@@ -19,18 +19,17 @@ from perfci.report.verdict_sentences import (
 )
 from perfci.store.queries.query_records import VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.view_parts.commit_values import (
+from perfci_web.view_parts.commit_measurements import (
     build_commit_dots,
     collect_processes_by_series,
-    diff_environments,
 )
 from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,
     MissingReason,
     build_benchmark_sections,
-    group_by_cell,
-    group_by_reason,
-    serialize_reason,
+    group_rows_by_cell,
+    group_series_by_reason,
+    serialize_missing_reason,
 )
 
 MIN_SPAN, MAX_SPAN = 1.1, 4.0
@@ -166,8 +165,8 @@ def build_comparison_view(
         span=_axis_span(verdicts),
         informational=tuple(value for value in undecided if value.series not in judged_series),
         not_compared=tuple(not_compared),
-        unavailable=group_by_reason((value.head.reason, value.series) for value in unavailable),
-        environment=tuple(diff_environments(base_runs, head_runs)),
+        unavailable=group_series_by_reason((value.head.reason, value.series) for value in unavailable),
+        environment=tuple(_diff_environments(base_runs, head_runs)),
         commits=tuple(between[:MAX_COMMITS]),
         commits_between=len(between),
     )
@@ -184,7 +183,7 @@ def serialize_comparison(page: ComparisonView) -> dict[str, Any]:
         "verdicts": [serialize_verdict(verdict) for verdict in page.verdicts],
         "informational": [_serialize_value(value) for value in page.informational],
         "not_compared": [_serialize_value(value) for value in page.not_compared],
-        "unavailable": [serialize_reason(reason) for reason in page.unavailable],
+        "unavailable": [serialize_missing_reason(reason) for reason in page.unavailable],
         "environment": [
             {"name": name, "base": before, "head": after} for name, before, after in page.environment
         ],
@@ -221,7 +220,7 @@ def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[Ser
 
 
 def _fold_values(values: Sequence[SeriesAtTwoCommits]) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:
-    return build_benchmark_sections(group_by_cell(values, lambda value: value.series))
+    return build_benchmark_sections(group_rows_by_cell(values, lambda value: value.series))
 
 
 def _commits_between(commits: Sequence[Commit], base: Commit, head: Commit) -> list[Commit]:
@@ -240,6 +239,26 @@ def _axis_span(verdicts: Iterable[Verdict]) -> float:
         ends = [verdict.ratio, *((verdict.interval.lo, verdict.interval.hi) if verdict.interval else ())]
         factors += [max(end, 1 / end) for end in ends if end is not None and end > 0]
     return min(MAX_SPAN, max(MIN_SPAN, max(factors) * 1.02))
+
+
+def _diff_environments(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:
+    """Return what differs between the environments of two sides: name, values at base, values at head."""
+    before, after = (_observed_values(run.environment for run in runs) for runs in (base, head))
+    names = dict.fromkeys([*before, *after])
+    rows = [(name, _format_values(before.get(name)), _format_values(after.get(name))) for name in names]
+    return [row for row in rows if row[1] != row[2]]
+
+
+def _observed_values(environments: Iterable[Environment]) -> dict[str, set[str]]:
+    values_by_name: dict[str, set[str]] = {}
+    for environment in environments:
+        for name, value in environment.values:
+            values_by_name.setdefault(name, set()).add(value)
+    return values_by_name
+
+
+def _format_values(values: set[str] | None) -> str:
+    return ", ".join(sorted(values)) if values else "not recorded"
 
 
 def _serialize_value(series_value: SeriesAtTwoCommits) -> dict[str, Any]:

@@ -45,13 +45,13 @@ def overview_page(project: str) -> str:
         open_incidents = load_open_incidents(tx, project_record, context.load_policies(project_record))
         page = view_model.build_overview(
             record,
-            view_model.build_coverage(project_status.load_head_status(tx, project)),
+            view_model.build_head_coverage(project_status.load_head_status(tx, project)),
             project_status.count_decisions(tx, project),
             decisions,
             trends_by_label,
             series_and_commits.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
             series_and_commits.load_commits_by_sha(
-                tx, project, view_model.collect_marked_shas(trends_by_label)
+                tx, project, view_model.collect_change_mark_shas(trends_by_label)
             ),
             open_incidents.count,
         )

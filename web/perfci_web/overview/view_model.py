@@ -17,9 +17,9 @@ from perfci.store.queries.query_records import ProjectRecord
 from perfci_web.load_trends import SeriesDecisions
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,
-    count_series,
+    count_missing_series,
     format_failure,
-    group_by_reason,
+    group_series_by_reason,
 )
 
 MAX_FINDINGS = 20
@@ -61,8 +61,8 @@ class Coverage:
         """The counts of the coverage bar."""
         return (
             CoverageShare("measured", "measured", self.measured),
-            CoverageShare("not available", "idle", count_series(self.unavailable)),
-            CoverageShare("failed", "worse", count_series(self.failed)),
+            CoverageShare("not available", "idle", count_missing_series(self.unavailable)),
+            CoverageShare("failed", "worse", count_missing_series(self.failed)),
             CoverageShare("not run", "unrun", len(self.not_run)),
         )
 
@@ -158,23 +158,23 @@ def build_overview(
     )
 
 
-def build_coverage(head_results: HeadStatus) -> Coverage:
+def build_head_coverage(head_results: HeadStatus) -> Coverage:
     """Split the series at the newest measured commit into measured, unavailable, failed and not run."""
     skipped = (result for result in head_results.unmeasured if result.status is Status.SKIPPED)
     failed = (result for result in head_results.unmeasured if result.status is not Status.SKIPPED)
     return Coverage(
         head=head_results.head,
         measured=head_results.measured,
-        unavailable=group_by_reason((result.reason, result.series) for result in skipped),
-        failed=group_by_reason(
+        unavailable=group_series_by_reason((result.reason, result.series) for result in skipped),
+        failed=group_series_by_reason(
             (format_failure(result.status, result.reason), result.series) for result in failed
         ),
         not_run=tuple(head_results.not_run),
     )
 
 
-def collect_marked_shas(trends: Iterable[Trend]) -> set[str]:
-    """Return the shas of all commits with a change of level."""
+def collect_change_mark_shas(trends: Iterable[Trend]) -> set[str]:
+    """Return the shas of all commits that a trend marks a change at."""
     return {mark.commit for trend in trends for mark in trend.marks}
 
 

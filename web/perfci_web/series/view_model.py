@@ -18,8 +18,8 @@ from perfci.report.verdict_sentences import (
 )
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.page_urls import matches_url_query
-from perfci_web.view_parts.table_row_groups import group_by_cell
+from perfci_web.page_urls import series_matches_url_query
+from perfci_web.view_parts.table_row_groups import group_rows_by_cell
 
 MAX_ROWS = 200
 """Rows of the table below the chart; the CSV has all commits."""
@@ -108,7 +108,7 @@ class SeriesView:
 
 def select_series_of_url(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
     """Return the series that match an address, latest first; none if they differ in parameters."""
-    matches = [record for record in records if matches_url_query(record.series, query)]
+    matches = [record for record in records if series_matches_url_query(record.series, query)]
     return matches if len({record.series.parameters for record in matches}) == 1 else []
 
 
@@ -204,7 +204,7 @@ def _sibling_metrics(series: Series, records: Iterable[SeriesRecord]) -> tuple[S
     """Return all metrics of the processes of a series, those that were never measured last."""
     process_key = series.key_without_metric
     siblings = [record for record in records if record.series.key_without_metric == process_key]
-    cells = group_by_cell(
+    cells = group_rows_by_cell(
         sorted(siblings, key=lambda record: record.id),
         lambda record: record.series,
         lambda record: record.is_informational or record.never_measured,

@@ -34,11 +34,11 @@ class BenchmarkSection(Generic[RowT]):
     cells: tuple[CellRows[RowT], ...]
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         return sum(len(cell.rows) for cell in self.cells)
 
 
-def group_by_cell(
+def group_rows_by_cell(
     rows: Iterable[RowT],
     series_of: Callable[[RowT], Series],
     is_informational: Callable[[RowT], bool] = lambda row: False,
@@ -56,7 +56,7 @@ def group_by_cell(
 def build_benchmark_sections(cells: Sequence[CellRows[RowT]]) -> tuple[BenchmarkSection[RowT], ...]:
     """Return one section of all cells while they are few, else one section for each benchmark."""
     everything = BenchmarkSection("", tuple(cells))
-    if everything.rows <= MAX_UNFOLDED_ROWS:
+    if everything.row_count <= MAX_UNFOLDED_ROWS:
         return (everything,) if cells else ()
     ordered = sorted(cells, key=_benchmark_name)
     return tuple(BenchmarkSection(name, tuple(group)) for name, group in groupby(ordered, _benchmark_name))
@@ -99,10 +99,10 @@ class MissingReason:
 
     @property
     def cells(self) -> list[CellRows[Series]]:
-        return group_by_cell(self.series, lambda series: series)
+        return group_rows_by_cell(self.series, lambda series: series)
 
 
-def group_by_reason(series_by_text: Iterable[tuple[str, Series]]) -> tuple[MissingReason, ...]:
+def group_series_by_reason(series_by_text: Iterable[tuple[str, Series]]) -> tuple[MissingReason, ...]:
     """Group series by reason, most frequent first."""
     together: dict[str, list[Series]] = {}
     for text, series in series_by_text:
@@ -117,9 +117,9 @@ def format_failure(status: Status, reason: str) -> str:
     return ": ".join(part for part in (how, reason) if part)
 
 
-def count_series(reasons: Iterable[MissingReason]) -> int:
+def count_missing_series(reasons: Iterable[MissingReason]) -> int:
     return sum(len(reason.series) for reason in reasons)
 
 
-def serialize_reason(reason: MissingReason) -> dict[str, Any]:
+def serialize_missing_reason(reason: MissingReason) -> dict[str, Any]:
     return {"reason": reason.text, "series": [serialize_series(series) for series in reason.series]}

@@ -1,10 +1,10 @@
-"""Values of single commits by series, for the pages of a commit and of a comparison."""
+"""The measurements of single commits by series, for the pages of a commit and of a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from perfci.model import Environment, Point, Process, Result, Role, Run, Series, Status
+from perfci.model import Point, Process, Result, Role, Run, Series, Status
 from perfci.report.charts.series_trend import Dot, build_trend
 
 
@@ -24,14 +24,6 @@ def collect_processes_by_series(runs: Iterable[Run]) -> dict[Series, list[Proces
         for result in run.results:
             processes.setdefault(result.series, []).extend(result.processes)
     return processes
-
-
-def diff_environments(base: Iterable[Run], head: Iterable[Run]) -> list[tuple[str, str, str]]:
-    """Return what differs between the environments of two sides: name, values at base, values at head."""
-    before, after = (_observed_values(run.environment for run in runs) for runs in (base, head))
-    names = dict.fromkeys([*before, *after])
-    rows = [(name, _format_values(before.get(name)), _format_values(after.get(name))) for name in names]
-    return [row for row in rows if row[1] != row[2]]
 
 
 def _merge_point(results: Sequence[tuple[Run, Result]]) -> Point:
@@ -55,15 +47,3 @@ def _merge_point(results: Sequence[tuple[Run, Result]]) -> Point:
 
 def _ok_processes(processes: Iterable[Process]) -> list[Process]:
     return [process for process in processes if process.status is Status.OK]
-
-
-def _observed_values(environments: Iterable[Environment]) -> dict[str, set[str]]:
-    values_by_name: dict[str, set[str]] = {}
-    for environment in environments:
-        for name, value in environment.values:
-            values_by_name.setdefault(name, set()).add(value)
-    return values_by_name
-
-
-def _format_values(values: set[str] | None) -> str:
-    return ", ".join(sorted(values)) if values else "not recorded"
