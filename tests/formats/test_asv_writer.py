@@ -221,7 +221,13 @@ words = st.text(
     parameters=st.dictionaries(words, words, max_size=3),
     higher=st.booleans(),
 )
-@example([[1.0]], "suite.time_x", "\\u0000", {"\\": "\\\\u0000"}, higher=True)
+@example(
+    samples=[[1.0]],
+    benchmark="suite.time_x",
+    metric="\\u0000",
+    parameters={"\\": "\\\\u0000"},
+    higher=True,
+)
 def test_whatever_is_measured_comes_back(
     tmp_path_factory: pytest.TempPathFactory,
     samples: list[list[float]],
