@@ -32,8 +32,8 @@ for name in ("no_proxy", "NO_PROXY"):  # where a proxy leads outside, it does no
 
 @pytest.hookimpl(optionalhook=True)  # for those who run without xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: a fifth of the time tests wait, for a disk, a browser or a kill."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two more than there are cores: a third of the time tests wait, for a disk, a browser or a kill."""
+    return len(os.sched_getaffinity(0)) + 2
 
 
 @pytest.hookimpl(optionalhook=True)
