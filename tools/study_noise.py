@@ -35,7 +35,7 @@ from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.suite_cells import Cell
-from perfci.stats import noise_model
+from perfci.stats.noise_floor import compute_noise_floor
 from perfci.store import Store, open_store
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
@@ -82,7 +82,7 @@ class Line:
     @property
     def floor(self) -> float:
         """95 % of the pairs differ by less, as a ratio minus one."""
-        return noise_model.compute_noise_floor(self.log_ratios) or 0.0
+        return compute_noise_floor(self.log_ratios) or 0.0
 
     @property
     def largest(self) -> float:

@@ -18,8 +18,8 @@ from perfci.model import Commit, PerfciError, Process, Role, Series, Status
 from perfci.runner import visit_plan
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
-from perfci.stats import noise_model
 from perfci.stats.location_shift import Shift
+from perfci.stats.noise_floor import compute_noise_floor
 from perfci.stats.power import minimum_detectable_effect
 from perfci.store import open_store
 from perfci.verdicts.compare.decision_limits import DecisionLimits
@@ -52,7 +52,7 @@ class AAMeasurement:
 
 def check_noise(measurement: AAMeasurement, judge: JudgeTable) -> list[DoctorFinding]:
     """Report the noise floor of an A/A run, and whether a change at the bar can be detected above it."""
-    floor = noise_model.compute_noise_floor(measurement.log_ratios) or 0.0
+    floor = compute_noise_floor(measurement.log_ratios) or 0.0
     sentence = (
         f"identical processes differ by up to {floor:.1%} "
         f"({len(measurement.log_ratios)} pairs in {measurement.seconds:.0f} s, {measurement.series})"

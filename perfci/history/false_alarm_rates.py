@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.stats import noise_model
+from perfci.stats.noise_floor import compute_noise_floor
 from perfci.store import Store
 from perfci.store.columns import EPOCH
 from perfci.store.queries.query_records import VerdictCount
@@ -53,7 +53,7 @@ def compute_noise_floors(tx: Transaction, project: str, policy: Policy) -> list[
     """The noise floor (a log ratio) of every series with A/A runs, the noisiest first."""
     floors = []
     for series, aa_results in load_aa_results(tx, project).items():
-        floor = noise_model.compute_noise_floor([result.log_ratio for result in aa_results])
+        floor = compute_noise_floor([result.log_ratio for result in aa_results])
         rule = policy.rule_for(series)
         if floor is not None:
             floors.append(

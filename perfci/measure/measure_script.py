@@ -31,7 +31,7 @@ from perfci.model import (
 from perfci.policies import build_policy
 from perfci.runner.machine_info import describe_environment, describe_machine
 from perfci.runner.user_script import Script, ScriptResult, read_interpreter_versions, run_script
-from perfci.stats.location_estimates import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
+from perfci.stats.warmup_length import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
 from perfci.store.queries.series_and_commits import load_project_series
 from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfci.stats.location_estimates import Floats
-from perfci.stats.machine_drift import DriftCorrectedValues, Ints, weighted_huber_location
+from perfci.stats.session_drift import DriftCorrectedValues, Ints, weighted_huber_location
 
 MAX_SIDE_COMMITS = 3
 """Commits a side that measure a step: levels persist, but a line of commits may creep."""
@@ -75,7 +75,7 @@ def segment_commit_levels(commit_levels: CommitLevels, *, penalty: float) -> lis
     return [_measure_step(line, *edges[k : k + 3]) for k in range(len(edges) - 2)]
 
 
-def find_alternative_steps(commit_levels: CommitLevels, step: CommitLevelStep) -> list[CommitLevelStep]:
+def find_likely_step_positions(commit_levels: CommitLevels, step: CommitLevelStep) -> list[CommitLevelStep]:
     """Neighbouring positions of a step within its 95 % likelihood region."""
     line = _select_measured(commit_levels)
     first, at, last = (

@@ -1,9 +1,9 @@
 """Change points of series that grow: appending points gives what a run from scratch gives.
 
-``segmentation`` proposes boundaries. Backward elimination then removes the weakest one that its
+``optimal_partitioning`` proposes boundaries. Backward elimination then removes the weakest one that its
 points do not support (``boundary_test``), until all that are left pass. Both keep their
 intermediate results with the series, so an update starts at the first point that changed. When the
-estimated noise of a series changes, which is rare (``segmentation.LOG_SIGMA_STEP``), all of it is
+estimated noise of a series changes, which is rare (``optimal_partitioning.LOG_SIGMA_STEP``), all of it is
 computed again.
 """
 
@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from perfci.stats.autocorrelation import ar1_variance_inflation
 from perfci.stats.boundary_test import (
     MAX_SIDE_POINTS,
     MAX_SPIKE_POINTS,
@@ -25,8 +26,7 @@ from perfci.stats.boundary_test import (
     sort_with_median,
 )
 from perfci.stats.location_estimates import Floats
-from perfci.stats.noise_model import ar1_inflation
-from perfci.stats.segmentation import (
+from perfci.stats.optimal_partitioning import (
     CLIP_REACH,
     EMPTY_PARTITION,
     MIN_SEGMENT_POINTS,
@@ -56,7 +56,7 @@ step or more."""
 MAX_AUTOCORRELATION = 0.6
 """Cap of the lag-1 autocorrelation: neighbours more alike than this mean a drifting level."""
 
-MAX_ERROR_INFLATION = math.sqrt(ar1_inflation(MAX_AUTOCORRELATION))
+MAX_ERROR_INFLATION = math.sqrt(ar1_variance_inflation(MAX_AUTOCORRELATION))
 """Largest widening of standard errors: what passes with it needs no estimate of the
 autocorrelation."""
 
@@ -251,7 +251,7 @@ def _variance_inflation(clipped: Floats, edges: Sequence[int]) -> float:
     r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
     # estimating a level from few points makes their residuals look less correlated than they are
     hidden = (len(edges) - 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
-    return ar1_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
+    return ar1_variance_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
 
 
 def locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> list[tuple[int, float]]:

@@ -11,9 +11,10 @@ import numpy as np
 
 from perfci.model import MetricClass, PerfciError, VerdictKind
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
-from perfci.stats.location_estimates import Floats, warmup_length
+from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior, Shift, shrink_error
 from perfci.stats.multiple_comparisons import benjamini_hochberg
+from perfci.stats.warmup_length import warmup_length
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, ResultSummary, Status
-from perfci.stats.location_estimates import lower_quartile, trimmed_mean, warmup_length
+from perfci.stats.location_estimates import lower_quartile, trimmed_mean
+from perfci.stats.warmup_length import warmup_length
 
 DISQUALIFYING_PREFIXES = ("throttled", "shared_gpu")
 """Prefixes of flags of processes that did not have the machine to themselves: shown, never judged."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perfci.model import MetricClass, Series, Stage, VerdictKind
-from perfci.stats.binomial_tests import clopper_pearson_interval
+from perfci.stats.binomial_statistics import clopper_pearson_interval
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 StagedKind = tuple[Stage, VerdictKind]

@@ -1,9 +1,9 @@
-"""Levels of samples: median, lower quartile and warm-up."""
+"""Levels of samples: median and lower quartile."""
 
 import numpy as np
 import pytest
 
-from perfci.stats.location_estimates import lower_quartile, median, warmup_length
+from perfci.stats.location_estimates import lower_quartile, median
 
 
 def test_the_median_ignores_an_outlier() -> None:
@@ -24,23 +24,3 @@ def test_the_lower_quartile_of_one_sample_is_that_sample() -> None:
 
 def test_the_lower_quartile_ignores_samples_slowed_by_neighbours() -> None:
     assert lower_quartile([1.0, 1.0, 1.0, 1.9, 1.8, 1.7]) == 1.0
-
-
-def test_a_warm_up_that_all_processes_share_is_measured() -> None:
-    rng = np.random.default_rng(2)
-    decay = 1 + np.exp(-np.arange(20) / 2.0)
-    processes = (decay * rng.normal(1, 0.002, (8, 20))).tolist()
-
-    assert 6 <= warmup_length(processes) <= 10
-
-
-def test_steady_processes_have_no_warm_up() -> None:
-    rng = np.random.default_rng(3)
-
-    assert warmup_length(rng.normal(1, 0.01, (10, 20)).tolist()) <= 1
-
-
-def test_short_unequal_or_zero_samples_have_no_warm_up() -> None:
-    assert warmup_length([[9.0, 1.0, 1.0]] * 5) == 0
-    assert warmup_length([[9.0] + [1.0] * 9, [9.0] + [1.0] * 12]) == 0
-    assert warmup_length([[9.0] + [0.0] * 9]) == 0

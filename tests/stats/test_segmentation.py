@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.stats.incremental_segmentation import detect_change_points, detect_change_points_in_many
-from perfci.stats.segmentation import EMPTY_PARTITION, extend_partitions
+from perfci.stats.optimal_partitioning import EMPTY_PARTITION, extend_partitions
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)
 

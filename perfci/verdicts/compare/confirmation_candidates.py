@@ -16,17 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfci.model import Clock, Interval, Process, Series, Stage, Verdict, VerdictKind
-from perfci.stats import noise_model, power
+from perfci.stats import power
 from perfci.stats.commit_level_steps import (
     CommitLevels,
     CommitLevelStep,
     estimate_commit_levels,
-    find_alternative_steps,
+    find_likely_step_positions,
     segment_commit_levels,
 )
 from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior
-from perfci.stats.machine_drift import DriftCorrectedValues, correct_machine_drift
+from perfci.stats.session_drift import DriftCorrectedValues, correct_session_drift
+from perfci.stats.variance_prior import pooled_within_group_sd
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
@@ -117,7 +118,7 @@ def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> 
     spreads = {}
     for series, by_commit in measured.items():
         sides = [_log_costs(series, select_usable(by_commit.get(sha, ()))) for sha in order]
-        pooled = noise_model.pooled_within_group_sd([side for side in sides if np.isfinite(side).all()])
+        pooled = pooled_within_group_sd([side for side in sides if np.isfinite(side).all()])
         if pooled is not None:
             spreads[series] = NoisePrior(
                 math.sqrt(2) * pooled, float(sum(len(side) - 1 for side in sides if len(side)))
@@ -155,7 +156,7 @@ def _step_candidates(
             continue
         candidates += [
             _build_candidate(series, order, levels, alternative, rule)
-            for alternative in (step, *find_alternative_steps(levels, step))
+            for alternative in (step, *find_likely_step_positions(levels, step))
         ]
     pairs = set(commit_pairs)
     return [candidate for candidate in candidates if (candidate.base, candidate.head) in pairs]
@@ -212,7 +213,7 @@ def _drift_corrected_costs(
         return {}
     records.sort(key=lambda record: record.measurement_order)
     cells = _number_keys((record.series, record.sha) for record in records)
-    corrected = correct_machine_drift(
+    corrected = correct_session_drift(
         np.array([record.cost for record in records]),
         cells,
         _number_keys(record.series for record in records),

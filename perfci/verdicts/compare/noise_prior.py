@@ -10,14 +10,14 @@ from typing import Any
 from scipy.special import fdtrc
 
 from perfci.model import MetricClass
-from perfci.stats import noise_model
 from perfci.stats.location_shift import NoisePrior, Shift
+from perfci.stats.variance_prior import fit_noise_prior
 
 PRIOR_DF = 8.0
 """Pairs a known standard deviation is worth: eight, so fresh pairs can still overrule it."""
 
 MIN_AA_RUNS = 3
-"""A/A runs that make a history; ``noise_model.fit_noise_prior`` needs three values as well."""
+"""A/A runs that make a history; ``fit_noise_prior`` needs three values as well."""
 
 NOISE_CHANGE_LEVEL = 0.05
 """Noise this unlikely under the history (the usual level) is other noise, and the history is
@@ -76,7 +76,7 @@ def pooled_noise_prior(noises: Mapping[Any, PairNoise], key: object) -> NoisePri
 
 
 def _fit_group_prior(group: Sequence[PairNoise], variances: Sequence[float]) -> NoisePrior | None:
-    return noise_model.fit_noise_prior(variances, median(noise.df for noise in group)) if group else None
+    return fit_noise_prior(variances, median(noise.df for noise in group)) if group else None
 
 
 def _aa_noise_prior(own: PairNoise) -> NoisePrior | None:

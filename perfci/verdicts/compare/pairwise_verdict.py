@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perfci.model import Interval, Process, ProcessBoundaries, Series, Stage, Verdict, VerdictKind
-from perfci.stats import noise_model
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_estimates import median
 from perfci.stats.location_shift import NoisePrior, Shift
+from perfci.stats.noise_floor import compute_noise_floor
 from perfci.stats.power import minimum_detectable_effect
 from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimits
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
@@ -148,7 +148,7 @@ def _statistical_verdict(
         interval=Interval(math.exp(low), math.exp(high)) if shift.df > 0 else None,
         base_level=math.exp(sides.sign * median(sides.base)),
         head_level=math.exp(sides.sign * median(sides.head)),
-        noise_floor=noise_model.compute_noise_floor(case.aa_log_ratios)
+        noise_floor=compute_noise_floor(case.aa_log_ratios)
         if case.aa_log_ratios
         else _relative_change(shift.half_width()),
         mde=_relative_change(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from perfci.model import Interval, MetricClass, Series
-from perfci.stats.binomial_tests import passes_sign_test
+from perfci.stats.binomial_statistics import passes_sign_test
 from perfci.stats.location_shift import Shift
 from perfci.stats.random_effects import PooledShift, pool_shifts
 from perfci.verdicts.policy import Policy

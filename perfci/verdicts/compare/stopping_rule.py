@@ -8,7 +8,7 @@ from dataclasses import replace
 from perfci.model import VerdictKind
 from perfci.stats.group_sequential import next_look_pairs, nominal_look_levels, plan_error_spending
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.stats.power import predictive_probability
+from perfci.stats.power import predictive_interval_probability
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.comparison_rule import Rule
@@ -58,6 +58,6 @@ def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> b
     last = replace(shift, error=shift.error * math.sqrt(shift.pairs / cap), df=shift.df * cap / shift.pairs)
     half = last.half_width(tail)
     inside, beyond = limits.equivalence - half, max(limits.bar, limits.null + half)
-    unchanged = predictive_probability(shift, cap, -inside, inside)
-    moved = 1 - predictive_probability(shift, cap, -beyond, beyond)
+    unchanged = predictive_interval_probability(shift, cap, -inside, inside)
+    moved = 1 - predictive_interval_probability(shift, cap, -beyond, beyond)
     return unchanged + moved < FUTILITY_LEVEL

@@ -18,7 +18,7 @@ from perfci.stats.incremental_segmentation import (
     update_segmentations,
 )
 from perfci.stats.location_estimates import MAD_TO_SIGMA, median
-from perfci.stats.segmentation import MIN_SIGMA
+from perfci.stats.optimal_partitioning import MIN_SIGMA
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
 from perfci.verdicts.process_levels import judged_level, summarize_result

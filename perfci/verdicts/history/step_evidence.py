@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.model import ChangePoint, Environment, EnvironmentChange
+from perfci.stats.autocorrelation import ar1_variance_inflation
 from perfci.stats.location_estimates import MAD_TO_SIGMA
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
-from perfci.stats.noise_model import ar1_inflation
-from perfci.stats.segmentation import MIN_SIGMA
+from perfci.stats.optimal_partitioning import MIN_SIGMA
 
 MAX_SIDE_POINTS = 15
 """Points either side that estimate a step; what lies further back belongs to another time."""
@@ -103,7 +103,7 @@ def estimate_step(
     inflation = 1.0
     if squares > 0:
         r = sum(float((deviation[1:] * deviation[:-1]).sum()) for deviation in deviations) / squares
-        inflation = ar1_inflation(min(max(r, 0.0), 0.9))
+        inflation = ar1_variance_inflation(min(max(r, 0.0), 0.9))
     error = shift.error * math.sqrt(inflation)
     p_value = Shift(shift.centre, error, shift.df, shift.pairs, shift.method).p_value()
     return StepEstimate(index, end - index, sigmas, p_value, exact=False)

@@ -7,12 +7,12 @@ import pytest
 
 from perfci.stats.commit_level_steps import (
     estimate_commit_levels,
-    find_alternative_steps,
+    find_likely_step_positions,
     segment_commit_levels,
 )
-from perfci.stats.machine_drift import (
+from perfci.stats.session_drift import (
     DriftCorrectedValues,
-    correct_machine_drift,
+    correct_session_drift,
     mean_of_time_neighbours,
     weighted_huber_location,
 )
@@ -35,7 +35,7 @@ def test_removes_machine_drift_and_keeps_levels() -> None:
     levels = [0.0] * 10 + [0.1] * 10
     values, cells, kinds = rounds_of(levels, rounds=5)
 
-    calm = correct_machine_drift(values, cells, kinds)
+    calm = correct_session_drift(values, cells, kinds)
 
     step = np.median(calm.values[cells % 20 >= 10]) - np.median(calm.values[cells % 20 < 10])
     rest = calm.values - np.array(levels)[cells % 20]
@@ -46,7 +46,7 @@ def test_removes_machine_drift_and_keeps_levels() -> None:
 def test_values_measured_on_a_calm_machine_get_smaller_errors() -> None:
     values, cells, kinds = rounds_of([0.0] * 20, rounds=5)
 
-    calm = correct_machine_drift(values, cells, kinds)
+    calm = correct_session_drift(values, cells, kinds)
 
     assert calm.sds[values > 0.15].mean() > 1.5 * calm.sds[values < 0.05].mean()
 
@@ -56,7 +56,7 @@ def test_a_quiet_machine_is_left_alone() -> None:
     cells = np.concatenate([rng.permutation(20) for _ in range(5)])
     values = rng.normal(0, 0.01, 100)
 
-    calm = correct_machine_drift(values, cells, np.zeros(100, dtype=np.int64))
+    calm = correct_session_drift(values, cells, np.zeros(100, dtype=np.int64))
 
     assert calm.sds == pytest.approx(np.full(100, 0.01), rel=0.3)
     assert np.abs(calm.values - values).max() < 0.01
@@ -101,9 +101,9 @@ def test_a_position_that_fits_nearly_as_well_is_an_alternative() -> None:
 
     assert [
         rival.index
-        for rival in find_alternative_steps(between, segment_commit_levels(between, penalty=4.0)[0])
+        for rival in find_likely_step_positions(between, segment_commit_levels(between, penalty=4.0)[0])
     ] in ([5], [6])
-    assert find_alternative_steps(clear, segment_commit_levels(clear, penalty=4.0)[0]) == []
+    assert find_likely_step_positions(clear, segment_commit_levels(clear, penalty=4.0)[0]) == []
 
 
 def test_skips_commits_that_were_not_measured() -> None:

@@ -48,7 +48,7 @@ class DriftCorrectedValues:
     sds: Floats
 
 
-def correct_machine_drift(values: Floats, cell_ids: Ints, series_ids: Ints) -> DriftCorrectedValues:
+def correct_session_drift(values: Floats, cell_ids: Ints, series_ids: Ints) -> DriftCorrectedValues:
     """Remove the machine's drift from log values in their order of measurement, all arrays of shape
     (n,).
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from perfci.stats.binomial_tests import clopper_pearson_interval, passes_sign_test
+from perfci.stats.binomial_statistics import clopper_pearson_interval, passes_sign_test
 
 
 def test_the_sign_test_needs_five_of_five() -> None:

@@ -1,4 +1,4 @@
-"""Noise of comparisons of identical inputs (A/A runs): floors and priors."""
+"""Variance prior: what the noise of other series says of a series with few pairs."""
 
 from __future__ import annotations
 
@@ -9,29 +9,6 @@ import numpy as np
 
 from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 from perfci.stats.location_shift import NoisePrior
-
-FLOOR_QUANTILE = 0.95
-"""Share of A/A comparisons that stay below the floor."""
-
-MIN_FOR_QUANTILE = 20
-"""With fewer ratios a 95 % quantile would be an extrapolation, so the floor is taken from their
-spread."""
-
-NORMAL_95 = 1.96
-"""97.5 % quantile of the normal distribution, for two-sided 95 %."""
-
-
-def compute_noise_floor(aa_log_ratios: Sequence[float]) -> float | None:
-    """Noise floor of a series from its A/A log ratios, as a ratio minus one; None without history.
-
-    The 95 % quantile of |ratio|, or 1.96 sqrt(mean ratio^2) for fewer than 20 ratios.
-    """
-    ratios = np.abs(np.asarray(aa_log_ratios, dtype=float))
-    if not ratios.size:
-        return None
-    if ratios.size >= MIN_FOR_QUANTILE:
-        return math.expm1(float(np.quantile(ratios, FLOOR_QUANTILE)))
-    return math.expm1(NORMAL_95 * math.sqrt(float((ratios**2).mean())))
 
 
 def pooled_within_group_sd(groups: Sequence[Floats]) -> float | None:
@@ -85,8 +62,3 @@ def _inverse_trigamma(value: float) -> float:
         if abs(step) < 1e-8 * x:
             break
     return x
-
-
-def ar1_inflation(r: float) -> float:
-    """(1 + r) / (1 - r) for a first-order autoregressive process with lag-1 autocorrelation r."""
-    return (1 + r) / (1 - r)
