@@ -34,15 +34,15 @@ def main() -> None:
     facts = {
         "python": sys.version.split()[0],
         "executable": sys.executable,
-        **probe_asv(),
-        "plugins": list(probe_plugins()),
+        **probe_asv_runner(),
+        "plugins": list(probe_asv_plugins()),
         "torch": probe_torch(),
-        **probe_bench(),
+        **probe_bench_readings(),
     }
     os.write(output, json.dumps(facts).encode())
 
 
-def probe_asv() -> dict[str, Any]:
+def probe_asv_runner() -> dict[str, Any]:
     """The version of asv_runner and the benchmark types it registered."""
     try:
         types = importlib.import_module("asv_runner.benchmarks").benchmark_types
@@ -52,7 +52,7 @@ def probe_asv() -> dict[str, Any]:
     return {"asv_runner": version, "asv_error": "", "types": [benchmark_type_name(cls) for cls in types]}
 
 
-def probe_plugins() -> Iterator[dict[str, Any]]:
+def probe_asv_plugins() -> Iterator[dict[str, Any]]:
     """Every distribution meant for asv, also one whose name is not spelled as asv requires."""
     seen = set()
     for distribution in importlib.metadata.distributions():
@@ -117,13 +117,13 @@ def list_torch_devices(module: Any) -> Iterator[str]:
         yield str(other)
 
 
-def probe_bench() -> dict[str, Any]:
+def probe_bench_readings() -> dict[str, Any]:
     """What perfci.bench can read here; its import error where perfci or torch is not installed."""
     try:
         devices = importlib.import_module("perfci.bench.devices.torch_devices")
         device = devices.this_device()
         validated, status = devices.VALIDATION_STATUS[device.kind]
-        seen = watch_idle_gpu()
+        seen = monitor_idle_gpu()
         counted = importlib.import_module("perfci.bench.call_counts.instruction_counter").count_instructions(
             lambda: None
         )
@@ -141,7 +141,7 @@ def probe_bench() -> dict[str, Any]:
     }
 
 
-def watch_idle_gpu() -> Any:
+def monitor_idle_gpu() -> Any:
     """Monitor the GPU while this process leaves it idle: any use of it is another program's."""
     with importlib.import_module("perfci.bench.devices.device_monitor").monitor_device() as seen:
         time.sleep(WATCH_S)

@@ -138,9 +138,9 @@ def check_discovery(
         written += suite.list_written_functions(source, module)
         imported += suite.list_imported_names(source, module)
     importable = suite.exclude_failed_modules(written, discovery.errors)
-    yield from suite.check_written_functions(importable, benchmarks.keys())
-    yield from suite.check_imported_names(imported, benchmarks.keys())
-    yield from suite.check_omissions(
+    yield from suite.check_unmeasured_functions(importable, benchmarks.keys())
+    yield from suite.check_imported_benchmarks(imported, benchmarks.keys())
+    yield from suite.check_omitted_metrics(
         (omission.owner, group, omission.reason)
         for omission in discovery.omissions
         for group in omission.omitted_metrics

@@ -73,9 +73,9 @@ def check_software(
     """Check all software; ``asv_runner`` is the supported version, ``gpus`` what the driver's tool lists."""
     yield check_python(facts)
     yield check_torch(facts.torch, gpus)
-    yield check_asv(facts, asv_runner)
+    yield check_asv_runner(facts, asv_runner)
     for plugin in facts.plugins:
-        yield check_plugin(plugin, facts.types)
+        yield check_asv_plugin(plugin, facts.types)
     yield from check_bench_readings(facts.bench)
 
 
@@ -124,7 +124,7 @@ def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
     return ok("torch", sentence)
 
 
-def check_asv(facts: SoftwareFacts, expected: str) -> DoctorFinding:
+def check_asv_runner(facts: SoftwareFacts, expected: str) -> DoctorFinding:
     """Report an asv_runner of another version than the supported one."""
     if facts.asv_error:
         return problem(
@@ -140,7 +140,7 @@ def check_asv(facts: SoftwareFacts, expected: str) -> DoctorFinding:
     return ok("asv", sentence)
 
 
-def check_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> DoctorFinding:
+def check_asv_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> DoctorFinding:
     """Report a plugin that asv does not load: it skips plugins and swallows their import errors silently."""
     title, module = f"{plugin.name} {plugin.version}", re.sub(r"[-.]+", "_", plugin.name)
     if not plugin.name.startswith("asv_bench"):

@@ -93,7 +93,7 @@ def exclude_failed_modules(
     ]
 
 
-def check_written_functions(
+def check_unmeasured_functions(
     functions: Iterable[WrittenFunction], discovered: Collection[str]
 ) -> Iterator[DoctorFinding]:
     """Report functions written to be measured that are not among the ``discovered`` names."""
@@ -123,7 +123,7 @@ def _check_overlooked(function: WrittenFunction) -> Iterator[DoctorFinding]:
         )
 
 
-def check_imported_names(imports: Iterable[str], discovered: Collection[str]) -> Iterator[DoctorFinding]:
+def check_imported_benchmarks(imports: Iterable[str], discovered: Collection[str]) -> Iterator[DoctorFinding]:
     """Report names that asv takes for benchmarks of a module that only imports them."""
     for place in sorted(set(imports) & set(discovered)):
         sentence = f"{place} is measured as a benchmark of its own, because that module imports the name"
@@ -134,7 +134,7 @@ def check_imported_names(imports: Iterable[str], discovered: Collection[str]) ->
         )
 
 
-def check_omissions(omissions: Iterable[tuple[str, str, str]]) -> Iterator[DoctorFinding]:
+def check_omitted_metrics(omissions: Iterable[tuple[str, str, str]]) -> Iterator[DoctorFinding]:
     """List the metric groups that each class omits, which is no fault: (class, group, reason)."""
     left_out: dict[str, dict[str, list[str]]] = {}
     for owner, group, reason in omissions:

@@ -82,7 +82,7 @@ def decompress(body: bytes, source_name: str, limit: int = MAX_FILE_BYTES) -> by
 class FileTree(Protocol):
     """JSON files by their path from a common root."""
 
-    def names(self) -> list[PurePosixPath]:
+    def list_paths(self) -> list[PurePosixPath]:
         """List the paths of all files, sorted."""
         ...
 
@@ -101,7 +101,7 @@ class FolderTree:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def names(self) -> list[PurePosixPath]:
+    def list_paths(self) -> list[PurePosixPath]:
         paths = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
         return sorted(PurePosixPath(path.relative_to(self._root)) for path in paths if path.suffix == ".json")
 
@@ -129,7 +129,7 @@ class ArchiveTree:
             if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # what every archive ends with
                 raise PerfciError(f"{path} is truncated or damaged: it has no end.")
 
-    def names(self) -> list[PurePosixPath]:
+    def list_paths(self) -> list[PurePosixPath]:
         return sorted(self._members)
 
     def has_file(self, name: PurePosixPath) -> bool:
@@ -151,7 +151,7 @@ def is_tar(head: bytes) -> bool:
     return head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC
 
 
-def is_archive(path: Path) -> bool:
+def is_tar_archive(path: Path) -> bool:
     """Whether a file is a tar archive, looking only at its start."""
     with contextlib.suppress(PerfciError):
         return path.is_file() and is_tar(read_head(path, TAR_MAGIC_AT + len(TAR_MAGIC)))
@@ -159,7 +159,7 @@ def is_archive(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def open_tree(path: Path) -> Iterator[FileTree]:
+def open_file_tree(path: Path) -> Iterator[FileTree]:
     """Open a folder, or a tar archive, which is decompressed into one unnamed temporary file."""
     if path.is_dir():
         yield FolderTree(path)

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import unit_conversion
+from perfci.formats import metric_identification, unit_conversion
 from perfci.formats.bounded_files import read_bytes
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.history_csv_writer import CSV_COLUMNS, SAMPLE_COLUMNS
@@ -20,8 +20,8 @@ from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,
     as_mapping,
+    build_valid_commit,
     file_modified_at,
-    parse_commit,
     parse_finite,
     parse_time,
     to_text,
@@ -78,7 +78,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
             defaults,
             warn,
             started_at=committed_at or file_modified_at(path),
-            commit=parse_commit(commit, committed_at=committed_at),
+            commit=build_valid_commit(commit, committed_at=committed_at),
             machine=_parse_machine(machine),
             variant=_parse_pairs(variant, "variant"),
         )
@@ -129,14 +129,14 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
     row = rows[0]
     benchmark, parameters, version = row["benchmark"], _read_parameters(row), row.get("version", "")
     name, unit = row.get("metric", "") or "value", row.get("unit", "")
-    direction = unit_conversion.parse_direction(row.get("direction")) or defaults.direction
-    known_metric = unit_conversion.identify_metric(name, unit, direction)
+    direction = metric_identification.parse_direction(row.get("direction")) or defaults.direction
+    known_metric = metric_identification.identify_metric(name, unit, direction)
     numbers = [
         number for sample_row in rows if (number := _parse_number(sample_row.get("value", ""))) is not None
     ]
     if known_metric is None:
-        reason = unit_conversion.unresolved_reason(name, unit)
-        run.add_unresolved(benchmark, parameters, name, numbers, Clock.VALUE, row, reason)
+        reason = metric_identification.explain_unresolved_unit(name, unit)
+        run.add_unresolved_result(benchmark, parameters, name, numbers, Clock.VALUE, row, reason)
         return
     metric, convert = known_metric.metric, known_metric.conversion.convert
     status = row.get("status", "ok") or "ok"
@@ -148,15 +148,15 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
         )
     elif row.get("sample"):
         processes = _build_processes(rows, known_metric.conversion)
-        run.add_processes(benchmark, parameters, metric, processes, version=version)
+        run.add_result_from_processes(benchmark, parameters, metric, processes, version=version)
     elif len(rows) > 1:
         samples = map(convert, numbers)
-        run.add_samples(benchmark, parameters, metric, samples, Clock.VALUE, version=version)
+        run.add_result_from_samples(benchmark, parameters, metric, samples, Clock.VALUE, version=version)
     else:
         bounds = [_parse_number(row.get(column, "")) for column in ("ci_lo", "ci_hi")]
         ci_lo, ci_hi = [None if bound is None else convert(bound) for bound in bounds]
         summary = SampleSummary(convert(numbers[0]), ci_lo, ci_hi)
-        run.add_summary(benchmark, parameters, metric, summary, version=version)
+        run.add_result_from_summary(benchmark, parameters, metric, summary, version=version)
 
 
 def _build_processes(rows: Iterable[CsvRecord], scale: unit_conversion.UnitConversion) -> Iterator[Process]:

@@ -88,6 +88,6 @@ class FormatReader(Protocol):
 class FormatWriter(Protocol):
     """The function of a module that writes a format; it warns of values that the format cannot express."""
 
-    def write(self, runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+    def serialize_runs(self, runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
         """Yield the file in chunks of bytes."""
         ...

@@ -121,7 +121,9 @@ def _add_benchmark(
         values = _finite_values(good, field)
         if values and scale is not None:
             seconds = map(scale.convert, values)
-            run.add_samples(name, parameters, Metric(metric, "seconds"), seconds, clock, number=number)
+            run.add_result_from_samples(
+                name, parameters, Metric(metric, "seconds"), seconds, clock, number=number
+            )
     _add_counters(run, name, parameters, good)
 
 
@@ -131,10 +133,12 @@ def _add_counters(
     """Add user counters, which stand among the fields of a row as if they were its own."""
     for field in dict.fromkeys(field for row in good for field in row if field not in KNOWN_FIELDS):
         if field in RATES:
-            run.add_samples(name, parameters, RATES[field], _finite_values(good, field), Clock.INFORMATIONAL)
+            run.add_result_from_samples(
+                name, parameters, RATES[field], _finite_values(good, field), Clock.INFORMATIONAL
+            )
         elif values := _finite_values(good, field):
             reason = "counters have no unit or direction in this format"
-            run.add_unresolved(
+            run.add_unresolved_result(
                 name,
                 parameters,
                 field,

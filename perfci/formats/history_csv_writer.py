@@ -33,7 +33,7 @@ SAMPLE_COLUMNS = (*CSV_COLUMNS, "process", "role", "pair", "round", "order", "pl
 CsvRow = tuple[object, ...]
 
 
-def write_history_csv(
+def iter_history_csv_lines(
     points: Iterable[tuple[Series, Point]],
     project: str,
     *,

@@ -56,12 +56,12 @@ def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) 
             name, parameters, TIME_METRIC, Status.FAILED, f"the command {code}"
         )
     if times:
-        run.add_samples(name, parameters, TIME_METRIC, times, Clock.WALL, process_per_sample=True)
+        run.add_result_from_samples(name, parameters, TIME_METRIC, times, Clock.WALL, process_per_sample=True)
     elif median is not None:
-        run.add_summary(name, parameters, TIME_METRIC, SampleSummary(median))
+        run.add_result_from_summary(name, parameters, TIME_METRIC, SampleSummary(median))
     cpu = [parse_finite(entry.get("user")), parse_finite(entry.get("system"))]
     if cpu[0] is not None and cpu[1] is not None:
-        run.add_samples(
+        run.add_result_from_samples(
             name, parameters, Metric("mean_cpu_time", "seconds"), [cpu[0] + cpu[1]], Clock.INFORMATIONAL
         )
     return None

@@ -94,9 +94,9 @@ def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path,
         value = parse_finite(summaries.get(tag, {}).get("value"))
         samples = _read_samples(summaries.get(samples_tag, {}), path, warn)
         if samples:
-            run.add_samples(name, parameters, metric, samples, Clock.DEVICE)
+            run.add_result_from_samples(name, parameters, metric, samples, Clock.DEVICE)
         elif value is not None:
-            run.add_summary(
+            run.add_result_from_summary(
                 name,
                 parameters,
                 metric,
@@ -104,7 +104,7 @@ def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path,
             )
     for tag, metric in RATE_METRICS.items():
         if (value := parse_finite(summaries.get(tag, {}).get("value"))) is not None:
-            run.add_samples(name, parameters, metric, [value], Clock.INFORMATIONAL)
+            run.add_result_from_samples(name, parameters, metric, [value], Clock.INFORMATIONAL)
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import unit_conversion
+from perfci.formats import metric_identification, unit_conversion
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -90,15 +90,15 @@ def _add_target(
     latency, memory = as_mapping(target.get("latency")), as_mapping(target.get("memory"))
     metric, mean = Metric("latency", "seconds"), parse_finite(latency.get("mean"))
     if values := as_list(latency.get("values")):
-        run.add_samples(name, parameters, metric, values, Clock.WALL, boundaries=boundaries)
+        run.add_result_from_samples(name, parameters, metric, values, Clock.WALL, boundaries=boundaries)
     elif mean is not None:
-        run.add_summary(name, parameters, metric, SampleSummary(mean))
+        run.add_result_from_summary(name, parameters, metric, SampleSummary(mean))
     if memory and memory == as_mapping(targets.get(REPEATED_MEMORY.get(name, ""), {})).get("memory"):
         warn(f"memory of {name} repeats that of {REPEATED_MEMORY[name]}: skipped")
     elif memory:
         for field, value in memory.items():
             if parse_finite(value) is not None:
-                run.add_samples(
+                run.add_result_from_samples(
                     name,
                     parameters,
                     Metric(field, "bytes"),
@@ -112,15 +112,17 @@ def _add_target(
 def _add_derived(run: RunBuilder, name: str, target: Mapping[str, Any], parameters: NamedValues) -> None:
     """Add throughput, a quotient of judged values and so only shown, and energy, which is measured."""
     throughput, energy = as_mapping(target.get("throughput")), as_mapping(target.get("energy"))
-    known_metric = unit_conversion.identify_metric("throughput", to_text(throughput.get("unit")))
+    known_metric = metric_identification.identify_metric("throughput", to_text(throughput.get("unit")))
     if known_metric and parse_finite(throughput.get("value")) is not None:
-        run.add_samples(name, parameters, known_metric.metric, [throughput["value"]], Clock.INFORMATIONAL)
+        run.add_result_from_samples(
+            name, parameters, known_metric.metric, [throughput["value"]], Clock.INFORMATIONAL
+        )
     joules = unit_conversion.find_unit_conversion(to_text(energy.get("unit")) or "kWh")
     for part in ("cpu", "gpu", "ram", "total"):
         value = parse_finite(energy.get(part))
         if value is not None and joules:
             clock = Clock.VALUE if part == "total" else Clock.INFORMATIONAL
-            run.add_samples(
+            run.add_result_from_samples(
                 name, parameters, Metric(f"energy_{part}", joules.unit), [joules.convert(value)], clock
             )
 

@@ -11,8 +11,8 @@ from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     as_list,
     as_mapping,
+    build_valid_commit,
     file_modified_at,
-    parse_commit,
     parse_count,
     parse_finite,
     parse_time,
@@ -46,7 +46,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
     machine_info = as_mapping(content.get("machine_info"))
     versions = {name: machine_info.get(name) for name in ENVIRONMENT_FIELDS}
     branch = to_text(commit_info.get("branch"))
-    commit = parse_commit(
+    commit = build_valid_commit(
         commit_info.get("id"),
         committed_at=parse_time(commit_info.get("time")),
         branch="" if branch.startswith("(") else branch,  # "(detached head)"
@@ -80,11 +80,13 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
         warn("extra_info of a benchmark is not kept")
     if data:
         clock = Clock.CPU if cpu else Clock.WALL
-        run.add_samples(name, parameters, metric, data, clock, number=parse_count(stats.get("iterations")))
+        run.add_result_from_samples(
+            name, parameters, metric, data, clock, number=parse_count(stats.get("iterations"))
+        )
     elif median is not None:
         warn("rounds were not saved: give --benchmark-save-data, or no pair of commits can be compared")
         quartiles = parse_finite(stats.get("q1")), parse_finite(stats.get("q3"))
-        run.add_summary(
+        run.add_result_from_summary(
             name,
             parameters,
             metric,

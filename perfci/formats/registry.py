@@ -21,7 +21,7 @@ READER_MODULES = {
     "google-benchmark": "perfci.formats.google_benchmark",
     "optimum-benchmark": "perfci.formats.optimum_benchmark",
     "nvbench": "perfci.formats.nvbench",
-    "generic": "perfci.formats.generic_json",
+    "generic": "perfci.formats.github_action_benchmark",
     "csv": "perfci.formats.csv_reader",
 }
 """Every format that can be read and its module, imported on first use. No two of them claim the same file."""

@@ -90,7 +90,7 @@ class RunBuilder:
                 "give --machine NAME, or all machines count as one"
             )
 
-    def add_samples(
+    def add_result_from_samples(
         self,
         benchmark: str,
         parameters: NamedValues,
@@ -127,7 +127,7 @@ class RunBuilder:
         )
         return None
 
-    def add_processes(
+    def add_result_from_processes(
         self,
         benchmark: str,
         parameters: NamedValues,
@@ -148,7 +148,7 @@ class RunBuilder:
             ProcessBoundaries.PROCESS,
         )
 
-    def add_summary(
+    def add_result_from_summary(
         self,
         benchmark: str,
         parameters: NamedValues,
@@ -177,7 +177,7 @@ class RunBuilder:
             benchmark, parameters, metric, version, status, (), None, ProcessBoundaries.UNKNOWN, None, reason
         )
 
-    def add_unresolved(
+    def add_unresolved_result(
         self,
         benchmark: str,
         parameters: NamedValues,

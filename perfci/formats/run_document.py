@@ -97,7 +97,7 @@ def _check_object(pairs: list[tuple[str, Any]]) -> None:
         raise _InvalidObject("has a key twice in one object")
 
 
-def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+def serialize_runs(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Write runs as documents, one on each line; the format is lossless, so there are no warnings."""
     for run in runs:
         yield dump_run(run).encode() + b"\n"

@@ -135,7 +135,7 @@ def sanitize_text(text: str) -> str:
     return CONTROL_CHARACTERS.sub("\ufffd", text)[:MAX_TEXT_LENGTH]
 
 
-def parse_commit(sha: object, **fields: Any) -> Commit | None:
+def build_valid_commit(sha: object, **fields: Any) -> Commit | None:
     """Build a commit with the given fields; None if ``sha`` is not a commit hash."""
     sha_text = to_text(sha).lower()
     if not SHA_PATTERN.fullmatch(sha_text):

@@ -140,9 +140,9 @@ def _read_latency(
 ) -> None:
     metric, mean = Metric("latency", "seconds"), parse_finite(content.get("avg_latency"))
     if latencies := as_list(content.get("latencies")):
-        run.add_samples("latency", parameters, metric, latencies, Clock.WALL)
+        run.add_result_from_samples("latency", parameters, metric, latencies, Clock.WALL)
     elif mean is not None:
-        run.add_summary("latency", parameters, metric, SampleSummary(mean))
+        run.add_result_from_summary("latency", parameters, metric, SampleSummary(mean))
     else:
         run.add_result_without_value("latency", parameters, metric, Status.FAILED, "no latency was measured")
 
@@ -152,7 +152,7 @@ def _read_throughput(
 ) -> None:
     for name, metric in THROUGHPUT_METRICS.items():
         if name in content:
-            run.add_samples("throughput", parameters, metric, [content[name]], Clock.WALL)
+            run.add_result_from_samples("throughput", parameters, metric, [content[name]], Clock.WALL)
 
 
 def _read_serve(
@@ -165,12 +165,12 @@ def _read_serve(
             if failed:
                 run.add_result_without_value("serve", parameters, metric, Status.FAILED, failed)
             else:
-                run.add_samples("serve", parameters, metric, [content[name]], Clock.WALL)
+                run.add_result_from_samples("serve", parameters, metric, [content[name]], Clock.WALL)
     if failed:
         return
     raw = _request_latencies(content)
     for name, values in raw.items():
-        run.add_samples("serve", parameters, Metric(name, "seconds"), values, Clock.WALL)
+        run.add_result_from_samples("serve", parameters, Metric(name, "seconds"), values, Clock.WALL)
     if not raw:
         warn(
             "requests were not saved: give --save-detailed, "
@@ -189,7 +189,7 @@ def _add_summaries(
             continue
         statistic, quantity, seconds = match["statistic"], match["quantity"], number / 1000
         if statistic == "median" and quantity not in raw:
-            run.add_summary(
+            run.add_result_from_summary(
                 "serve",
                 parameters,
                 Metric(quantity, "seconds"),
@@ -197,7 +197,7 @@ def _add_summaries(
             )
         elif statistic != "median":
             metric = Metric(f"{quantity}_{statistic.replace('.', '_')}", "seconds")
-            run.add_samples("serve", parameters, metric, [seconds], Clock.INFORMATIONAL)
+            run.add_result_from_samples("serve", parameters, metric, [seconds], Clock.INFORMATIONAL)
 
 
 def _request_latencies(content: Mapping[str, Any]) -> dict[str, list[Any]]:

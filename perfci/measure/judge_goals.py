@@ -21,7 +21,6 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import MeasuredProcess
 from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, validate_goal_metrics
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalVerdict, judge_goal
-from perfci.verdicts.goals.tradeoffs import Tradeoff, find_tradeoffs
 from perfci.verdicts.policy import Policy
 
 
@@ -160,22 +159,6 @@ def judge_single_variant(
         rejected = next(filter(None, reasons), "")
         goal_verdicts += judge_goals([goal], compared, variants.policy, subject=subject, rejected=rejected)
     return goal_verdicts
-
-
-def find_variant_tradeoffs(comparison: VariantComparison) -> list[Tradeoff]:
-    """Every speedup of a variant that costs memory or a slower start, whether or not a goal asks for it."""
-    return find_tradeoffs(
-        [contrast.verdict for contrast in comparison.variants.contrasts],
-        comparison.variant_session.policy.class_of,
-    )
-
-
-def find_ablation_tradeoffs(ablation: AblationResult) -> list[Tradeoff]:
-    """What the last good step of each ablation costs beside what it gains."""
-    return find_tradeoffs(
-        [verdict for result in ablation.ablations for verdict in result.total_verdicts],
-        ablation.variant_session.policy.class_of,
-    )
 
 
 def judge_ablation_goals(goals: Sequence[Goal], ablation: AblationResult) -> list[GoalVerdict]:

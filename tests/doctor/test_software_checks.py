@@ -12,10 +12,10 @@ from perfci.doctor.software_checks import (
     PluginFacts,
     SoftwareFacts,
     TorchFacts,
-    check_asv,
+    check_asv_plugin,
+    check_asv_runner,
     check_bench_readings,
     check_git,
-    check_plugin,
     check_python,
     check_software,
     check_torch,
@@ -132,7 +132,7 @@ def test_torch_sees_what_the_machine_has(
     ],
 )
 def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expected: DoctorFinding) -> None:
-    assert check_asv(facts, "0.3.2") == expected
+    assert check_asv_runner(facts, "0.3.2") == expected
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
     ],
 )
 def test_finds_plugins_that_asv_does_not_load(plugin: PluginFacts, expected: DoctorFinding) -> None:
-    assert check_plugin(plugin, ("time", "gputime", "ttft")) == expected
+    assert check_asv_plugin(plugin, ("time", "gputime", "ttft")) == expected
 
 
 NO_COUNTER = "this processor, or the virtual machine around it, offers no counter of instructions"

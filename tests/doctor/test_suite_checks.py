@@ -11,11 +11,11 @@ from perfci.doctor.suite_checks import (
     RecordedSuite,
     WrittenFunction,
     check_benchmark_count,
-    check_imported_names,
+    check_imported_benchmarks,
     check_lost_benchmarks,
     check_module_imports,
-    check_omissions,
-    check_written_functions,
+    check_omitted_metrics,
+    check_unmeasured_functions,
     exclude_failed_modules,
     list_imported_names,
     list_written_functions,
@@ -44,7 +44,7 @@ SOURCE = textwrap.dedent("""
 
 
 def overlooked(name: str, *decorators: str, discovered: tuple[str, ...] = ()) -> list[DoctorFinding]:
-    return list(check_written_functions([WrittenFunction(f"suite.{name}", 7, decorators)], discovered))
+    return list(check_unmeasured_functions([WrittenFunction(f"suite.{name}", 7, decorators)], discovered))
 
 
 def test_reads_the_public_functions_of_a_module() -> None:
@@ -169,7 +169,7 @@ def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
     imports = list_imported_names(source, "suite")
 
     assert imports == ["suite.time_call", "suite.wait"]
-    assert list(check_imported_names(imports, ["suite.time_call", "suite.time_step"])) == [
+    assert list(check_imported_benchmarks(imports, ["suite.time_call", "suite.time_step"])) == [
         warning(
             "suite",
             "suite.time_call is measured as a benchmark of its own, because that module imports the name",
@@ -186,7 +186,7 @@ def test_lists_what_each_class_omits_and_why() -> None:
         ("a.Chat", "numerics", no_hooks),
     ]
 
-    findings = list(check_omissions([*omissions, ("a.Train", "stages", no_stream)]))
+    findings = list(check_omitted_metrics([*omissions, ("a.Train", "stages", no_stream)]))
 
     assert findings == [
         ok(

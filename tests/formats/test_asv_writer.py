@@ -188,7 +188,7 @@ def test_the_archive_holds_the_same_files(tmp_path: Path) -> None:
     run = a_run(a_result())
     write_folder([run], tmp_path, [].append)
 
-    body = b"".join(asv_writer.write([run], [].append))
+    body = b"".join(asv_writer.serialize_runs([run], [].append))
 
     with tarfile.open(fileobj=io.BytesIO(body)) as archive:
         bodies = {member.name: archive.extractfile(member).read() for member in archive}  # type: ignore[union-attr]

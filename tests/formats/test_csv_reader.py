@@ -94,7 +94,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
     with store.read() as tx:
         path.write_text(
             "".join(
-                history_csv_writer.write_history_csv(
+                history_csv_writer.iter_history_csv_lines(
                     load_points_by_sha(tx, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
                 )
             ),

@@ -46,7 +46,9 @@ def ingested(store: Store, number: int, *results: Result, kind: str = "import") 
 def exported(store: Store, *, samples: bool = False) -> str:
     with store.read() as tx:
         return "".join(
-            history_csv_writer.write_history_csv(load_points_by_sha(tx, PROJECT), PROJECT, samples=samples)
+            history_csv_writer.iter_history_csv_lines(
+                load_points_by_sha(tx, PROJECT), PROJECT, samples=samples
+            )
         )
 
 

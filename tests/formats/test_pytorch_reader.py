@@ -14,7 +14,7 @@ from foreign_files import FILES, PROJECT, named, read, read_runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.formats import unit_conversion
+from perfci.formats import metric_identification
 from perfci.formats.pytorch import perfci_records
 from perfci.formats.registry import detect_format
 from perfci.model import Clock, Metric, PerfciError, ProcessBoundaries, Role, Run, Status
@@ -189,7 +189,7 @@ def through_their_database(content: bytes) -> bytes:
 def round_trip(run: Run, tmp_path: Path) -> tuple[list[Run], list[str]]:
     warnings: list[str] = []
     path = tmp_path / "ours.json"
-    path.write_bytes(through_their_database(b"".join(perfci_records.write([run], warnings.append))))
+    path.write_bytes(through_their_database(b"".join(perfci_records.serialize_runs([run], warnings.append))))
     return list(read_runs(path, "pytorch", run.project)), warnings
 
 
@@ -216,11 +216,11 @@ def test_all_samples_come_back_bit_by_bit(
 
 
 def test_no_runs_are_an_empty_array() -> None:
-    assert b"".join(perfci_records.write([], [].append)) == b"[]\n"
+    assert b"".join(perfci_records.serialize_runs([], [].append)) == b"[]\n"
 
 
 def test_a_damaged_perfci_record_is_reported(tmp_path: Path) -> None:
-    records = json.loads(b"".join(perfci_records.write([a_full_run()], [].append)))
+    records = json.loads(b"".join(perfci_records.serialize_runs([a_full_run()], [].append)))
     del records[0]["metric"]["extra_info"]["result"]
     (tmp_path / "x.json").write_text(json.dumps(records))
 
@@ -242,7 +242,7 @@ def test_a_damaged_perfci_record_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_maps_units_and_names_to_known_metrics(name: str, unit: str, metric: Metric, of_one: float) -> None:
-    known_metric = unit_conversion.identify_metric(name, unit)
+    known_metric = metric_identification.identify_metric(name, unit)
 
     assert known_metric is not None
     assert (known_metric.metric, known_metric.conversion.convert(1.0)) == (metric, of_one)
@@ -252,11 +252,11 @@ def test_maps_units_and_names_to_known_metrics(name: str, unit: str, metric: Met
     ("name", "unit"), [("score", ""), ("load", "furlong"), ("cpu", "Percent"), ("n", "count")]
 )
 def test_an_ambiguous_metric_is_not_guessed(name: str, unit: str) -> None:
-    assert unit_conversion.identify_metric(name, unit) is None
+    assert metric_identification.identify_metric(name, unit) is None
 
 
 def test_a_given_direction_resolves_a_metric() -> None:
-    known_metric = unit_conversion.identify_metric("cpu", "Percent", "lower")
+    known_metric = metric_identification.identify_metric("cpu", "Percent", "lower")
 
     assert known_metric is not None
     assert known_metric.metric == Metric("cpu", "ratio", "lower")

@@ -15,7 +15,7 @@ from perfci.cli.shared.context import (
     resolve_commit_or_worktree,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.judge_goals import find_ablation_tradeoffs, judge_ablation_goals, parse_goals
+from perfci.measure.judge_goals import judge_ablation_goals, parse_goals
 from perfci.measure.judge_goals import require_known_metrics as require_goals
 from perfci.measure.measure_ablation_steps import (
     AblationResult,
@@ -26,6 +26,7 @@ from perfci.measure.measure_ablation_steps import (
 )
 from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.measure.variant_groups import group_variants, require_known_parameters
+from perfci.measure.variant_tradeoffs import find_ablation_tradeoffs
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.goal_text import format_goals, render_goals_markdown, tradeoff_sentence
 from perfci.verdicts.goals.goal_verdict import GoalVerdict

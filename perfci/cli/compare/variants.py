@@ -14,7 +14,7 @@ from perfci.cli.shared.context import (
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.compare_variants import VariantComparison, measure_variant_comparison
-from perfci.measure.judge_goals import find_variant_tradeoffs, judge_variant_goals, parse_goals
+from perfci.measure.judge_goals import judge_variant_goals, parse_goals
 from perfci.measure.judge_goals import require_known_metrics as require_goals
 from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.measure.variant_groups import (
@@ -23,6 +23,7 @@ from perfci.measure.variant_groups import (
     group_variants,
     require_known_parameters,
 )
+from perfci.measure.variant_tradeoffs import find_variant_tradeoffs
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment

@@ -19,11 +19,11 @@ from perfci.formats.asv.result_file import (
     EPOCH,
     AsvBenchmarkRow,
     iter_benchmark_rows,
+    parse_epoch_milliseconds,
     parse_json_object,
-    parse_milliseconds,
-    parse_results,
+    parse_result_file,
 )
-from perfci.formats.bounded_files import FileTree, FolderTree, is_archive, is_tar, open_tree
+from perfci.formats.bounded_files import FileTree, FolderTree, is_tar, is_tar_archive, open_file_tree
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import hash_texts
 from perfci.formats.value_parsing import as_mapping, to_text
@@ -69,8 +69,8 @@ def can_read(path: Path, head: bytes) -> bool:
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each result file (commit, machine and environment); damaged files are left out."""
     project = defaults.project
-    if path.is_dir() or is_archive(path):
-        with open_tree(path) as tree:
+    if path.is_dir() or is_tar_archive(path):
+        with open_file_tree(path) as tree:
             yield from _read_tree(tree, project, warn, path)
     else:
         file = path.resolve()
@@ -117,7 +117,7 @@ def parse_memory_gb(ram: object) -> int | None:
 
 def _read_tree(tree: FileTree, project: str, warn: WarnCallback, path: Path) -> Iterator[ImportedRun]:
     any_read = False
-    names = [name for name in tree.names() if name.name not in (BENCHMARKS, MACHINE)]
+    names = [name for name in tree.list_paths() if name.name not in (BENCHMARKS, MACHINE)]
     names.sort(key=lambda name: (name.parent, name.name))
     for folder, files in groupby(names, key=lambda name: name.parent):
         reader = _MachineFolderReader(tree, folder, project, warn)
@@ -150,17 +150,17 @@ class _MachineFolderReader:
         """Read one result file."""
         source_name = "/".join(file.parts[-2:])
         body = self._tree.read_file(file)
-        content = parse_results(body, source_name)
+        content = parse_result_file(body, source_name)
         machine, variant = self._build_machine(content["params"], source_name), build_variant(content)
         series_cache = self._series.setdefault((machine, variant), {})
         measured = list(iter_benchmark_rows(content, self._warn))
         started = [row.started_at for _, row in measured if row.started_at] or [
-            parse_milliseconds(content.get("date")) or EPOCH
+            parse_epoch_milliseconds(content.get("date")) or EPOCH
         ]
         run = Run(
             project=self._project,
             session=f"asv-{hash_texts(self._project, machine.name)[:16]}",
-            commit=Commit(content["commit_hash"], committed_at=parse_milliseconds(content.get("date"))),
+            commit=Commit(content["commit_hash"], committed_at=parse_epoch_milliseconds(content.get("date"))),
             machine=machine,
             environment=self._build_environment(content),
             variant=variant,

@@ -72,7 +72,7 @@ SKIPPED_CELL: dict[str, Any] = {"result": math.nan}
 """A cell that was not measured, which asv reads as skipped."""
 
 
-def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+def serialize_runs(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Yield the folder as chunks of a tar archive."""
     buffer = io.BytesIO()
     # "w|" never seeks back, so that what was written can leave the buffer at once.

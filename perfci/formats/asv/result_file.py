@@ -38,7 +38,7 @@ def parse_json_object(body: bytes, source_name: str) -> dict[str, Any]:
     return content
 
 
-def parse_results(body: bytes, source_name: str) -> dict[str, Any]:
+def parse_result_file(body: bytes, source_name: str) -> dict[str, Any]:
     """Parse a result file and check the fields that every result file must have."""
     content = parse_json_object(body, source_name)
     sha, params, results = content.get("commit_hash"), content.get("params"), content.get("results")
@@ -74,7 +74,7 @@ def iter_benchmark_rows(
             warn(f"{name}: its entry in the result file is malformed")
 
 
-def parse_milliseconds(milliseconds: object) -> datetime | None:
+def parse_epoch_milliseconds(milliseconds: object) -> datetime | None:
     """Parse a time as asv writes it (milliseconds since 1970); None where it is missing or invalid."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
@@ -93,7 +93,7 @@ def _build_row(columns: Mapping[str, Any]) -> AsvBenchmarkRow:
         result=result,
         params=tuple(tuple(map(str, axis)) for axis in params) if params else (),
         version="" if version is None else str(version),
-        started_at=parse_milliseconds(columns.get("started_at")),
+        started_at=parse_epoch_milliseconds(columns.get("started_at")),
         columns=columns,
     )
 

@@ -30,7 +30,7 @@ NO_VALUES_NOTE = (
 )
 
 
-def write(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
+def serialize_runs(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
     """Yield a JSON array with one record for each process of each result, or for its summary."""
     warn_once = WarnOnce(warn)
     separator = "[\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats import unit_conversion
+from perfci.formats import metric_identification
 from perfci.formats.bounded_files import read_bytes
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.pytorch import perfci_records
@@ -20,8 +20,8 @@ from perfci.formats.value_parsing import (
     MAX_BYTES,
     as_list,
     as_mapping,
+    build_valid_commit,
     file_modified_at,
-    parse_commit,
     parse_count,
     parse_finite,
     parse_json_lines,
@@ -83,7 +83,7 @@ def _build_run(
         defaults,
         warn,
         started_at=parse_time(first.get("timestamp")) or file_modified_at(path),
-        commit=parse_commit(
+        commit=build_valid_commit(
             first.get("head_sha"), branch=to_text(first.get("head_branch")).removeprefix("refs/heads/")
         ),
         machine=_parse_machine(as_mapping(next(iter(as_list(first.get("runners"))), None))),
@@ -101,13 +101,13 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
     if not name or not as_mapping(record.get("metric")):
         return warn("a record without a named metric was skipped")
     extra = as_mapping(metric.get("extra_info"))
-    known_metric = unit_conversion.identify_metric(
-        name, to_text(extra.get("unit")), unit_conversion.parse_direction(extra.get("direction"))
+    known_metric = metric_identification.identify_metric(
+        name, to_text(extra.get("unit")), metric_identification.parse_direction(extra.get("direction"))
     )
     title, parameters = to_text(benchmark.get("name")) or TOOL, _read_parameters(record)
     if known_metric is None:
-        reason = unit_conversion.unresolved_reason(name, to_text(extra.get("unit")))
-        return run.add_unresolved(title, parameters, name, values, Clock.VALUE, record, reason)
+        reason = metric_identification.explain_unresolved_unit(name, to_text(extra.get("unit")))
+        return run.add_unresolved_result(title, parameters, name, values, Clock.VALUE, record, reason)
     if not values:
         return run.add_result_without_value(
             title, parameters, known_metric.metric, Status.FAILED, "the record holds no values"
@@ -116,7 +116,7 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
     numbers = [
         value if parse_finite(value) is None else known_metric.conversion.convert(value) for value in values
     ]
-    return run.add_samples(
+    return run.add_result_from_samples(
         title,
         parameters,
         known_metric.metric,

@@ -26,13 +26,13 @@ def export_history(
     """
     if format == "csv":
         return _export_csv(store, project, samples)
-    return get_writer(format).write(_load_runs(store, project), on_loss)
+    return get_writer(format).serialize_runs(_load_runs(store, project), on_loss)
 
 
 def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
         points = load_points_by_sha(tx, project)
-        for line in history_csv_writer.write_history_csv(
+        for line in history_csv_writer.iter_history_csv_lines(
             points, project, samples=samples, write_name=escape_csv_cell
         ):
             yield line.encode()

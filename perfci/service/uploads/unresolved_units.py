@@ -9,7 +9,8 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
-from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion, parse_direction
+from perfci.formats.metric_identification import parse_direction
+from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion
 from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
 from perfci.store.projects import find_project, promise_work
 from perfci.store.queries import unresolved_results

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from perfci.formats import unit_conversion
+from perfci.formats import metric_identification
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import as_mapping, file_modified_at, parse_finite, read_json, to_text
@@ -42,13 +42,19 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
         if not name or value is None:
             warn("an entry without a name or a number was skipped")
             continue
-        known_metric = unit_conversion.identify_metric("value", unit, defaults.direction)
+        known_metric = metric_identification.identify_metric("value", unit, defaults.direction)
         if known_metric is None:
-            run.add_unresolved(
-                name, (), "value", [value], Clock.VALUE, entry, unit_conversion.unresolved_reason(name, unit)
+            run.add_unresolved_result(
+                name,
+                (),
+                "value",
+                [value],
+                Clock.VALUE,
+                entry,
+                metric_identification.explain_unresolved_unit(name, unit),
             )
         else:
-            run.add_summary(
+            run.add_result_from_summary(
                 name, (), known_metric.metric, SampleSummary(known_metric.conversion.convert(value))
             )
     yield run.build(body)
