@@ -17,9 +17,10 @@ from perfci.policies import load_project_policies
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.senders import build_sender_config
 from perfci.service.pulls.inbox_worker import InboxWorker
-from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, ReconciliationPoll
-from perfci.service.pulls.workflow_run_handler import WorkflowRunHandler, build_github_app
-from perfci.service.uploads.retention import RetentionJob
+from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, MissedEventPoll
+from perfci.service.pulls.build_github_app import build_github_app
+from perfci.service.pulls.github_event_handler import GitHubEventHandler
+from perfci.service.uploads.prune_samples import SamplePruningJob
 from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
 from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
 from perfci.store import Store
@@ -42,7 +43,7 @@ def command(once: bool) -> None:
         load_policies = partial(load_project_policies, config.settings)
         periodic_jobs = (
             PeriodicJobs(store, load_policies),
-            RetentionJob(store, config.settings.retention.raw_days),
+            SamplePruningJob(store, config.settings.retention.raw_days),
         )
         worker = JudgeWorker(store, load_policies, periodic_jobs=periodic_jobs)
         senders = build_sender_config(config.settings, config.secrets)
@@ -79,9 +80,9 @@ def _github_app_loops(config: Config, store: Store) -> tuple[list[LeasedLoop], l
     if not config.settings.app.id:
         return [], []
     app = build_github_app(config)
-    handler = WorkflowRunHandler(store, app, config.settings)
+    handler = GitHubEventHandler(store, app, config.settings)
     inbox = LeasedLoop(store, INBOX_LEASE, InboxWorker(store, handler))
     poll = LeasedLoop(
-        store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds()
+        store, POLL_LEASE, MissedEventPoll(store, app), interval_s=POLL_INTERVAL.total_seconds()
     )
     return [inbox], [poll]

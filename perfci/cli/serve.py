@@ -17,7 +17,7 @@ from perfci.cli.shared.log_setup import configure_logging
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
-from perfci.service.pulls.workflow_run_handler import build_github_app
+from perfci.service.pulls.build_github_app import build_github_app
 from perfci.store import upgrade_if_older
 from perfci_web import serve
 from perfci_web.server_access_mode import READ_ONLY_NOTICE, server_allows_writes

@@ -125,7 +125,7 @@ def test_another_worker_takes_over_after_a_crash(server: Server, monkeypatch: py
         raise KeyboardInterrupt
 
     server.receive_run_event()
-    monkeypatch.setattr("perfci.service.pulls.workflow_run_handler.report_to_pull", dies)
+    monkeypatch.setattr("perfci.service.pulls.github_event_handler.report_to_pull", dies)
     with pytest.raises(KeyboardInterrupt):
         server.process_due_events()
     monkeypatch.undo()
@@ -217,7 +217,7 @@ def test_retries_and_records_an_internal_error(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(
-        "perfci.service.pulls.workflow_run_handler.find_pulls_of_run", lambda client, ran: 1 / 0
+        "perfci.service.pulls.github_event_handler.find_pulls_of_run", lambda client, ran: 1 / 0
     )
     server.receive_run_event()
 

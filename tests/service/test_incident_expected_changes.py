@@ -16,11 +16,11 @@ from perfci.formats import run_document
 from perfci.model import IncidentState
 from perfci.policies import load_project_policies
 from perfci.service.audit_context import AuditContext
-from perfci.service.expected_changes import save_expected_changes
+from perfci.service.pulls.expected_changes import save_expected_changes
 from perfci.service.incidents.edit_incidents import split_off_members
 from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.triage import undo_last_change, update_incident
-from perfci.service.uploads.receive_runs import IncomingRun, store_runs
+from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -251,7 +251,7 @@ def upload_a_step(store: Store, group: GroupCommitter) -> None:
         )
         key = run_document.idempotency_key(run)
         group.submit_batched(
-            store_runs, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test"))
+            store_uploaded_runs, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test"))
         )
 
 

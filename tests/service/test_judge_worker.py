@@ -19,7 +19,7 @@ from perfci.model import ChangePoint, Run, VerdictKind
 from perfci.policies import load_project_policies
 from perfci.service.accounts.projects_members_tokens import change_project
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import IncomingRun, store_runs
+from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.service.worker import judge_worker
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, verdict_store
@@ -56,7 +56,7 @@ def upload(group: GroupCommitter, store: Store, *runs: Run) -> None:
             into = find_project(tx, run.project)
         assert into is not None
         key = run_document.idempotency_key(run)
-        group.submit_batched(store_runs, IncomingRun(run, key, key, into, AuditContext(LOCAL, NOON, "test")))
+        group.submit_batched(store_uploaded_runs, IncomingRun(run, key, key, into, AuditContext(LOCAL, NOON, "test")))
 
 
 def a_step(commits: int = 16, at: int = 9) -> list[Run]:

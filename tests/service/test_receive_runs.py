@@ -9,7 +9,7 @@ import pytest
 from perfci.auth.permissions import LOCAL
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import IncomingRun, store_runs
+from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.jobs import outbox_and_leases
@@ -23,7 +23,7 @@ def sent(store: Store, *bodies: str) -> list[bool]:
     run, act = a_run(a_result(None, a_process(1.0))), AuditContext(LOCAL, NOON, "test")
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON)
-        receipts = store_runs(tx, [IncomingRun(run, "0" * 64, body, project, act) for body in bodies])
+        receipts = store_uploaded_runs(tx, [IncomingRun(run, "0" * 64, body, project, act) for body in bodies])
     return [receipt.stored for receipt in receipts]
 
 
@@ -50,7 +50,7 @@ def test_uploads_of_one_actor_are_logged_once_a_day_and_again_after_a_rollback(s
         run = a_run(a_result(None, a_process(1.0)), session=f"session-{number}")
         with store.begin() as tx:
             context = AuditContext(LOCAL, at, "test")
-            store_runs(tx, [IncomingRun(run, f"{number:064}", "body", project, context)])
+            store_uploaded_runs(tx, [IncomingRun(run, f"{number:064}", "body", project, context)])
             if number == 1:
                 raise ValueError("rolled back")
 

@@ -39,7 +39,7 @@ from perfci.report.pulls.check_result import GateMode
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
-from perfci.service.expected_changes import fetch_expected_changes_of_push
+from perfci.service.pulls.expected_changes import fetch_expected_changes_of_push
 from perfci.service.pulls.download_results_artifact import ARTIFACT_NAME
 from perfci.service.pulls.github_job_event import (
     PullRef,
@@ -57,7 +57,7 @@ from perfci.service.pulls.report_pull import (
     fetch_pull_results,
     mark_comment_outdated,
     report_to_pull,
-    write_job_summary,
+    write_summary_and_outputs,
 )
 from perfci.service.pulls.results_artifact_files import (
     PullResults,
@@ -304,7 +304,7 @@ def require_github_token(job: GitHubJob) -> str:
 def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None:
     """Write the results for the next job, and the summary and outputs of this one."""
     write_results(results, artifact)
-    write_job_summary(job, artifact)
+    write_summary_and_outputs(job, artifact)
 
 
 def resolve_pull_commits(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:

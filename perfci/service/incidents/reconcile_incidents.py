@@ -22,7 +22,7 @@ from perfci.policies import build_policy
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.lifecycle_sweep import BeginTransaction, run_lifecycle_sweep
-from perfci.service.incidents.plan_incident_writes import DerivedIncident, IncidentWrite, UpdatePlanner
+from perfci.service.incidents.incident_write_planner import DerivedIncident, IncidentWrite, IncidentWritePlanner
 from perfci.service.notify.enqueue_notifications import (
     enqueue_new_incident_notifications,
     enqueue_notifications,
@@ -144,7 +144,7 @@ def plan_incident_writes(
         dropped = frozenset(member.series_id for member in members[record.id] if member.dropped_at)
         series = frozenset(member.series_id for member in members[record.id]) - dropped
         kept.append(StoredIncident(record, series, dropped))
-    planner = UpdatePlanner(tx, evaluation, load_mutes(tx, project.id, now), now)
+    planner = IncidentWritePlanner(tx, evaluation, load_mutes(tx, project.id, now), now)
     steps: list[IncidentWrite | None] = []
     parts: dict[int, list[DerivedIncident]] = defaultdict(list)
     for derived, match in match_incidents(_collect_derived(tx, project, evaluation), kept, positions):

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy.orm import Session as Transaction
-
 from perfci.model import ChangePoint, Series
-from perfci.report.incidents import incident_overview
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_series
-from perfci.service.incidents.triage import require_incident
+from perfci.service.incidents.load_incidents import IncidentDetail, IncidentOverview
 from perfci.store.columns import series_identity
-from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import (
-    EvaluationRecord,
     ImpactRecord,
     IncidentEvent,
     IncidentMember,
     IncidentRecord,
 )
-from perfci.store.incidents.members_and_impacts import load_members
-from perfci.store.jobs.delivery_queue import Delivery, load_deliveries
+from perfci.store.jobs.delivery_queue import Delivery
 from perfci.store.projects import Project
-from perfci.store.queries.series_and_commits import load_series_by_ids
 
 PLAIN_FIELDS = (
     "number",
@@ -60,30 +51,6 @@ TIME_FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentDetail:
-    """One incident with its members, history and notifications."""
-
-    record: IncidentRecord
-    members: Sequence[tuple[IncidentMember, Series]]
-    events: Sequence[IncidentEvent]
-    deliveries: Sequence[Delivery]
-
-
-def load_incident_detail(tx: Transaction, project: Project, number: int) -> IncidentDetail:
-    """Load an incident with its members, history and notifications."""
-    record = require_incident(tx, project, number)
-    moved = load_members(tx, record.id)
-    series = load_series_by_ids(tx, {member.series_id for member in moved})
-    named = [(member, series[member.series_id]) for member in moved]
-    return IncidentDetail(
-        record,
-        named,
-        stored.load_incident_events(tx, record.id),
-        load_deliveries(tx, project.id, incident_id=record.id),
-    )
-
-
 def serialize_stored_incident(record: IncidentRecord) -> dict[str, Any]:
     """Serialize an incident for a list; stored decisions override derived details of the same name."""
     return (
@@ -93,36 +60,6 @@ def serialize_stored_incident(record: IncidentRecord) -> dict[str, Any]:
         | {name: _format_time(getattr(record, name)) for name in TIME_FIELDS}
         | {"open": record.is_open, "duplicate_of": record.duplicate_number}
     )
-
-
-@dataclass(frozen=True, slots=True)
-class IncidentOverview:
-    """The incidents of a project by section, with the last evaluation."""
-
-    project: str
-    sections: Mapping[str, Sequence[IncidentRecord]]
-    counts: Mapping[str, int]
-    evaluation: EvaluationRecord
-
-    @property
-    def all_incidents(self) -> list[IncidentRecord]:
-        return [record for records in self.sections.values() for record in records]
-
-    @property
-    def summary_sentence(self) -> str:
-        return incident_overview.format_incident_counts(
-            self.counts, len(self.evaluation.retests), len(self.evaluation.creeps)
-        )
-
-
-def load_incident_overview(tx: Transaction, project: Project) -> IncidentOverview | None:
-    """Load all incidents; None before the first evaluation."""
-    evaluation = stored.load_last_evaluation(tx, project.id)
-    if evaluation is None:
-        return None
-    sections = {name: stored.list_incidents_of_section(tx, project.id, name) for name in stored.SECTIONS}
-    counts = {name: len(records) for name, records in sections.items()}
-    return IncidentOverview(project.slug, sections, counts, evaluation)
 
 
 def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def build_missing_data_key(kind: str, schedule: ReportingSchedule) -> str:
     return f"{kind} {schedule.source.machine_id} {schedule.source.suite} {schedule.source.branch}"
 
 
-def find_late_suites(schedules: Iterable[ReportingSchedule], now: datetime) -> list[MissingData]:
+def find_late_reports(schedules: Iterable[ReportingSchedule], now: datetime) -> list[MissingData]:
     """Find late suites; if all suites of a machine are late, report the machine instead."""
     by_machine: dict[int, list[ReportingSchedule]] = defaultdict(list)
     for schedule in schedules:

@@ -23,7 +23,7 @@ from perfci.service.missing_data.find_missing_data import (
     SuiteReport,
     build_missing_data_key,
     estimate_report_interval_s,
-    find_late_suites,
+    find_late_reports,
     find_missing_in_reports,
     find_unresolved_units,
     group_runs_into_reports,
@@ -72,7 +72,7 @@ class MissingDataMonitor:
         ]
         # A clock set back must not make the last report look new.
         clock = max([now, *filter(None, [stored.load_latest_report_at(tx)])])
-        missing = find_late_suites(expected, clock) + find_unresolved_units(
+        missing = find_late_reports(expected, clock) + find_unresolved_units(
             unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
         )
         for schedule in expected:

@@ -89,7 +89,7 @@ class Sender(Protocol):
     ) -> SendResult: ...
 
 
-def send_slack(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
+def send_chat_message(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """Send text to an incoming webhook of Slack, Mattermost, Rocket.Chat or Discord (``/slack``)."""
     text = f"*{_build_subject(batch)}*\n{_build_text(batch, config)}"
     # The three characters of Slack markup: <!channel> would notify everyone.
@@ -123,14 +123,14 @@ def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: da
     return SendResult()
 
 
-def send_github_issue(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
+def post_to_github_issue(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """Open an issue for each incident, or comment on its existing one."""
     urls = [_send_issue(delivery, config) for delivery in batch]
     return SendResult(urls[0] if len(urls) == 1 else "")
 
 
 SENDERS: Mapping[str, Sender] = MappingProxyType(
-    {"slack": send_slack, "webhook": send_webhook, "email": send_mail, "github_issue": send_github_issue}
+    {"slack": send_chat_message, "webhook": send_webhook, "email": send_mail, "github_issue": post_to_github_issue}
 )
 """The sender of each kind of destination."""
 

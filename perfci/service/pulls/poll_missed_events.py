@@ -125,7 +125,7 @@ def _is_after(at: datetime | None, then: datetime) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ReconciliationPoll:
+class MissedEventPoll:
     """Polls bound repositories and adds missed events to the inbox, as if they had been delivered."""
 
     store: Store

@@ -27,7 +27,7 @@ from perfci.report.pulls.placeholder_comment import (
     render_outdated_comment,
 )
 from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
-from perfci.service.expected_changes import fetch_expected_changes
+from perfci.service.pulls.expected_changes import fetch_expected_changes
 from perfci.service.pulls.download_results_artifact import download_results_artifact, find_artifact_of_commit
 from perfci.service.pulls.github_job_event import PullRef
 from perfci.service.pulls.results_artifact_files import PullResults
@@ -116,7 +116,7 @@ def render_results_markdown(results: PullResults, page_url: str = "", log_url: s
     )
 
 
-def write_job_summary(job: GitHubJob, results: PullResults) -> None:
+def write_summary_and_outputs(job: GitHubJob, results: PullResults) -> None:
     """Append the summary of a job and write its outputs ``verdict`` and ``regressions``."""
     if job.summary:
         with job.summary.open("a", encoding="utf-8") as file:

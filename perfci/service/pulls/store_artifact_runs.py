@@ -18,7 +18,7 @@ from perfci.github.api_operations import require_full_sha
 from perfci.github.payloads import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import KIND_COMPARE, IncomingRun, derive_session_kind, store_runs
+from perfci.service.uploads.receive_runs import KIND_COMPARE, IncomingRun, derive_session_kind, store_uploaded_runs
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import run_and_session_lookup
@@ -115,5 +115,5 @@ def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, cont
     key = idempotency_key(run)
     if run_and_session_lookup.find_run_by_key(tx, key) is not None:
         return True
-    [receipt] = store_runs(tx, [IncomingRun(run, key, body_hash, project, context)])
+    [receipt] = store_uploaded_runs(tx, [IncomingRun(run, key, body_hash, project, context)])
     return receipt.stored

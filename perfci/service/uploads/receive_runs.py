@@ -38,7 +38,7 @@ class IncomingRun:
     context: AuditContext
 
 
-def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadReceipt]:
+def store_uploaded_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadReceipt]:
     """Store a batch of runs in one transaction; a repeated upload of the same content succeeds too.
 
     A refused run raises for the whole batch.
@@ -55,7 +55,7 @@ def store_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadRecei
     receipts: list[UploadReceipt] = []
     for upload in incoming:
         if upload is not first[upload.key]:
-            receipts += store_runs(tx, [upload])
+            receipts += store_uploaded_runs(tx, [upload])
             continue
         results = upload.run.results
         receipts.append(

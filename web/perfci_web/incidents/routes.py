@@ -9,12 +9,8 @@ from perfci.auth.permissions import AccessRequirement, decide_access
 from perfci.report.incidents.incident_overview import serialize_derived_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
-from perfci.service.incidents.serialize_incidents import (
-    load_incident_detail,
-    load_incident_overview,
-    serialize_incident_detail,
-    serialize_stored_overview,
-)
+from perfci.service.incidents.load_incidents import load_incident_detail, load_incident_overview
+from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
 from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project

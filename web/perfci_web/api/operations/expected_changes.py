@@ -11,7 +11,7 @@ from perfci.net.api_schemas.verdicts import (
     ExpectedChangeShape,
     NewExpectedChanges,
 )
-from perfci.service.expected_changes import save_expected_changes
+from perfci.service.pulls.expected_changes import save_expected_changes
 from perfci.store.incidents import expected_changes_and_mutes
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci_web.api import pagination

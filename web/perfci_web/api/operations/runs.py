@@ -8,7 +8,7 @@ from perfci.auth.permissions import AccessRequirement
 from perfci.formats.run_document import dump_run, idempotency_key, run_from_document
 from perfci.formats.run_document_schema import RunDocument
 from perfci.net.api_schemas.runs_and_series import RunPage, RunQuery, RunShape, UploadReceipt
-from perfci.service.uploads.receive_runs import IncomingRun, store_runs
+from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.store.queries import measured_samples, paged_lists
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -55,7 +55,7 @@ def upload_run(call: Call) -> Reply:
         )
     project = call.require_project(document.project, AccessRequirement.WRITE_RESULTS)
     incoming = IncomingRun(run, key, sha256(call.raw_body).hexdigest(), project, call.audit_context)
-    receipt = call.group_commit.submit_batched(store_runs, incoming)
+    receipt = call.group_commit.submit_batched(store_uploaded_runs, incoming)
     return Reply(receipt, 201 if receipt.stored else 200)
 
 

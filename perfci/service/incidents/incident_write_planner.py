@@ -61,7 +61,7 @@ class StateDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdatePlanner:
+class IncidentWritePlanner:
     """Plans the writes of single incidents after one evaluation."""
 
     tx: Transaction

@@ -51,7 +51,7 @@ def _prune_project(
     return steps
 
 
-class RetentionJob:
+class SamplePruningJob:
     """Periodic job of the judge worker that prunes once a day."""
 
     def __init__(self, store: Store, raw_days: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
-from perfci.service.uploads.retention import PruneCounts, RetentionJob, prune_raw_samples
+from perfci.service.uploads.prune_samples import PruneCounts, SamplePruningJob, prune_raw_samples
 from perfci.store import Store, check_integrity, open_store
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series
 from tests.support.stored_runs import ingest_run
@@ -47,8 +47,8 @@ def test_a_dry_run_only_counts(store: Store) -> None:
 
 
 def test_the_judge_worker_prunes_once_a_day_if_configured(store: Store) -> None:
-    RetentionJob(store, raw_days=0)(NOW)
-    retention = RetentionJob(store, raw_days=90)
+    SamplePruningJob(store, raw_days=0)(NOW)
+    retention = SamplePruningJob(store, raw_days=90)
     retention(NOW)
     retention(NOW + timedelta(hours=23))
     first = prune_raw_samples(store, NOW - timedelta(days=90), now=NOW)

@@ -1,4 +1,4 @@
-"""Workflow-run handler of the GitHub App: store measured results and report to pull requests."""
+"""Handle received GitHub events: store and report measured results, save expected changes of merges."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import logging
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 
 from perfci.auth.permissions import Actor, ProjectRole, Scope
-from perfci.config import Config, Settings
-from perfci.github.app_auth import AppKey, GitHubApp
+from perfci.config import Settings
+from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
 from perfci.github.find_pulls import find_pulls_of_run
@@ -19,7 +18,7 @@ from perfci.github.pull_report import CommentAuthor, ReportOutdated
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
-from perfci.service.expected_changes import (
+from perfci.service.pulls.expected_changes import (
     fetch_expected_changes_of_merge,
     is_merged_into,
     save_expected_changes,
@@ -58,29 +57,9 @@ UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
 log = logging.getLogger("perfci.github")
 
 
-def build_github_app(config: Config) -> GitHubApp:
-    """Build the configured GitHub App and check that its key can sign."""
-    table, pem = config.settings.app, config.secrets.app_private_key.get_secret_value()
-    if not pem and not table.key_file:
-        raise PerfciError(
-            "[app] id names a GitHub App and there is no private key of it: set PERFCI_APP_PRIVATE_KEY, "
-            "or key_file in [app], for the process that judges."
-        )
-    key = AppKey(table.id, pem or _read_private_key(config.root / table.key_file))
-    key.sign_jwt(0)
-    return GitHubApp(key, table.api)
-
-
-def _read_private_key(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PerfciError(f"The private key {path} of the GitHub App cannot be read: {error}") from None
-
-
 @dataclass(frozen=True)
-class WorkflowRunHandler:
-    """Processes workflow-run events with the key of the App, without trusting content of pull requests."""
+class GitHubEventHandler:
+    """Processes received events with the key of the App, without trusting content of pull requests."""
 
     store: Store
     app: GitHubApp

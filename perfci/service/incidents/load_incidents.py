@@ -1,0 +1,77 @@
+"""Load stored incidents to show them: one with all details, or all of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.model import Series
+from perfci.report.incidents import incident_overview
+from perfci.service.incidents.triage import require_incident
+from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_records import (
+    EvaluationRecord,
+    IncidentEvent,
+    IncidentMember,
+    IncidentRecord,
+)
+from perfci.store.incidents.members_and_impacts import load_members
+from perfci.store.jobs.delivery_queue import Delivery, load_deliveries
+from perfci.store.projects import Project
+from perfci.store.queries.series_and_commits import load_series_by_ids
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentDetail:
+    """One incident with its members, history and notifications."""
+
+    record: IncidentRecord
+    members: Sequence[tuple[IncidentMember, Series]]
+    events: Sequence[IncidentEvent]
+    deliveries: Sequence[Delivery]
+
+
+def load_incident_detail(tx: Transaction, project: Project, number: int) -> IncidentDetail:
+    """Load an incident with its members, history and notifications."""
+    record = require_incident(tx, project, number)
+    moved = load_members(tx, record.id)
+    series = load_series_by_ids(tx, {member.series_id for member in moved})
+    named = [(member, series[member.series_id]) for member in moved]
+    return IncidentDetail(
+        record,
+        named,
+        stored.load_incident_events(tx, record.id),
+        load_deliveries(tx, project.id, incident_id=record.id),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentOverview:
+    """The incidents of a project by section, with the last evaluation."""
+
+    project: str
+    sections: Mapping[str, Sequence[IncidentRecord]]
+    counts: Mapping[str, int]
+    evaluation: EvaluationRecord
+
+    @property
+    def all_incidents(self) -> list[IncidentRecord]:
+        return [record for records in self.sections.values() for record in records]
+
+    @property
+    def summary_sentence(self) -> str:
+        return incident_overview.format_incident_counts(
+            self.counts, len(self.evaluation.retests), len(self.evaluation.creeps)
+        )
+
+
+def load_incident_overview(tx: Transaction, project: Project) -> IncidentOverview | None:
+    """Load all incidents; None before the first evaluation."""
+    evaluation = stored.load_last_evaluation(tx, project.id)
+    if evaluation is None:
+        return None
+    sections = {name: stored.list_incidents_of_section(tx, project.id, name) for name in stored.SECTIONS}
+    counts = {name: len(records) for name, records in sections.items()}
+    return IncidentOverview(project.slug, sections, counts, evaluation)
