@@ -20,7 +20,7 @@ from perfci.policies import build_policy
 from perfci.report.number_format import format_count
 from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
-from perfci.service.uploads.import_files import import_path
+from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.service.uploads.unresolved_units import parse_metric_unit
 from perfci.store.queries.latest_results import load_series_ids_with_results_since
 from perfci.store.queries.record_listings import load_latest_result_id
@@ -71,7 +71,7 @@ def command(
         with store.begin() as tx:
             before = load_latest_result_id(tx)
         for path in paths:
-            report = import_path(store, path, format_name, defaults, commits, units)
+            report = import_file_or_folder(store, path, format_name, defaults, commits, units)
             reports.append(report)
             for warning in report.warnings:
                 click.echo(f"  {warning}", err=True)

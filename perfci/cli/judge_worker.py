@@ -16,10 +16,10 @@ from perfci.config import Config
 from perfci.policies import load_project_policies
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.senders import build_sender_config
-from perfci.service.pulls.inbox_worker import InboxWorker
-from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, MissedEventPoll
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.service.pulls.github_event_handler import GitHubEventHandler
+from perfci.service.pulls.inbox_worker import InboxWorker
+from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, MissedEventPoll
 from perfci.service.uploads.prune_samples import SamplePruningJob
 from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
 from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop

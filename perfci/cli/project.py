@@ -29,7 +29,7 @@ from perfci.config import check_project_name, load_project_tables
 from perfci.model import PerfciError
 from perfci.net.api_schemas.projects_and_access import ProjectPatch, Visibility
 from perfci.service.accounts import repository_bindings
-from perfci.service.accounts.store_and_server_backends import require_project
+from perfci.service.accounts.projects_members_tokens import require_project
 from perfci.store.access import github_bindings
 from perfci.store.projects import PRIVATE, PUBLIC
 

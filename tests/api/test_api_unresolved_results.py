@@ -13,7 +13,7 @@ from api_client import NOW, Api
 from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults
 from perfci.model import Metric
-from perfci.service.uploads.import_files import import_path
+from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, projects
 from perfci.store.access import audit_log
 from perfci.store.jobs import outbox_and_leases
@@ -28,7 +28,7 @@ def waiting(api: Api, store: Store, tmp_path: Path) -> Path:
     """A file with a metric that nobody knows, of which one is stored."""
     path = tmp_path / "custom.json"
     path.write_text(json.dumps([{"name": "encode", "unit": "points", "value": 12.5}]))
-    import_path(store, path, "auto", ImportDefaults(PROJECT, a_commit(), machine="box"))
+    import_file_or_folder(store, path, "auto", ImportDefaults(PROJECT, a_commit(), machine="box"))
     return path
 
 
@@ -66,7 +66,9 @@ def test_applies_a_resolution_to_later_files(api: Api, store: Store, waiting: Pa
     resolved(api, 1)
     waiting.write_text(json.dumps([{"name": "encode", "unit": "points", "value": 13.5}]))
 
-    report = import_path(store, waiting, "auto", ImportDefaults(PROJECT, a_commit(2), machine="box"))
+    report = import_file_or_folder(
+        store, waiting, "auto", ImportDefaults(PROJECT, a_commit(2), machine="box")
+    )
 
     assert report.warnings == ("generic does not say which commit it measured: assumed to be 00000002cc",)
     assert api.get(f"{P}/unresolved-results").json["items"] == []

@@ -19,7 +19,7 @@ from foreign_files import read_runs
 from perfci.formats.asv.asv_reader import build_variant, parse_memory_gb
 from perfci.formats.registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result, Run, SampleSummary, Status
-from perfci.service.uploads.import_files import import_path
+from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 from perfci.store.queries import measured_samples, record_listings
 from tests.support.builders import a_sha
@@ -183,7 +183,7 @@ def test_versions_of_a_benchmark_stay_apart(folder: AsvFolder, store: Store) -> 
     for number, version in enumerate(("v1", "v2", None), start=1):
         folder.result({"suite.time_it": a_row([1.0], version=version)}, number)
 
-    import_path(store, folder.path, "asv", PROJECT)
+    import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     with store.read() as tx:
         matches = record_listings.search_series(tx, PROJECT)
@@ -360,7 +360,7 @@ def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, st
     for number, version in enumerate(("v0", "v1"), start=1):
         folder.result({"suite.time_it": a_row([1.0], version=version)}, number)
 
-    import_path(store, folder.path, "asv", PROJECT)
+    import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     with store.read() as tx:
         benchmarks = [
@@ -377,9 +377,9 @@ def test_an_import_is_counted_and_the_second_changes_nothing(folder: AsvFolder, 
     )
     folder.result({"suite.time_it": a_row([1.1])}, 2)
 
-    first = import_path(store, folder.path, "auto", PROJECT)
+    first = import_file_or_folder(store, folder.path, "auto", PROJECT)
     before = everything_in(store)
-    second = import_path(store, folder.path, "auto", PROJECT)
+    second = import_file_or_folder(store, folder.path, "auto", PROJECT)
 
     assert (first.runs_new, first.runs_known, first.values, first.samples) == (2, 0, 2, 2)
     assert (second.runs_new, second.runs_known, second.values, second.samples) == (0, 2, 0, 0)
@@ -397,10 +397,10 @@ def everything_in(store: Store) -> str:
 def test_a_file_that_asv_has_added_to_adds_only_what_is_new(folder: AsvFolder, store: Store) -> None:
     rows = {"suite.time_it": a_row([1.1], samples=[[1.0, 1.2]]), "suite.mem_it": a_row([100])}
     folder.result({"suite.time_it": rows["suite.time_it"]})
-    import_path(store, folder.path, "asv", PROJECT)
+    import_file_or_folder(store, folder.path, "asv", PROJECT)
     folder.result(rows)
 
-    report = import_path(store, folder.path, "asv", PROJECT)
+    report = import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     assert (report.runs_new, report.values, report.samples) == (1, 1, 0)
     with store.read() as tx:
@@ -439,7 +439,7 @@ def test_a_sample_of_real_results_equals_what_asv_reads(django: Path, store: Sto
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(file.read_bytes())
 
-    report = import_path(store, sample_folder, "auto", PROJECT)
+    report = import_file_or_folder(store, sample_folder, "auto", PROJECT)
 
     assert report.warnings == ()
     assert assert_stored_equal_to_asv(store, sample_folder) == report.values > 2_000
@@ -448,8 +448,8 @@ def test_a_sample_of_real_results_equals_what_asv_reads(django: Path, store: Sto
 @needs_real_data
 @pytest.mark.proof
 def test_all_real_results_equal_what_asv_reads(django: Path, store: Store) -> None:
-    report = import_path(store, REAL, "auto", PROJECT)
-    again = import_path(store, REAL, "auto", PROJECT)
+    report = import_file_or_folder(store, REAL, "auto", PROJECT)
+    again = import_file_or_folder(store, REAL, "auto", PROJECT)
 
     assert (report.runs_new, report.values, report.samples, report.warnings) == (2755, 125_579, 1_203_199, ())
     assert (again.runs_new, again.runs_known, again.values, again.samples) == (0, 2755, 0, 0)

@@ -16,7 +16,7 @@ from foreign_files import read_runs
 
 from perfci.formats.registry import detect_format
 from perfci.model import Machine, Result, Run, Status
-from perfci.service.uploads.import_files import import_path
+from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 
 PROJECT = "acme/model"
@@ -172,8 +172,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_values_that_cannot_be_compared_are_reported_and_the_rest_is_stored_once(
     repository: Path, store: Store
 ) -> None:
-    report = import_path(store, repository / "results", "auto", PROJECT)
-    again = import_path(store, repository / "results", "auto", PROJECT)
+    report = import_file_or_folder(store, repository / "results", "auto", PROJECT)
+    again = import_file_or_folder(store, repository / "results", "auto", PROJECT)
 
     assert (report.runs_new, again.runs_new, again.runs_known) == (2, 0, 2)
     assert report.warnings == (

@@ -12,7 +12,7 @@ from asv_builders import AsvFolder, a_row
 
 from perfci.formats import history_csv_writer
 from perfci.model import Clock, Result, Status
-from perfci.service.uploads.import_files import import_path
+from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 from perfci.store.queries.measured_samples import load_points_by_sha
 from tests.support.builders import (
@@ -91,7 +91,7 @@ def test_cpu_time_is_exported_as_it_is_judged(store: Store) -> None:
 def test_an_imported_value_keeps_its_interval_and_claims_no_processes(store: Store, tmp_path: Path) -> None:
     folder = AsvFolder(tmp_path / "results")
     folder.result({"suite.time_it": a_row([1.1], samples=[[1.0, 1.1, 1.3]], ci_99_a=[0.9], ci_99_b=[1.3])})
-    import_path(store, folder.path, "asv", PROJECT)
+    import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     [row] = rows(exported(store))
 

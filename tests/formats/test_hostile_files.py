@@ -19,7 +19,7 @@ from foreign_files import read_runs
 from perfci.formats import bounded_files, run_document
 from perfci.formats.registry import detect_format
 from perfci.model import PerfciError, Run
-from perfci.service.uploads.import_files import IngestReport, import_path
+from perfci.service.uploads.import_files import IngestReport, import_file_or_folder
 from perfci.store import Store, open_store
 from perfci.store.queries import measured_samples, record_listings
 from tests.support.builders import a_result, a_run, a_sha
@@ -133,7 +133,7 @@ def test_a_broken_description_does_not_lose_the_value(tmp_path: Path, store: Sto
         {"suite.time_it": ODD_BUT_HARMLESS[odd] or a_row([1.0])}, date=10**40 if odd == "date" else 1
     )
 
-    report = import_path(store, folder.path, "asv", PROJECT)
+    report = import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     assert (report.values, report.samples, report.warnings) == (1, 0, ())
 
@@ -162,7 +162,7 @@ def test_equal_warnings_are_reported_once_with_their_count(folder: AsvFolder, st
     for number in (1, 2, 3):
         folder.result({"suite.track_dict": a_row([{"p50": 1.0}])}, number)
 
-    report = import_path(store, folder.path, "asv", PROJECT)
+    report = import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     assert report.warnings == (
         "suite.track_dict: a value of type dict is not a number that perfci can compare (3 times)",
@@ -219,7 +219,7 @@ def test_a_truncated_archive_is_refused_whole(tmp_path: Path, store: Store, mode
     archive.write_bytes(archive.read_bytes()[: int(archive.stat().st_size * keep)])
 
     with pytest.raises(PerfciError, match=r"results\.tar is truncated"):
-        import_path(store, archive, "asv", PROJECT)
+        import_file_or_folder(store, archive, "asv", PROJECT)
 
     assert nothing_in(store)
 
@@ -231,7 +231,7 @@ def test_an_archive_that_unpacks_without_end_is_refused(
     archive = an_archive(tmp_path / "bomb.tar.xz", {"results/runner/a.txt": bytes(8 * bounded_files.MIB)})
 
     with pytest.raises(PerfciError, match=r"The archive .*bomb\.tar\.xz unpacks to more than 3 MiB"):
-        import_path(store, archive, "auto", PROJECT)
+        import_file_or_folder(store, archive, "auto", PROJECT)
 
     assert nothing_in(store)
 
@@ -254,7 +254,7 @@ def test_an_error_half_way_leaves_nothing_behind(
     monkeypatch.setattr("perfci.service.uploads.import_files.save_benchmark_descriptions", out_of_order)
 
     with pytest.raises(PerfciError, match="the disk came loose"):
-        import_path(store, folder.path, "asv", PROJECT)
+        import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     assert nothing_in(store)
 
@@ -299,7 +299,7 @@ def test_a_folder_without_results_is_not_recognised(tmp_path: Path) -> None:
 def ingest_document(store: Store, tmp_path: Path, run: Run) -> IngestReport:
     path = tmp_path / "run.json"
     path.write_text(run_document.dump_run(run))
-    return import_path(store, path, "auto", PROJECT)
+    return import_file_or_folder(store, path, "auto", PROJECT)
 
 
 def test_a_document_arrives_once(tmp_path: Path, store: Store) -> None:

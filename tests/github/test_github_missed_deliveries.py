@@ -191,9 +191,7 @@ def test_recovers_a_lost_merge(server: Server, poll: MissedEventPoll) -> None:
     ],
     ids=["announces nothing", "closed without a merge", "just now", "too old", "long untouched"],
 )
-def test_ignores_other_pull_requests(
-    server: Server, poll: MissedEventPoll, proposal: dict[str, Any]
-) -> None:
+def test_ignores_other_pull_requests(server: Server, poll: MissedEventPoll, proposal: dict[str, Any]) -> None:
     server.hub.runs, server.hub.pulls = [], [proposal]
 
     assert (poll(server.now), server.events()) == (0, [])

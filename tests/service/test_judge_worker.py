@@ -56,7 +56,9 @@ def upload(group: GroupCommitter, store: Store, *runs: Run) -> None:
             into = find_project(tx, run.project)
         assert into is not None
         key = run_document.idempotency_key(run)
-        group.submit_batched(store_uploaded_runs, IncomingRun(run, key, key, into, AuditContext(LOCAL, NOON, "test")))
+        group.submit_batched(
+            store_uploaded_runs, IncomingRun(run, key, key, into, AuditContext(LOCAL, NOON, "test"))
+        )
 
 
 def a_step(commits: int = 16, at: int = 9) -> list[Run]:

@@ -48,11 +48,11 @@ def test_a_dry_run_only_counts(store: Store) -> None:
 
 def test_the_judge_worker_prunes_once_a_day_if_configured(store: Store) -> None:
     SamplePruningJob(store, raw_days=0)(NOW)
-    retention = SamplePruningJob(store, raw_days=90)
-    retention(NOW)
-    retention(NOW + timedelta(hours=23))
+    prune = SamplePruningJob(store, raw_days=90)
+    prune(NOW)
+    prune(NOW + timedelta(hours=23))
     first = prune_raw_samples(store, NOW - timedelta(days=90), now=NOW)
-    retention(NOW + timedelta(days=2))
+    prune(NOW + timedelta(days=2))
     second = prune_raw_samples(store, NOW - timedelta(days=88), now=NOW)
 
     assert (first, second) == (PruneCounts(), PruneCounts())

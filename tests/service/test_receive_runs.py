@@ -23,7 +23,9 @@ def sent(store: Store, *bodies: str) -> list[bool]:
     run, act = a_run(a_result(None, a_process(1.0))), AuditContext(LOCAL, NOON, "test")
     with store.begin() as tx:
         project = create_project(tx, PROJECT, "private", NOON)
-        receipts = store_uploaded_runs(tx, [IncomingRun(run, "0" * 64, body, project, act) for body in bodies])
+        receipts = store_uploaded_runs(
+            tx, [IncomingRun(run, "0" * 64, body, project, act) for body in bodies]
+        )
     return [receipt.stored for receipt in receipts]
 
 

@@ -21,9 +21,9 @@ from perfci.formats import run_document
 from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import Commit, Role, Run
-from perfci.service.pulls.inbox_worker import InboxWorker
-from perfci.service.pulls.results_artifact_files import PullResults, write_results
 from perfci.service.pulls.github_event_handler import GitHubEventHandler
+from perfci.service.pulls.inbox_worker import InboxWorker
+from perfci.service.pulls.results_artifact_files import PullResults, write_pull_results
 from perfci.service.worker.lease import INBOX_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.projects import find_project
@@ -64,7 +64,7 @@ def artifact(
 ) -> bytes:
     """What `perfci github compare` hands over: a regression, and the runs it was seen in."""
     base, newest = Commit(BASE), Commit(head)
-    write_results(
+    write_pull_results(
         tmp_path,
         PullResults(
             project, base, newest, replace(build_findings([slower()], report_url=""), base=base, head=newest)

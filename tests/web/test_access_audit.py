@@ -16,7 +16,7 @@ from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
-from perfci.service.uploads.import_files import import_path
+from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
 from perfci.store.columns import series_identity
@@ -110,7 +110,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         (path.parent / "custom.json").write_text(
             json.dumps([{"name": "encode", "unit": "points", "value": 12.5}])
         )
-        import_path(
+        import_file_or_folder(
             store, path.parent / "custom.json", "auto", ImportDefaults(PROJECT, a_commit(), machine="box")
         )
     return path.read_bytes()

@@ -39,8 +39,8 @@ from perfci.report.pulls.check_result import GateMode
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
-from perfci.service.pulls.expected_changes import fetch_expected_changes_of_push
 from perfci.service.pulls.download_results_artifact import ARTIFACT_NAME
+from perfci.service.pulls.expected_changes import fetch_expected_changes_of_push
 from perfci.service.pulls.github_job_event import (
     PullRef,
     get_log_url,
@@ -61,8 +61,8 @@ from perfci.service.pulls.report_pull import (
 )
 from perfci.service.pulls.results_artifact_files import (
     PullResults,
-    read_results,
-    write_results,
+    read_pull_results,
+    write_pull_results,
     write_run_documents,
 )
 from perfci.service.uploads.send_to_server import resolve_server_url, send_expected_changes
@@ -144,7 +144,7 @@ def compare_command(
         write_run_documents(results, store, sessions)
     findings = replace(findings, merge_base=True)
     artifact = PullResults(config.project, base, head, findings)
-    write_results(results, artifact)  # complete by itself, should profiling fail or time out
+    write_pull_results(results, artifact)  # complete by itself, should profiling fail or time out
     profiled = profile_slowdowns(repository, config, findings, options, results / PROFILES_FOLDER, deadline)
     _write_outputs(results, job, replace(artifact, findings=replace(findings, profiled_cells=profiled)))
     return 4 if commits_exit_code(findings, comparison.statuses, strict=False) == 4 else 0
@@ -194,7 +194,7 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
     config = current_config()
     job = require_github_job(config)
     token = require_github_token(job)
-    artifact, client = read_results(results), open_github_client(token, job.api_url)
+    artifact, client = read_pull_results(results), open_github_client(token, job.api_url)
     conclusion = outcome or get_run_conclusion(job)
     try:
         pulls = list_pulls_of_job(job, client)
@@ -303,7 +303,7 @@ def require_github_token(job: GitHubJob) -> str:
 
 def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None:
     """Write the results for the next job, and the summary and outputs of this one."""
-    write_results(results, artifact)
+    write_pull_results(results, artifact)
     write_summary_and_outputs(job, artifact)
 
 

@@ -12,7 +12,12 @@ from perfci.model import IncidentKind
 from perfci.report.incidents import activity_log, incident_overview, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.evaluate_project import ProjectEvaluation
-from perfci.service.incidents.load_incidents import IncidentDetail, IncidentOverview, load_incident_detail, load_incident_overview
+from perfci.service.incidents.load_incidents import (
+    IncidentDetail,
+    IncidentOverview,
+    load_incident_detail,
+    load_incident_overview,
+)
 from perfci.store import projects
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord

@@ -49,6 +49,16 @@ def ensure_project(tx: Session, context: AuditContext, slug: str) -> Project:
         return project
 
 
+def require_project(tx: Session, name: str) -> Project:
+    """Find a project by name, or raise an error that says how to create it."""
+    project = find_project(tx, name)
+    if project is None:
+        raise PerfciError(
+            f"There is no project {name} in this store: make it with `perfci project create {name}`."
+        )
+    return project
+
+
 def create_audited_project(tx: Session, context: AuditContext, slug: str, visibility: str) -> Project:
     """Create a project and record it in the audit log."""
     project = create_project(tx, slug, visibility, context.at)

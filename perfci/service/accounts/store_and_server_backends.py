@@ -22,12 +22,13 @@ from perfci.net.api_schemas.projects_and_access import (
     Visibility,
 )
 from perfci.service.accounts import projects_members_tokens
-from perfci.service.accounts.projects_members_tokens import create_audited_project
+from perfci.service.accounts.projects_members_tokens import create_audited_project, require_project
+from perfci.service.accounts.serialize_accounts import serialize_member, serialize_project, serialize_token
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
 from perfci.store.access import users
-from perfci.store.projects import Project, find_project, load_projects
+from perfci.store.projects import load_projects
 
 SERVER_ONLY_MESSAGE = "What is for all projects is kept where the server's store is: do it there, with --db."
 
@@ -151,36 +152,8 @@ class ServerAccountsBackend:
         return _was_removed(lambda: self._client.remove_member(_require_project_name(project_name), member))
 
 
-def serialize_project(stored: Project) -> ProjectShape:
-    """Build the API representation of a project."""
-    fields = {name: getattr(stored, name) for name in ("visibility", "version", "archived", "settings")}
-    return ProjectShape.model_validate({"project": stored.slug} | fields)
-
-
-def serialize_token(token: tokens.Token) -> TokenShape:
-    """Build the API representation of a token, without its secret."""
-    return TokenShape.model_validate({name: getattr(token, name) for name in TokenShape.model_fields})
-
-
-def serialize_member(member: users.ProjectMember) -> ProjectMemberShape:
-    """Build the API representation of a member."""
-    return ProjectMemberShape.model_validate(
-        {"member": member.user.address, "name": member.user.name, "role": member.role}
-    )
-
-
 def _get_project_id(tx: Session, project_name: str | None) -> int:
     return EVERY_PROJECT_ID if project_name is None else require_project(tx, project_name).id
-
-
-def require_project(tx: Session, name: str) -> Project:
-    """Find a project by name, or raise an error that says how to create it."""
-    project = find_project(tx, name)
-    if project is None:
-        raise PerfciError(
-            f"There is no project {name} in this store: make it with `perfci project create {name}`."
-        )
-    return project
 
 
 def _require_project_name(project_name: str | None) -> str:

@@ -21,8 +21,12 @@ from perfci.model import IncidentKind, IncidentState
 from perfci.policies import build_policy
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
+from perfci.service.incidents.incident_write_planner import (
+    DerivedIncident,
+    IncidentWrite,
+    IncidentWritePlanner,
+)
 from perfci.service.incidents.lifecycle_sweep import BeginTransaction, run_lifecycle_sweep
-from perfci.service.incidents.incident_write_planner import DerivedIncident, IncidentWrite, IncidentWritePlanner
 from perfci.service.notify.enqueue_notifications import (
     enqueue_new_incident_notifications,
     enqueue_notifications,

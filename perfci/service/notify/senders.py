@@ -113,7 +113,7 @@ def send_webhook(batch: Sequence[Delivery], uid: str, config: SenderConfig, now:
     return SendResult()
 
 
-def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
+def send_email(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
     """Send a plain-text mail, with the same ``Message-ID`` on each attempt."""
     to, server = batch[0].destination.address, config.mail_server
     smtp_mail.send_mail(
@@ -123,14 +123,21 @@ def send_mail(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: da
     return SendResult()
 
 
-def post_to_github_issue(batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime) -> SendResult:
+def post_to_github_issue(
+    batch: Sequence[Delivery], uid: str, config: SenderConfig, now: datetime
+) -> SendResult:
     """Open an issue for each incident, or comment on its existing one."""
     urls = [_send_issue(delivery, config) for delivery in batch]
     return SendResult(urls[0] if len(urls) == 1 else "")
 
 
 SENDERS: Mapping[str, Sender] = MappingProxyType(
-    {"slack": send_chat_message, "webhook": send_webhook, "email": send_mail, "github_issue": post_to_github_issue}
+    {
+        "slack": send_chat_message,
+        "webhook": send_webhook,
+        "email": send_email,
+        "github_issue": post_to_github_issue,
+    }
 )
 """The sender of each kind of destination."""
 

@@ -11,7 +11,7 @@ from perfci.github.client import GitHubClient
 from perfci.github.payloads import Artifact
 from perfci.github.requester import DownloadLimits
 from perfci.model import PerfciError
-from perfci.service.pulls.results_artifact_files import RESULTS_FILE, PullResults, parse_results
+from perfci.service.pulls.results_artifact_files import RESULTS_FILE, PullResults, parse_pull_results
 
 ARTIFACT_NAME = "perfci-results"
 """Artifact that the measuring job leaves for the reporting one."""
@@ -59,7 +59,7 @@ def download_results_artifact(
     )
     if RESULTS_FILE not in files:
         return ResultsArtifact(runs=select_run_documents(files))
-    results = parse_results(files[RESULTS_FILE], RESULTS_FILE)
+    results = parse_pull_results(files[RESULTS_FILE], RESULTS_FILE)
     if results.head.sha != sha:
         raise PerfciError(
             f"{RESULTS_FILE} is about {results.head.sha[:12]}, and {sha[:12]} was to be measured."

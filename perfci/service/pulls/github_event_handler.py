@@ -18,16 +18,16 @@ from perfci.github.pull_report import CommentAuthor, ReportOutdated
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.placeholder_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
-from perfci.service.pulls.expected_changes import (
-    fetch_expected_changes_of_merge,
-    is_merged_into,
-    save_expected_changes,
-)
 from perfci.service.pulls.download_results_artifact import (
     ResultsArtifact,
     download_results_artifact,
     find_artifact_of_commit,
     find_artifact_of_run,
+)
+from perfci.service.pulls.expected_changes import (
+    fetch_expected_changes_of_merge,
+    is_merged_into,
+    save_expected_changes,
 )
 from perfci.service.pulls.github_job_event import PullRef
 from perfci.service.pulls.report_pull import (

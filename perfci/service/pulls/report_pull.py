@@ -27,8 +27,8 @@ from perfci.report.pulls.placeholder_comment import (
     render_outdated_comment,
 )
 from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
-from perfci.service.pulls.expected_changes import fetch_expected_changes
 from perfci.service.pulls.download_results_artifact import download_results_artifact, find_artifact_of_commit
+from perfci.service.pulls.expected_changes import fetch_expected_changes
 from perfci.service.pulls.github_job_event import PullRef
 from perfci.service.pulls.results_artifact_files import PullResults
 

@@ -53,7 +53,7 @@ class PullResults:
         return outcome
 
 
-def write_results(folder: Path, results: PullResults) -> None:
+def write_pull_results(folder: Path, results: PullResults) -> None:
     """Write the results file into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULTS_FILE).write_bytes(_get_type_adapter().dump_json(results) + b"\n")
@@ -68,7 +68,7 @@ def write_run_documents(folder: Path, store: Store, sessions: Iterable[str]) -> 
             (runs / f"{uid}-{number}.json").write_text(run_document.dump_run(run), encoding="utf-8")
 
 
-def read_results(folder: Path) -> PullResults | None:
+def read_pull_results(folder: Path) -> PullResults | None:
     """Read the results file of a folder; None if there is none."""
     path = folder / RESULTS_FILE
     if not path.exists():
@@ -78,10 +78,10 @@ def read_results(folder: Path) -> PullResults | None:
             raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise PerfciError(f"{path} cannot be read: {error.strerror}") from None
-    return parse_results(raw, str(path))
+    return parse_pull_results(raw, str(path))
 
 
-def parse_results(raw: bytes, source: str) -> PullResults:
+def parse_pull_results(raw: bytes, source: str) -> PullResults:
     """Parse untrusted results: size, shape and numbers are checked.
 
     The author of the pull request may have written them. Texts are escaped wherever they are shown, and

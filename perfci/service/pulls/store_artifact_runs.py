@@ -18,7 +18,12 @@ from perfci.github.api_operations import require_full_sha
 from perfci.github.payloads import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import KIND_COMPARE, IncomingRun, derive_session_kind, store_uploaded_runs
+from perfci.service.uploads.receive_runs import (
+    KIND_COMPARE,
+    IncomingRun,
+    derive_session_kind,
+    store_uploaded_runs,
+)
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import run_and_session_lookup

@@ -40,7 +40,7 @@ class IngestReport:
     unresolved: int = 0
 
 
-def import_path(
+def import_file_or_folder(
     store: Store,
     path: Path,
     format: str,

@@ -17,7 +17,7 @@ from perfci.net.api_schemas.projects_and_access import (
     TokenPage,
 )
 from perfci.service.accounts import projects_members_tokens
-from perfci.service.accounts.store_and_server_backends import (
+from perfci.service.accounts.serialize_accounts import (
     serialize_member,
     serialize_project,
     serialize_token,

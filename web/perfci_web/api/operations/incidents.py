@@ -7,7 +7,11 @@ from perfci.model import IncidentState
 from perfci.net.api_schemas import incidents as shapes
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.load_incidents import load_incident_detail
-from perfci.service.incidents.serialize_incidents import serialize_event, serialize_incident_detail, serialize_stored_incident
+from perfci.service.incidents.serialize_incidents import (
+    serialize_event,
+    serialize_incident_detail,
+    serialize_stored_incident,
+)
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci_web.api import pagination

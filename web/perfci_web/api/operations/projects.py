@@ -6,7 +6,7 @@ from perfci.auth.permissions import AccessRequirement, can_read
 from perfci.config import check_project_name
 from perfci.net.api_schemas.projects_and_access import NewProject, ProjectPage, ProjectShape
 from perfci.service.accounts.projects_members_tokens import create_audited_project
-from perfci.service.accounts.store_and_server_backends import serialize_project
+from perfci.service.accounts.serialize_accounts import serialize_project
 from perfci.store.projects import load_projects
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
