@@ -111,7 +111,7 @@ class GitHubClient:
             repository_path_parameters(repository) | {"issue_number": number},
         )
 
-    def list_comments_since(self, repository: str, since: datetime) -> Iterator[payloads.Comment]:
+    def list_repository_comments(self, repository: str, since: datetime) -> Iterator[payloads.Comment]:
         """List comments on issues and pull requests, written or edited since ``since``, newest first."""
         query = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}", "sort": "updated", "direction": "desc"}
         return self._list_all(

@@ -22,7 +22,7 @@ def ask_everything(client: GitHubClient, where: str = "acme/model") -> None:
     list(client.list_pulls_of_commit(where, HEAD))
     comment = client.create_comment(where, 7, "hello")
     list(client.list_comments(where, 7))
-    list(client.list_comments_since(where, NOON))
+    list(client.list_repository_comments(where, NOON))
     client.update_comment(where, comment.id, "hello again")
     client.delete_comment(where, comment.id)
     client.create_issue(where, "slower", "by 9 %", ["perfci"])

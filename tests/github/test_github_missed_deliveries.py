@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_github_expected_changes import BODY, MERGE, merged
 
-from perfci.service.pulls.poll_missed_events import MissedEventPoll
+from perfci.service.pulls.poll_missed_events import ReconciliationPoll
 from perfci.service.worker.lease import POLL_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.incidents import expected_changes_and_mutes
@@ -50,12 +50,12 @@ def a_run(began: datetime = NOON - HOUR, ended: datetime = NOON - HOUR / 2, **ch
 
 
 @pytest.fixture
-def poll(server: Server) -> MissedEventPoll:
+def poll(server: Server) -> ReconciliationPoll:
     server.hub.runs = [a_run()]
-    return MissedEventPoll(server.store, server.app)
+    return ReconciliationPoll(server.store, server.app)
 
 
-def test_recovers_a_lost_delivery(server: Server, poll: MissedEventPoll) -> None:
+def test_recovers_a_lost_delivery(server: Server, poll: ReconciliationPoll) -> None:
     assert poll(server.now) == 1
 
     assert server.process_due_events() == 1
@@ -67,7 +67,7 @@ def test_recovers_a_lost_delivery(server: Server, poll: MissedEventPoll) -> None
 
 
 def test_does_not_recover_a_received_delivery(
-    server: Server, poll: MissedEventPoll, monkeypatch: pytest.MonkeyPatch
+    server: Server, poll: ReconciliationPoll, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.receive_run_event()
     monkeypatch.setattr(Store, "begin", lambda _: pytest.fail("nothing was to be written"))
@@ -75,7 +75,7 @@ def test_does_not_recover_a_received_delivery(
     assert poll(server.now) == 0
 
 
-def test_recovers_a_lost_delivery_once(server: Server, poll: MissedEventPoll) -> None:
+def test_recovers_a_lost_delivery_once(server: Server, poll: ReconciliationPoll) -> None:
     server.hub.troubles = [*[None] * 5, CannedResponse(404)]  # the sixth looks for the run, and gives up
     result = poll(server.now)
     server.process_due_events()
@@ -84,7 +84,7 @@ def test_recovers_a_lost_delivery_once(server: Server, poll: MissedEventPoll) ->
     assert [state for state, _, _ in server.events()] == ["failed"]
 
 
-def test_recovers_a_new_attempt_of_a_run(server: Server, poll: MissedEventPoll) -> None:
+def test_recovers_a_new_attempt_of_a_run(server: Server, poll: ReconciliationPoll) -> None:
     server.receive_run_event()
     server.now += 3 * HOUR
     server.hub.runs = [a_run() | {"run_started_at": format_github_time(NOON + HOUR), "run_attempt": 2}]
@@ -106,7 +106,7 @@ def test_recovers_a_new_attempt_of_a_run(server: Server, poll: MissedEventPoll) 
     ids=["just now", "still on", "too old", "a push", "another file", "another owner"],
 )
 def test_ignores_runs_that_are_foreign_unfinished_or_too_recent(
-    server: Server, poll: MissedEventPoll, run: dict[str, Any]
+    server: Server, poll: ReconciliationPoll, run: dict[str, Any]
 ) -> None:
     server.hub.runs = [run]
 
@@ -122,7 +122,7 @@ def accept_comment(body: str = ACCEPTS, at: datetime = NOON - HOUR / 2, **change
 
 
 def test_recovers_a_lost_accept_comment(
-    server: Server, poll: MissedEventPoll, caplog: pytest.LogCaptureFixture
+    server: Server, poll: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "perfci.github")
     server.receive_run_event()
@@ -148,13 +148,13 @@ def test_recovers_a_lost_accept_comment(
     ],
     ids=["accepts nothing", "just now", "too old", "on an issue"],
 )
-def test_ignores_other_comments(server: Server, poll: MissedEventPoll, comment: dict[str, Any]) -> None:
+def test_ignores_other_comments(server: Server, poll: ReconciliationPoll, comment: dict[str, Any]) -> None:
     server.hub.runs, server.hub.comments = [], [comment]
 
     assert (poll(server.now), server.events()) == (0, [])
 
 
-def test_does_not_recover_a_received_comment(server: Server, poll: MissedEventPoll) -> None:
+def test_does_not_recover_a_received_comment(server: Server, poll: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.comments = [], [accept_comment()]
     post(server.web, "issue_comment", comment_event_payload(ACCEPTS), "d-2")
 
@@ -168,7 +168,7 @@ def a_merge(at: datetime = NOON - HOUR / 2, body: str = BODY, **changes: Any) ->
     )
 
 
-def test_recovers_a_lost_merge(server: Server, poll: MissedEventPoll) -> None:
+def test_recovers_a_lost_merge(server: Server, poll: ReconciliationPoll) -> None:
     server.hub.runs, server.hub.pulls = [], [a_merge()]
 
     outcomes = [poll(server.now) for _ in range(2)]
@@ -191,20 +191,22 @@ def test_recovers_a_lost_merge(server: Server, poll: MissedEventPoll) -> None:
     ],
     ids=["announces nothing", "closed without a merge", "just now", "too old", "long untouched"],
 )
-def test_ignores_other_pull_requests(server: Server, poll: MissedEventPoll, proposal: dict[str, Any]) -> None:
+def test_ignores_other_pull_requests(
+    server: Server, poll: ReconciliationPoll, proposal: dict[str, Any]
+) -> None:
     server.hub.runs, server.hub.pulls = [], [proposal]
 
     assert (poll(server.now), server.events()) == (0, [])
 
 
-def test_recovers_runs_even_if_comments_cannot_be_listed(server: Server, poll: MissedEventPoll) -> None:
+def test_recovers_runs_even_if_comments_cannot_be_listed(server: Server, poll: ReconciliationPoll) -> None:
     server.hub.troubles = [None, None, None, CannedResponse(403)]
     server.hub.comments = [accept_comment()]
 
     assert [poll(server.now) for _ in range(2)] == [1, 1]
 
 
-def test_reads_pages_until_they_are_too_old(server: Server, poll: MissedEventPoll) -> None:
+def test_reads_pages_until_they_are_too_old(server: Server, poll: ReconciliationPoll) -> None:
     others = [a_run(path=".github/workflows/lint.yml")] * 150
     old = [a_run(began=NOON - timedelta(days=4), id=number) for number in range(100, 400)]
     server.hub.runs = [*others, a_run(), *old]
@@ -227,7 +229,7 @@ def test_reads_pages_until_they_are_too_old(server: Server, poll: MissedEventPol
 )
 def test_polls_again_if_github_does_not_answer(
     server: Server,
-    poll: MissedEventPoll,
+    poll: ReconciliationPoll,
     caplog: pytest.LogCaptureFixture,
     trouble: Trouble,
     why: str,
@@ -241,7 +243,7 @@ def test_polls_again_if_github_does_not_answer(
     assert outcomes == [0, 1]
 
 
-def test_a_failing_repository_does_not_block_another(server: Server, poll: MissedEventPoll) -> None:
+def test_a_failing_repository_does_not_block_another(server: Server, poll: ReconciliationPoll) -> None:
     a_bound_project(server.store, NOON, "acme/first", replace(HERE, repository_id=0, slug="acme/first"))
     server.hub.troubles = [CannedResponse(503)]
 
@@ -249,7 +251,7 @@ def test_a_failing_repository_does_not_block_another(server: Server, poll: Misse
 
 
 def test_skips_repositories_without_the_app(
-    server: Server, poll: MissedEventPoll, caplog: pytest.LogCaptureFixture
+    server: Server, poll: ReconciliationPoll, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.hub.installed = False
 
@@ -260,7 +262,7 @@ def test_skips_repositories_without_the_app(
     assert caplog.text == ""
 
 
-def test_skips_archived_projects(server: Server, poll: MissedEventPoll) -> None:
+def test_skips_archived_projects(server: Server, poll: ReconciliationPoll) -> None:
     with server.store.begin() as tx:
         project = find_project(tx, "acme/model")
         assert project is not None
@@ -269,7 +271,7 @@ def test_skips_archived_projects(server: Server, poll: MissedEventPoll) -> None:
     assert (poll(server.now), server.hub.received_requests) == (0, [])
 
 
-def test_only_one_process_polls(server: Server, poll: MissedEventPoll, hub: FakeGitHub) -> None:
+def test_only_one_process_polls(server: Server, poll: ReconciliationPoll, hub: FakeGitHub) -> None:
     first, second = (LeasedLoop(server.store, POLL_LEASE, poll, lambda: server.now) for _ in range(2))
 
     assert (first.run_once(), second.run_once()) == (1, 0)

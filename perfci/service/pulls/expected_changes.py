@@ -1,4 +1,4 @@
-"""Expected changes of merged pull requests: read them from GitHub and save them."""
+"""Expected changes of pull requests: fetch them from GitHub, and save those of merged ones."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def list_missed_completed_runs(polled: PolledRepository) -> Iterator[MissedEvent
 def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List acceptance comments on pull requests; deleted comments are not found."""
     for comment in islice(
-        polled.client.list_comments_since(polled.slug, polled.oldest_event_time), MAX_LISTED
+        polled.client.list_repository_comments(polled.slug, polled.oldest_event_time), MAX_LISTED
     ):
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
@@ -125,7 +125,7 @@ def _is_after(at: datetime | None, then: datetime) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class MissedEventPoll:
+class ReconciliationPoll:
     """Polls bound repositories and adds missed events to the inbox, as if they had been delivered."""
 
     store: Store
