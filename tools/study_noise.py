@@ -200,7 +200,7 @@ def study(
     """
     repository = GitRepository(root)
     config = load_config(root, os.environ, db=store_url, slug=repository.slug)
-    commit = repository.read_commit(repository.resolve(revision))
+    commit = repository.read_commit(repository.resolve_revision(revision))
     result = Study(commit.sha, pairs)
     with (
         create_suite_runner(repository, config, None, smoke=True) as workbench,
@@ -231,7 +231,7 @@ def parts_of(
     """Rehearse each module once, and leave out what this machine cannot run."""
     for name, group in itertools.groupby(subject.cells, key=lambda cell: cell.benchmark.split(".")[0]):
         began = time.monotonic()
-        outcomes = [outcome for outcome, _ in workbench.visit(result.sha, tuple(group))]
+        outcomes = [outcome for outcome, _ in workbench.visit_commit(result.sha, tuple(group))]
         took = time.monotonic() - began
         for outcome in outcomes:
             if outcome.status is not Status.OK:

@@ -188,17 +188,17 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
     from perfci.bench.metric_groups import (
         cold_start,
         generation,
+        generation_stages,
         numerics,
-        stages,
-        step_counts,
-        stream_counts,
+        stream_request_counts,
         training,
+        training_step_counts,
     )
 
     trains, streams = ("batch", "loss"), ("stream",)
     return (
         MetricGroup("training", trains, training.METRICS, training.measure, training.build_profiled_step),
-        MetricGroup("step_counts", trains, step_counts.METRICS, step_counts.measure),
+        MetricGroup("step_counts", trains, training_step_counts.METRICS, training_step_counts.measure),
         MetricGroup("numerics", trains, numerics.METRICS, numerics.measure),
         MetricGroup(
             "generation",
@@ -207,8 +207,8 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
             generation.measure,
             generation.build_profiled_request,
         ),
-        MetricGroup("stream_counts", streams, stream_counts.METRICS, stream_counts.measure),
-        MetricGroup("stages", streams, stages.METRICS, stages.measure),
+        MetricGroup("stream_counts", streams, stream_request_counts.METRICS, stream_request_counts.measure),
+        MetricGroup("stages", streams, generation_stages.METRICS, generation_stages.measure),
         MetricGroup("cold_start", (), cold_start.METRICS, cold_start.measure),
     )
 

@@ -61,17 +61,17 @@ class ModelContext:
     """The trusted variant of this model; None where this is the reference or the author names none."""
     source: BenchmarkSource
 
-    def require_loss(self) -> Callable[[Any, Any], Any]:
+    def require_loss_hook(self) -> Callable[[Any, Any], Any]:
         """Return the ``loss`` hook of a benchmark that trains."""
         assert self.loss is not None
         return self.loss
 
-    def require_batch(self) -> Callable[[int], Any]:
+    def require_batch_hook(self) -> Callable[[int], Any]:
         """Return the ``batch`` hook of a benchmark that trains."""
         assert self.batch is not None
         return self.batch
 
-    def require_stream(self) -> Callable[[Any], Iterable[Any]]:
+    def require_stream_hook(self) -> Callable[[Any], Iterable[Any]]:
         """Return the ``stream`` hook of a benchmark that generates."""
         assert self.stream is not None
         return self.stream

@@ -125,7 +125,7 @@ def _relative_spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple((max(step) - min(step)) / (max(map(abs, step)) or 1.0) for step in zip(*runs, strict=True))
 
 
-def record_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> NumericsRecord:
+def record_step_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> NumericsRecord:
     """Run ``step(0)`` to ``step(steps - 1)``, and record the loss and gradient norm each returns.
 
     A number or a tensor of one entry is read per step, which waits for the device: no clock runs here. Raises

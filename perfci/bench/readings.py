@@ -101,7 +101,7 @@ def metrics(*declared: Metric) -> Callable[[Function], Function]:
     def declare(function: Function) -> Function:
         @functools.wraps(function)
         def measure(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            check_declared(declared)
+            check_metric_declarations(declared)
             return build_report(declared, function(*args, **kwargs))
 
         measure.metrics = declared  # type: ignore[attr-defined]
@@ -110,7 +110,7 @@ def metrics(*declared: Metric) -> Callable[[Function], Function]:
     return declare
 
 
-def check_declared(declared: Iterable[Metric]) -> None:
+def check_metric_declarations(declared: Iterable[Metric]) -> None:
     """Raise ``ValueError`` for a repeated name, an unknown unit, or something that is no ``Metric``."""
     seen: set[str] = set()
     for metric in declared:

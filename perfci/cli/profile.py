@@ -96,7 +96,7 @@ def command(
     repository = current_repository()
     config = load_repository_config(repository)
     commit = (
-        repository.read_commit(repository.resolve(revision))
+        repository.read_commit(repository.resolve_revision(revision))
         if revision
         else repository.snapshot_working_tree()
     )

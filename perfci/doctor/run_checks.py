@@ -66,7 +66,7 @@ def check_head_commit(repository: GitRepository | None) -> tuple[Commit | None, 
         advice = "run perfci where the measured code is committed"
         return None, problem("repository", "this folder is not inside a git repository", advice)
     try:
-        commit = repository.read_commit(repository.resolve("HEAD"))
+        commit = repository.read_commit(repository.resolve_revision("HEAD"))
     except PerfciError:
         advice = "git add . && git commit -m 'First commit'"
         return None, problem("repository", f"there is no commit in {repository.root}", advice)
@@ -108,8 +108,8 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
     folder = target.suite if target.suite is not None else repository.root / settings.suite.path
     try:
         with MeasurementRunner(repository, settings, folder) as workbench:
-            workbench.prepare([commit])
-            discovery = workbench.discover(commit.sha)
+            workbench.prepare_commits([commit])
+            discovery = workbench.discover_suite(commit.sha)
             sources = collect_facts.read_suite_sources(workbench.suite.folder)
             name = workbench.suite.name
     except PerfciError as error:

@@ -157,7 +157,9 @@ class MeasurementSession:
 
     def measure_visit(self, visit: CommitVisit, cells: Sequence[Cell] | None = None) -> None:
         """Visit one commit; each process is in the database before the next one starts."""
-        for index, (outcome, discovery) in enumerate(self.workbench.visit(visit.sha, cells or visit.cells)):
+        for index, (outcome, discovery) in enumerate(
+            self.workbench.visit_commit(visit.sha, cells or visit.cells)
+        ):
             self._store_outcome(visit, index, outcome, discovery)
 
     def measure_interleaved_visits(self, visits: Sequence[CommitVisit]) -> None:

@@ -44,7 +44,7 @@ def prepare_session_scope(
         if failure:
             on_message(f"commit {commit.short_sha} ({commit.subject}) cannot be built: {failure}")
 
-    workbench.prepare(commits, report_build)
+    workbench.prepare_commits(commits, report_build)
     discovery = _discover_benchmarks(workbench, commits)
     if not discovery.benchmarks and discovery.errors:
         module, error = discovery.errors[0]
@@ -67,7 +67,7 @@ def _discover_benchmarks(workbench: MeasurementRunner, commits: Sequence[Commit]
     failure: PerfciError | None = None
     for commit in reversed(commits):
         try:
-            discovery = workbench.discover(commit.sha)
+            discovery = workbench.discover_suite(commit.sha)
         except PerfciError as error:
             failure = failure or error
             continue

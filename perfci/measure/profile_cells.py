@@ -70,7 +70,7 @@ def profile_cells(
     folders = {} if out is None else {cell.name: out.resolve() / profile_folder_name(cell) for cell in cells}
     if out is not None:
         _remove_old_profiles(out, folders.values())
-    for outcome in workbench.profile(commit.sha, cells, folders):
+    for outcome in workbench.profile_cells(commit.sha, cells, folders):
         folder = folders.get(outcome.cell.name)
         if outcome.status is not Status.OK or folder is None:
             yield ProfiledCell(outcome.cell, outcome.status, outcome.reason)

@@ -63,7 +63,7 @@ class GitRepository:
         except PerfciError:
             return ""
 
-    def resolve(self, revision: str) -> str:
+    def resolve_revision(self, revision: str) -> str:
         """Turn a revision as a user types it into a full sha; reject what looks like an option."""
         if revision.startswith("-") or not revision.strip():
             raise PerfciError(
@@ -85,13 +85,13 @@ class GitRepository:
     def list_commits(self, revision_or_range: str) -> list[Commit]:
         """List one commit, or the first-parent commits of ``A..B`` oldest first (A itself excluded)."""
         if ".." not in revision_or_range:
-            return [self.read_commit(self.resolve(revision_or_range))]
+            return [self.read_commit(self.resolve_revision(revision_or_range))]
         start, dots, end = revision_or_range.partition("..")
         if end.startswith("."):
             raise PerfciError(
                 f"{revision_or_range!r}: a three-dot range has no order to measure; write {start}..{end[1:]}"
             )
-        base, head = self.resolve(start or "HEAD"), self.resolve(end or "HEAD")
+        base, head = self.resolve_revision(start or "HEAD"), self.resolve_revision(end or "HEAD")
         commits = self._log_commits(["--first-parent", "--reverse", f"{base}{dots}{head}"])
         if not commits:
             raise PerfciError(
@@ -101,9 +101,9 @@ class GitRepository:
 
     def list_first_parent_commits(self, revision: str) -> list[Commit]:
         """List the first-parent commits that lead to a revision, oldest first."""
-        return self._log_commits(["--first-parent", "--reverse", self.resolve(revision)])
+        return self._log_commits(["--first-parent", "--reverse", self.resolve_revision(revision)])
 
-    def tags(self) -> dict[str, tuple[str, ...]]:
+    def list_tags_by_commit(self) -> dict[str, tuple[str, ...]]:
         """The tags of every commit that has one."""
         names = "%(objectname) %(*objectname) %(refname:strip=2)"
         tags: dict[str, tuple[str, ...]] = {}
@@ -118,7 +118,7 @@ class GitRepository:
         except PerfciError:
             return None
 
-    def hash_contents(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
+    def hash_commit_files(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
         """Hash a commit's files without those that match a pattern; ``*`` matches ``/`` as well."""
         files = self._run_git("ls-tree", "-r", "-z", "--full-tree", _require_full_sha(sha)).split("\0")
         kept = (
@@ -132,11 +132,13 @@ class GitRepository:
         """Whether two commits differ only in ignored files; a dirty working tree equals no other commit."""
         if first.sha == second.sha or first.dirty or second.dirty:
             return first.sha == second.sha
-        return self.hash_contents(first.sha, ignored_files) == self.hash_contents(second.sha, ignored_files)
+        return self.hash_commit_files(first.sha, ignored_files) == self.hash_commit_files(
+            second.sha, ignored_files
+        )
 
     def snapshot_working_tree(self) -> Commit:
         """HEAD, or a dirty commit of the changed files, made in perfci's own clone."""
-        head = self.read_commit(self.resolve("HEAD"))
+        head = self.read_commit(self.resolve_revision("HEAD"))
         with folder_lock(self.private_folder):
             tree = self._write_tree(head.sha)
         if tree == self._run_git("rev-parse", head.sha + "^{tree}"):

@@ -65,7 +65,7 @@ class MeasurementRunner:
         self.restart_fork_servers()
         shutil.rmtree(self._caches, ignore_errors=True)
 
-    def prepare(
+    def prepare_commits(
         self, commits: Sequence[Commit], report: Callable[[Commit, str], None] = lambda *_: None
     ) -> None:
         """Check out and build every commit before anything is measured: no build disturbs a measurement."""
@@ -77,22 +77,22 @@ class MeasurementRunner:
                 self._prepared[commit.sha] = prepared
                 report(commit, prepared.failure_reason)
 
-    def discover(self, sha: str) -> Discovery:
+    def discover_suite(self, sha: str) -> Discovery:
         """Import the suite against one commit and list what it holds."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
             raise PerfciError(
                 f"commit {prepared.commit.short_sha} cannot be measured: {prepared.failure_reason}"
             )
-        return self._parent(prepared).get_worker().discover(prepared)
+        return self._parent(prepared).get_worker().discover_suite(prepared)
 
-    def visit(self, sha: str, cells: Sequence[Cell]) -> Iterator[CellResult]:
+    def visit_commit(self, sha: str, cells: Sequence[Cell]) -> Iterator[CellResult]:
         """Measure cells at one commit, each once in a fresh process."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
             yield from build_failure_results(prepared, cells)
         else:
-            yield from self._parent(prepared).get_worker().measure(prepared, cells, self._caches)
+            yield from self._parent(prepared).get_worker().measure_cells(prepared, cells, self._caches)
 
     def can_interleave(self, shas: Iterable[str]) -> bool:
         """Whether processes of these commits may be alive together and be measured in turns.
@@ -124,7 +124,7 @@ class MeasurementRunner:
             used[parent] += 1
         return run_interleaved_cells(sessions, rows)
 
-    def profile(
+    def profile_cells(
         self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]
     ) -> Iterator[CellOutcome]:
         """Profile cells, each into its folder; those without one run in NVTX ranges and write nothing."""
@@ -135,7 +135,9 @@ class MeasurementRunner:
             roots = dict.fromkeys([str(prepared.tree), *prepared.paths], "")
             roots[str(self._commit_suite(prepared).folder)] = self._suite_display_path
             request = ProfileRequest({name: str(folder) for name, folder in output_folders.items()}, roots)
-            outcomes = self._parent(prepared).get_worker().measure(prepared, cells, self._caches, request)
+            outcomes = (
+                self._parent(prepared).get_worker().measure_cells(prepared, cells, self._caches, request)
+            )
         yield from (outcome for outcome, _ in outcomes)
 
     def environment(self, sha: str) -> Environment:

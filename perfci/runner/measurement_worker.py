@@ -95,13 +95,13 @@ class MeasurementWorker:
         """Hang up: the worker kills what it supervises and ends."""
         close_connection(self.connection)
 
-    def discover(self, prepared: PreparedCommit) -> Discovery:
+    def discover_suite(self, prepared: PreparedCommit) -> Discovery:
         """Import the suite against a commit and list what it holds."""
         session = self.start_session(prepared, [], None)
         session.finish()
         return session.discovery
 
-    def measure(
+    def measure_cells(
         self,
         prepared: PreparedCommit,
         cells: Sequence[Cell],

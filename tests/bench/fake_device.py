@@ -78,7 +78,7 @@ class FakeDevice:
         self.synchronised += 1
         self.host_s = max(self.host_s, self.done_s)
 
-    def create_events(self) -> tuple[FakeMarker, FakeMarker] | None:
+    def create_event_pair(self) -> tuple[FakeMarker, FakeMarker] | None:
         self.pairs_made += 1
         return None if self.kind == "cpu" else (FakeMarker(self), FakeMarker(self))
 

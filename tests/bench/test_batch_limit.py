@@ -10,7 +10,7 @@ from fake_device import FakeDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.bench.memory_use.batch_limit import find_largest_batch, fits_in_memory
+from perfci.bench.memory_use.batch_limit import find_largest_batch, runs_without_oom
 from perfci.bench.readings import Absent
 
 
@@ -84,14 +84,14 @@ def test_out_of_memory_does_not_fit(error: Exception) -> None:
     def step() -> None:
         raise error
 
-    assert fits_in_memory(step, FakeDevice()) is False
+    assert runs_without_oom(step, FakeDevice()) is False
 
 
 def test_a_batch_too_large_for_this_machine_does_not_fit() -> None:
-    assert fits_in_memory(lambda: torch.empty(1 << 55), FakeDevice()) is False
-    assert fits_in_memory(lambda: torch.empty(1), FakeDevice()) is True
+    assert runs_without_oom(lambda: torch.empty(1 << 55), FakeDevice()) is False
+    assert runs_without_oom(lambda: torch.empty(1), FakeDevice()) is True
 
 
 def test_any_other_error_propagates() -> None:
     with pytest.raises(RuntimeError, match="invalid for input"):
-        fits_in_memory(lambda: torch.ones(12).reshape(5), FakeDevice())
+        runs_without_oom(lambda: torch.ones(12).reshape(5), FakeDevice())

@@ -18,7 +18,7 @@ from perfci.bench.processes.child_processes import (
     ChildProcess,
     fork_child,
     kill_children_on_exit,
-    start_child,
+    spawn_child,
     wait_for_results,
 )
 from tests.support.waiting import has_ended, until
@@ -167,9 +167,9 @@ def test_a_fresh_child_is_another_interpreter_with_the_same_paths() -> None:
 
     with kill_children_on_exit(children):
         children.append(
-            start_child("fresh", functools.partial(os.getenv, "PERFCI_TOLD"), {"PERFCI_TOLD": "yes"})
+            spawn_child("fresh", functools.partial(os.getenv, "PERFCI_TOLD"), {"PERFCI_TOLD": "yes"})
         )
-        children.append(start_child("fresh", functools.partial(Path.exists, Path(__file__))))
+        children.append(spawn_child("fresh", functools.partial(Path.exists, Path(__file__))))
 
         assert wait_for_results(children, 60) == ["yes", True]
     assert "PERFCI_TOLD" not in os.environ

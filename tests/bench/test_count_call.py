@@ -25,7 +25,11 @@ from perfci.bench.call_counts import (
 )
 from perfci.bench.call_counts import instruction_counter as counter_of_instructions
 from perfci.bench.call_counts.count_call import count_kernel_launches, count_launch_events
-from perfci.bench.call_counts.graph_counts import GraphCounts, count_generated_kernels, count_graphs
+from perfci.bench.call_counts.graph_counts import (
+    GraphCounts,
+    count_breaks_and_recompiles,
+    count_generated_kernels,
+)
 from perfci.bench.call_counts.instruction_counter import count_instructions
 from perfci.bench.memory_use.storage_tracker import tensor_storage_bytes
 from perfci.bench.readings import UNITS, Absent, Reading
@@ -294,15 +298,15 @@ def test_counts_breaks_and_what_is_compiled_again() -> None:
         calls.append(0)
         return torch.ones(len(calls)).sin()
 
-    assert count_graphs(smooth) == GraphCounts(breaks=0, recompiles=0)
-    assert count_graphs(broken) == GraphCounts(breaks=1, recompiles=0)
-    assert count_graphs(another_shape_each_time) == GraphCounts(breaks=0, recompiles=1)
+    assert count_breaks_and_recompiles(smooth) == GraphCounts(breaks=0, recompiles=0)
+    assert count_breaks_and_recompiles(broken) == GraphCounts(breaks=1, recompiles=0)
+    assert count_breaks_and_recompiles(another_shape_each_time) == GraphCounts(breaks=0, recompiles=1)
 
 
 def test_tracing_leaves_nothing_behind() -> None:
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    count_graphs(lambda: torch.ones(4).sin())
+    count_breaks_and_recompiles(lambda: torch.ones(4).sin())
 
     assert not counters["stats"]
     assert get_compilation_metrics() == []
@@ -310,7 +314,7 @@ def test_tracing_leaves_nothing_behind() -> None:
 
 def test_graphs_are_absent_where_compiling_is_switched_off() -> None:
     with torch.compiler.set_stance("force_eager"):
-        traced = count_graphs(lambda: torch.ones(4).sin())
+        traced = count_breaks_and_recompiles(lambda: torch.ones(4).sin())
 
     assert isinstance(traced, Absent)
     assert "switched off" in traced.reason
@@ -322,7 +326,7 @@ def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("perfci.bench.call_counts.graph_counts._run_unchanged", fail)
 
-    traced = count_graphs(lambda: torch.ones(4).cos())
+    traced = count_breaks_and_recompiles(lambda: torch.ones(4).cos())
 
     assert isinstance(traced, Absent)
     assert "no such thing as a cosine" in traced.reason
@@ -330,7 +334,7 @@ def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -
 
 def test_an_error_of_the_function_itself_propagates() -> None:
     with pytest.raises(ZeroDivisionError):
-        count_graphs(lambda: 1 / 0)
+        count_breaks_and_recompiles(lambda: 1 / 0)
 
 
 def test_kernels_are_absent_without_a_compiler() -> None:

@@ -27,7 +27,7 @@ def test_reports_in_si_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     gpu = open_gpu("GPU-fake")
 
     assert (gpu.sm_clock(), gpu.sm_clock_max(), gpu.temperature()) == (1.98e9, 1.98e9, 55.0)
-    assert (gpu.power(), gpu.busy_share(), gpu.energy()) == (310.0, 0.97, 1.0)
+    assert (gpu.power(), gpu.busy_share(), gpu.total_energy()) == (310.0, 0.97, 1.0)
 
 
 def test_names_the_query_that_nvml_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +36,7 @@ def test_names_the_query_that_nvml_refuses(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(
         NvmlUnavailable, match="NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported"
     ):
-        open_gpu("GPU-fake").energy()
+        open_gpu("GPU-fake").total_energy()
 
 
 def test_an_older_gpu_has_no_sm_activity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

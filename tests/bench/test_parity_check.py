@@ -21,7 +21,7 @@ from perfci.bench.parity import (
     max_error,
     max_relative_error,
     parity_readings,
-    record_numerics,
+    record_step_numerics,
     tolerance_from_seeds,
 )
 from perfci.bench.readings import Absent, Reading, build_report
@@ -211,7 +211,7 @@ def test_derives_no_tolerance_from_few_seeds_or_unequal_runs() -> None:
 
 
 def test_records_losses_and_gradient_norms_of_numbers_and_tensors() -> None:
-    recorded = record_numerics(lambda step: (torch.tensor([4.0 - step]), 0.5 * step), 3)
+    recorded = record_step_numerics(lambda step: (torch.tensor([4.0 - step]), 0.5 * step), 3)
 
     assert recorded == NumericsRecord((4.0, 3.0, 2.0), (0.0, 0.5, 1.0))
 
@@ -224,7 +224,7 @@ def test_stops_recording_at_the_first_loss_that_is_nan() -> None:
         return (math.nan if step == 2 else 1.0), 1.0
 
     with pytest.raises(ParityFailed, match=r"^rejected: parity failed: loss at step 2 is nan$"):
-        record_numerics(exploding, 10)
+        record_step_numerics(exploding, 10)
     assert requested_steps == [0, 1, 2]
 
 
@@ -232,7 +232,7 @@ def test_asks_for_one_number_per_step() -> None:
     with pytest.raises(
         ValueError, match=re.escape("the loss at step 0 has shape (4,); one number was expected")
     ):
-        record_numerics(lambda step: (torch.ones(4), 1.0), 1)
+        record_step_numerics(lambda step: (torch.ones(4), 1.0), 1)
 
 
 def test_measures_all_gradients_together() -> None:
@@ -301,7 +301,7 @@ def train(seed: int, *, dtype: torch.dtype | None = None, scale: float = 1.0) ->
                 parameter -= 0.1 * parameter.grad
         return loss.detach(), norm
 
-    return record_numerics(step, 6)
+    return record_step_numerics(step, 6)
 
 
 def test_finds_the_same_bits_in_two_runs_of_one_seed_and_rejects_another_seed() -> None:

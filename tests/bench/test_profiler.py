@@ -31,7 +31,7 @@ from perfci.bench.profiles.profile_tables import (
     WAIT_RANGE,
     RecordedTables,
     TimeShare,
-    build_tables,
+    build_profile_tables,
 )
 from perfci.bench.profiles.profiler import (
     Profile,
@@ -121,7 +121,7 @@ def a_step_on_a_gpu() -> RecordedTables:
             kernel("Optimizer.step#AdamW.step", begin + 12, begin + 75, mirrored=True),
         ]
         events += [*host, *device]
-    return build_tables(events)
+    return build_profile_tables(events)
 
 
 # ------------------------------------------------------------------ what was recorded
@@ -131,7 +131,9 @@ def test_phases_sum_to_the_call_without_those_inside_them() -> None:
     whole = call(0, 100)
     decode = phase("decode", 20, 90, whole)
 
-    tables = build_tables([whole, phase("prefill", 0, 20, whole), decode, phase("sample", 60, 90, decode)])
+    tables = build_profile_tables(
+        [whole, phase("prefill", 0, 20, whole), decode, phase("sample", 60, 90, decode)]
+    )
 
     assert time_shares(tables.phases) == {
         "decode": (40, 0.4, 1),
@@ -145,7 +147,7 @@ def test_phases_sum_to_the_call_without_those_inside_them() -> None:
 def test_a_benchmark_without_phases_has_no_phase_table() -> None:
     whole = call(0, 100)
 
-    tables = build_tables([whole, Event("aten::mm", 10, 50, whole)])
+    tables = build_profile_tables([whole, Event("aten::mm", 10, 50, whole)])
 
     assert tables.phases == ()
     assert time_shares(tables.operators) == {"aten::mm": (40, 1, 1)}
@@ -194,7 +196,7 @@ def test_concurrent_kernels_count_once_as_busy() -> None:
 def test_the_call_that_starts_the_tracer_is_left_out() -> None:
     first, second = Event(PHASE_PREFIX + "the call that starts the tracer", 0, 900), call(1000, 1100)
 
-    tables = build_tables(
+    tables = build_profile_tables(
         [first, Event("aten::mm", 10, 890, first), second, Event("aten::mm", 1010, 1020, second)]
     )
 
@@ -205,7 +207,7 @@ def test_the_call_that_starts_the_tracer_is_left_out() -> None:
 def test_an_event_that_ends_on_another_thread_is_left_out() -> None:
     whole = call(0, 100)
 
-    tables = build_tables([whole, Event("nccl:all_reduce", 10, 90, whole, is_async=True)])
+    tables = build_profile_tables([whole, Event("nccl:all_reduce", 10, 90, whole, is_async=True)])
 
     assert tables.operators == ()
     assert tables.in_operators == 0

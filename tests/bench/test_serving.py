@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.bench.readings import Measurement, Reading, build_report
-from perfci.bench.streams import latency
-from perfci.bench.streams.latency import RequestTrace
+from perfci.bench.streams import request_metrics
+from perfci.bench.streams.request_metrics import RequestTrace
 from perfci.bench.streams.serving import (
     SERVING_METRICS,
     measure_serving,
     poisson_arrivals,
-    serve,
+    serve_requests,
     serving_readings,
     simulate_queue,
 )
@@ -55,18 +55,22 @@ def read(measured: Measurement, name: str) -> Reading:
 
 
 def test_counts_what_a_request_waited_for_the_one_before(cpu: FakeDevice) -> None:
-    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve_requests(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
-    assert [latency.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx([4.0, 7.0, 1.0])
-    assert [latency.e2el(trace) for trace in served.from_start.wall] == pytest.approx([4.0, 4.0, 1.0])
+    assert [request_metrics.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx(
+        [4.0, 7.0, 1.0]
+    )
+    assert [request_metrics.e2el(trace) for trace in served.from_start.wall] == pytest.approx([4.0, 4.0, 1.0])
 
 
 def test_computes_the_same_queue_by_the_cpu_clock_though_it_stops_while_the_worker_sleeps(
     cpu: FakeDevice,
 ) -> None:
-    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve_requests(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
-    assert [latency.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx([4.0, 7.0, 1.0])
+    assert [request_metrics.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx(
+        [4.0, 7.0, 1.0]
+    )
 
 
 def test_excludes_other_processes_from_the_queue_by_the_cpu_clock(cpu: FakeDevice) -> None:
@@ -74,23 +78,25 @@ def test_excludes_other_processes_from_the_queue_by_the_cpu_clock(cpu: FakeDevic
         cpu.host_s += 10.0
         yield from working(cpu, 1.0)()
 
-    served = serve(StreamRequest(preempted, cpu), [0.0, 2.0])
+    served = serve_requests(StreamRequest(preempted, cpu), [0.0, 2.0])
 
-    assert [latency.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx([11.0, 20.0])
-    assert [latency.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx([1.0, 1.0])
+    assert [request_metrics.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx([11.0, 20.0])
+    assert [request_metrics.e2el(trace) for trace in served.from_arrival.cpu] == pytest.approx([1.0, 1.0])
 
 
 def test_sends_the_next_request_when_the_last_has_ended_in_a_closed_loop(cpu: FakeDevice) -> None:
-    served = serve(StreamRequest(working(cpu, 4.0, 1.0), cpu), 3)
+    served = serve_requests(StreamRequest(working(cpu, 4.0, 1.0), cpu), 3)
 
-    assert [latency.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx([4.0, 1.0, 1.0])
+    assert [request_metrics.e2el(trace) for trace in served.from_arrival.wall] == pytest.approx(
+        [4.0, 1.0, 1.0]
+    )
     assert read(serving_readings(served), "queue_time").samples == (0.0,)
 
 
 def test_counts_goodput_from_the_first_arrival_to_the_last_end(cpu: FakeDevice) -> None:
-    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve_requests(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
-    measured = serving_readings(served, sla=latency.parse_sla({"e2el": 5.0}))
+    measured = serving_readings(served, sla=request_metrics.parse_sla({"e2el": 5.0}))
 
     assert read(measured, "goodput").samples == pytest.approx([2 / 20])
     assert read(measured, "goodput").cpu == pytest.approx([2 / 20])
@@ -98,7 +104,7 @@ def test_counts_goodput_from_the_first_arrival_to_the_last_end(cpu: FakeDevice) 
 
 
 def test_shows_waiting_and_work_as_informational_metrics(cpu: FakeDevice) -> None:
-    served = serve(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
+    served = serve_requests(StreamRequest(working(cpu, 4.0, 4.0, 1.0), cpu), [1.0, 2.0, 20.0])
 
     measured = serving_readings(served)
 
@@ -108,14 +114,14 @@ def test_shows_waiting_and_work_as_informational_metrics(cpu: FakeDevice) -> Non
 
 
 def test_flags_requests_that_come_faster_than_they_are_served(cpu: FakeDevice) -> None:
-    measured = serving_readings(serve(StreamRequest(working(cpu, 2.0), cpu), [1.0, 2.0, 3.0, 4.0]))
+    measured = serving_readings(serve_requests(StreamRequest(working(cpu, 2.0), cpu), [1.0, 2.0, 3.0, 4.0]))
 
     assert measured.flags == ("overloaded: 1 requests came per second and 0.5 can be served",)
 
 
 def test_does_not_call_a_closed_loop_or_an_idle_worker_overloaded(cpu: FakeDevice) -> None:
-    closed = serving_readings(serve(StreamRequest(working(cpu, 2.0), cpu), 4))
-    idle = serving_readings(serve(StreamRequest(working(cpu, 0.5), cpu), [1.0, 2.0, 3.0]))
+    closed = serving_readings(serve_requests(StreamRequest(working(cpu, 2.0), cpu), 4))
+    idle = serving_readings(serve_requests(StreamRequest(working(cpu, 0.5), cpu), [1.0, 2.0, 3.0]))
 
     assert (closed.flags, idle.flags) == ((), ())
 
@@ -179,6 +185,6 @@ def test_a_queue_works_each_request_as_long_as_alone_and_one_at_a_time(
 
     laid = simulate_queue(alone, arrivals)
 
-    begun = [item.ended_at - latency.e2el(each) for item, each in zip(laid, alone, strict=True)]
+    begun = [item.ended_at - request_metrics.e2el(each) for item, each in zip(laid, alone, strict=True)]
     assert all(begin >= arrival - 1e-6 for begin, arrival in zip(begun, arrivals, strict=True))
     assert all(begin >= before.ended_at - 1e-6 for begin, before in zip(begun[1:], laid, strict=False))

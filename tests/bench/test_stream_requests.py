@@ -11,7 +11,7 @@ import pytest
 from fake_device import FakeDevice
 
 from perfci.bench.readings import Absent, Measurement, Reading, build_report
-from perfci.bench.streams.latency import RequestTrace
+from perfci.bench.streams.request_metrics import RequestTrace
 from perfci.bench.streams.stream_requests import (
     GENERATION_METRICS,
     RecordedRequests,

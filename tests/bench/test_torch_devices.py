@@ -60,7 +60,7 @@ def test_a_cpu_has_no_events_no_allocator_and_nothing_to_wait_for() -> None:
     cpu.empty_cache()
     cpu.reset_peak_memory()
 
-    assert (cpu.create_events(), cpu.memory_stats(), cpu.uuid, cpu.l2_bytes) == (None, None, None, None)
+    assert (cpu.create_event_pair(), cpu.memory_stats(), cpu.uuid, cpu.l2_bytes) == (None, None, None, None)
     assert cpu.name.startswith("CPU (")
 
 
@@ -88,7 +88,7 @@ def test_an_accelerator_queries_torch_for_the_current_device() -> None:
 
     assert (device.name, device.uuid, device.l2_bytes) == ("NVIDIA H100", "GPU-1234-abcd", 50 << 20)
     assert torch_cuda.calls == ["synchronize", "empty_cache", "reset_peak_memory_stats"]
-    assert [event.timed for event in device.create_events()] == [True, True]
+    assert [event.timed for event in device.create_event_pair()] == [True, True]
 
 
 def test_the_allocator_is_initialised_before_its_statistics_are_read() -> None:

@@ -85,8 +85,10 @@ def versions(project: GitProject, table: str) -> dict[str, str]:
     config = load_config(repository.root, {})
     with create_suite_runner(repository, config, None, smoke=True) as workbench:
         commit = repository.list_commits("HEAD")[0]
-        workbench.prepare([commit])
-        return {name: result.version for name, result in workbench.discover(commit.sha).benchmarks.items()}
+        workbench.prepare_commits([commit])
+        return {
+            name: result.version for name, result in workbench.discover_suite(commit.sha).benchmarks.items()
+        }
 
 
 @pytest.mark.slow
@@ -168,7 +170,7 @@ def test_model_tables_extend_the_suite_of_each_commit(project: GitProject) -> No
     with create_suite_runner(repository, load_config(repository.root, {}), None, smoke=True) as workbench:
         commit = repository.list_commits("HEAD")[0]
         failures: list[str] = []
-        workbench.prepare([commit], lambda _, failure: failures.append(failure))
+        workbench.prepare_commits([commit], lambda _, failure: failures.append(failure))
 
     assert failures == [""]
 

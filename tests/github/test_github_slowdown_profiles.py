@@ -56,7 +56,7 @@ def compared(working_folder: Path, *verdicts: Verdict) -> Findings:
     project.commit("Begin", thing="WORK = 10_000\n", benchmarks__suite=SUITE)
     project.commit("Think harder", thing="WORK = 20_000\n")
     repository = current_repository()
-    base, head = (repository.read_commit(repository.resolve(item)) for item in ("HEAD~1", "HEAD"))
+    base, head = (repository.read_commit(repository.resolve_revision(item)) for item in ("HEAD~1", "HEAD"))
     return Findings(verdicts, base, head)
 
 

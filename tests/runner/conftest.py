@@ -35,6 +35,6 @@ def measured(project: GitProject, *, launch: str = "fork", timeout_s: float = 10
     settings = Settings(run=RunTable.model_validate({"launch": launch}))
     with a_workbench(project, settings) as workbench:
         commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare([commit])
-        cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", timeout_s)
-        return {outcome.cell.name: outcome for outcome, _ in workbench.visit(commit.sha, cells)}
+        workbench.prepare_commits([commit])
+        cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", timeout_s)
+        return {outcome.cell.name: outcome for outcome, _ in workbench.visit_commit(commit.sha, cells)}

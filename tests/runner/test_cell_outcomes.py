@@ -221,10 +221,10 @@ def test_goes_on_after_a_commit_parent_died(tmp_path: Path) -> None:
 
     with a_workbench(project) as workbench:
         commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare([commit])
-        cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
-        first = [outcome for outcome, _ in workbench.visit(commit.sha, cells)]
-        again = [outcome for outcome, _ in workbench.visit(commit.sha, cells[1:])]
+        workbench.prepare_commits([commit])
+        cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", 10)
+        first = [outcome for outcome, _ in workbench.visit_commit(commit.sha, cells)]
+        again = [outcome for outcome, _ in workbench.visit_commit(commit.sha, cells[1:])]
 
     assert [o.status for o in first] == [Status.FAILED, Status.FAILED]
     assert first[0].reason == "the process that supervised this cell ended (status 9)"
@@ -240,8 +240,8 @@ def test_explains_why_an_interpreter_cannot_measure(tmp_path: Path) -> None:
 
     with a_workbench(project, settings) as workbench:
         commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare([commit])
+        workbench.prepare_commits([commit])
         with pytest.raises(PerfciError) as caught:
-            workbench.discover(commit.sha)
+            workbench.discover_suite(commit.sha)
 
     assert str(caught.value).endswith("cannot measure: ModuleNotFoundError: No module named 'asv_runner'")

@@ -46,9 +46,9 @@ def describe_environment(
     monkeypatch.setattr("perfci.runner.measurement_runner.ForkServerClient", parent)
     with a_workbench(project) as workbench:
         commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare([commit])
-        cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
-        ((outcome, _),) = workbench.visit(commit.sha, cells)
+        workbench.prepare_commits([commit])
+        cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", 10)
+        ((outcome, _),) = workbench.visit_commit(commit.sha, cells)
         (started,) = workbench._parents.values()
         return [started.hello, outcome.status, outcome.reason, type(started._process)]
 

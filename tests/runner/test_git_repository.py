@@ -128,7 +128,7 @@ def test_knows_the_tags_of_commits_annotated_or_not(project: GitProject) -> None
     project.commit("Second", thing="A = 2\n")
     repository = GitRepository(project.folder)
 
-    assert repository.tags() == {first: ("release/1", "v1.0")}
+    assert repository.list_tags_by_commit() == {first: ("release/1", "v1.0")}
     assert [commit.tags for commit in repository.list_first_parent_commits("main")] == [
         ("release/1", "v1.0"),
         (),

@@ -123,8 +123,8 @@ def a_project(folder: Path, suite: str, **code: str) -> GitProject:
 def discovered(folder: Path, suite: str, **code: str) -> Discovery:
     with a_workbench(a_project(folder, suite, **code), Settings()) as workbench:
         commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare([commit])
-        return workbench.discover(commit.sha)
+        workbench.prepare_commits([commit])
+        return workbench.discover_suite(commit.sha)
 
 
 def test_one_process_gives_all_metrics(outcomes: dict) -> None:

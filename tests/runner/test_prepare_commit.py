@@ -21,9 +21,9 @@ def test_measures_each_commits_own_code_with_the_suite_of_the_working_tree(proje
 
     with a_workbench(project) as workbench:
         commits = workbench.repository.list_first_parent_commits("HEAD")
-        workbench.prepare(commits)
-        cells = expand_cells(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
-        values = [o.metrics[0].samples[0] for c in commits for o, _ in workbench.visit(c.sha, cells)]
+        workbench.prepare_commits(commits)
+        cells = expand_cells(workbench.discover_suite(commits[1].sha).benchmarks.values(), "", 10)
+        values = [o.metrics[0].samples[0] for c in commits for o, _ in workbench.visit_commit(c.sha, cells)]
 
     assert values == [1.0, 2.0]
 
@@ -70,9 +70,9 @@ def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: Gi
 
     with a_workbench(project) as workbench:
         commits = workbench.repository.list_first_parent_commits("HEAD")
-        workbench.prepare(commits)
-        cells = expand_cells(workbench.discover(commits[1].sha).benchmarks.values(), "", 10)
-        old = {o.cell.name: o for o, _ in workbench.visit(commits[0].sha, cells)}
+        workbench.prepare_commits(commits)
+        cells = expand_cells(workbench.discover_suite(commits[1].sha).benchmarks.values(), "", 10)
+        old = {o.cell.name: o for o, _ in workbench.visit_commit(commits[0].sha, cells)}
 
     assert old["suite.track_answer"].metrics[0].samples == (1.0,)
     assert old["extra.track_extra"].reason.startswith(
@@ -88,9 +88,9 @@ def test_a_commit_that_fails_to_build_is_a_result_with_its_log(project: GitProje
     with a_workbench(project, Settings(environment=broken)) as workbench:
         commit = workbench.repository.list_commits("HEAD")[0]
         messages: list[str] = []
-        workbench.prepare([commit], lambda _, failure: messages.append(failure))
+        workbench.prepare_commits([commit], lambda _, failure: messages.append(failure))
         cell = Cell("suite.track_answer", None, (), 10.0, None, 600.0)
-        ((outcome, _),) = workbench.visit(commit.sha, [cell])
+        ((outcome, _),) = workbench.visit_commit(commit.sha, [cell])
 
     assert messages == ["build failed with code 1: no compiler"]
     assert (outcome.status, outcome.reason) == (Status.FAILED, "build failed with code 1: no compiler")
@@ -110,9 +110,9 @@ def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -
     for _ in range(2):
         with a_workbench(project, settings) as workbench:
             commit = workbench.repository.list_commits("HEAD")[0]
-            workbench.prepare([commit])
-            cells = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "", 10)
-            ((outcome, _),) = workbench.visit(commit.sha, cells)
+            workbench.prepare_commits([commit])
+            cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", 10)
+            ((outcome, _),) = workbench.visit_commit(commit.sha, cells)
 
     assert outcome.metrics[0].samples == (1.0,)
     assert (project.folder / "times").read_text() == "x"
@@ -136,9 +136,9 @@ def test_measures_with_the_commits_own_suite_where_that_is_configured(project: G
 
     with a_workbench(project, settings) as workbench:
         commits = workbench.repository.list_first_parent_commits("HEAD")
-        workbench.prepare(commits)
-        cells = expand_cells(workbench.discover(commits[2].sha).benchmarks.values(), "", 10)
-        none, ten, twenty = (next(workbench.visit(c.sha, cells))[0] for c in commits)
+        workbench.prepare_commits(commits)
+        cells = expand_cells(workbench.discover_suite(commits[2].sha).benchmarks.values(), "", 10)
+        none, ten, twenty = (next(workbench.visit_commit(c.sha, cells))[0] for c in commits)
 
     assert none.status is Status.FAILED
     assert none.reason.startswith("there is no suite folder ")

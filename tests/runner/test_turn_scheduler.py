@@ -70,14 +70,14 @@ def side_by_side(
     project.commit("Head", thing=head)
     with a_workbench(project, Settings(run=RunTable.model_validate({"launch": launch}))) as workbench:
         commits = [workbench.repository.list_commits(rev)[0] for rev in ("HEAD~1", "HEAD")]
-        workbench.prepare(commits)
+        workbench.prepare_commits(commits)
         return list(measured_beside(workbench, commits, match))
 
 
 def measured_beside(
     workbench: MeasurementRunner, commits: list[Commit], match: str
 ) -> Iterator[tuple[CellOutcome, CellOutcome]]:
-    cells = expand_cells(workbench.discover(commits[0].sha).benchmarks.values(), match, 10)
+    cells = expand_cells(workbench.discover_suite(commits[0].sha).benchmarks.values(), match, 10)
     rows = [[cell, cell] for cell in cells]
     for measured in workbench.visit_interleaved([commit.sha for commit in commits], rows):
         (base, _), (head, _) = measured
@@ -208,8 +208,8 @@ def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, 
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
     with a_workbench(project) as workbench:
         (commit,) = workbench.repository.list_commits("HEAD")
-        workbench.prepare([commit])
-        item, two = expand_cells(workbench.discover(commit.sha).benchmarks.values(), "time_it", 10)
+        workbench.prepare_commits([commit])
+        item, two = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "time_it", 10)
         ((first, second),) = workbench.visit_interleaved([commit.sha] * 2, [[item, two]])
 
     assert [(outcome.cell.name, outcome.status) for outcome, _ in (first, second)] == [
@@ -224,6 +224,6 @@ def test_interleaving_can_be_switched_off(project: GitProject, turns: str, taken
 
     with a_workbench(project, Settings(run=RunTable.model_validate({"interleave": turns}))) as workbench:
         (commit,) = workbench.repository.list_commits("HEAD")
-        workbench.prepare([commit])
+        workbench.prepare_commits([commit])
 
         assert workbench.can_interleave([commit.sha]) is taken

@@ -158,9 +158,9 @@ def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:
 def _graph_counts(compiled_function: Callable[[], object] | None) -> GraphCounts | Absent:
     if compiled_function is None:
         return NOT_NAMED_READING
-    from perfci.bench.call_counts.graph_counts import count_graphs
+    from perfci.bench.call_counts.graph_counts import count_breaks_and_recompiles
 
-    return count_graphs(compiled_function)
+    return count_breaks_and_recompiles(compiled_function)
 
 
 def _generated_kernels(compiled_function: Callable[[], object] | None, inductor: bool) -> int | Absent:

@@ -29,7 +29,7 @@ class GraphCounts:
     recompiles: int
 
 
-def count_graphs(function: Callable[[], object]) -> GraphCounts | Absent:
+def count_breaks_and_recompiles(function: Callable[[], object]) -> GraphCounts | Absent:
     """Let dynamo read the function, and run it twice as dynamo cut it, with plain operators.
 
     Everything that dynamo compiled before in this process is forgotten, before and after. Absent where

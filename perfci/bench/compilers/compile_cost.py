@@ -13,14 +13,14 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from perfci.bench.compilers.compile_caches import fingerprint_caches
+from perfci.bench.compilers.compile_cache_fingerprint import fingerprint_caches
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.processes.child_processes import (
     ChildProcess,
     fork_child,
     fork_unsafe_reason,
     kill_children_on_exit,
-    start_child,
+    spawn_child,
     wait_for_results,
 )
 from perfci.bench.readings import Reading, skip_exception
@@ -93,7 +93,7 @@ def compile_twice(
 def _compile_in_child(
     name: str, work: Callable[[], CompilationResult], caches: str, cap_s: float
 ) -> CompilationResult:
-    start = start_child if fork_unsafe_reason() or count_compile_events() else fork_child
+    start = spawn_child if fork_unsafe_reason() or count_compile_events() else fork_child
     variables = {
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(caches, "inductor"),
         "TRITON_CACHE_DIR": os.path.join(caches, "triton"),

@@ -67,16 +67,16 @@ class EnergyMeter:
 
     def measure_window(self, window_s: float) -> tuple[float, int]:
         """Joules and calls between two moves of the counter."""
-        joules, calls, until = self.gpu.energy(), 0, perf_counter() + window_s
+        joules, calls, until = self.gpu.total_energy(), 0, perf_counter() + window_s
         while perf_counter() < until:
             calls += self.run_batch()
         calls += self.run_until_counter_moves()
-        return self.gpu.energy() - joules, calls
+        return self.gpu.total_energy() - joules, calls
 
     def run_until_counter_moves(self) -> int:
         """Work until the counter moves, and count the calls."""
-        joules, calls, until = self.gpu.energy(), 0, perf_counter() + COUNTER_TIMEOUT_S
-        while self.gpu.energy() == joules:
+        joules, calls, until = self.gpu.total_energy(), 0, perf_counter() + COUNTER_TIMEOUT_S
+        while self.gpu.total_energy() == joules:
             if perf_counter() >= until:
                 raise NvmlUnavailable(
                     f"the GPU's energy counter did not move in {COUNTER_TIMEOUT_S:g} s of work"

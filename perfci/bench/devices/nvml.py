@@ -61,11 +61,11 @@ class Gpu:
         """
         return float(self._query("nvmlDeviceGetUtilizationRates").gpu) / 100
 
-    def energy(self) -> float:
+    def total_energy(self) -> float:
         """Joules since the driver was loaded, of the whole board (Volta or newer)."""
         return float(self._query("nvmlDeviceGetTotalEnergyConsumption")) / 1e3
 
-    def clock_events(self) -> int:
+    def clock_event_reasons(self) -> int:
         """The bits of ``nvmlClocksEventReasons``: why the clock is not higher."""
         return int(self._query("nvmlDeviceGetCurrentClocksEventReasons"))
 
@@ -135,7 +135,7 @@ SAMPLED_QUERIES: dict[str, Callable[[Gpu], float]] = {
     "temperature": Gpu.temperature,
     "power": Gpu.power,
     "busy_share": Gpu.busy_share,
-    "clock_events": Gpu.clock_events,
+    "clock_events": Gpu.clock_event_reasons,
 }
 
 

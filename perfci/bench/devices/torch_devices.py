@@ -72,7 +72,7 @@ class Device(Protocol):
         """Wait until the device has done all that was queued."""
         ...
 
-    def create_events(self) -> tuple[DeviceEvent, DeviceEvent] | None:
+    def create_event_pair(self) -> tuple[DeviceEvent, DeviceEvent] | None:
         """Two events to record around queued work; None where the device has no events."""
         ...
 
@@ -131,7 +131,7 @@ class Cpu:
     def synchronize(self) -> None:
         return
 
-    def create_events(self) -> None:
+    def create_event_pair(self) -> None:
         return None
 
     def empty_cache(self) -> None:
@@ -189,7 +189,7 @@ class Accelerator:
     def synchronize(self) -> None:
         self.backend.synchronize()
 
-    def create_events(self) -> tuple[DeviceEvent, DeviceEvent]:
+    def create_event_pair(self) -> tuple[DeviceEvent, DeviceEvent]:
         return self.backend.Event(enable_timing=True), self.backend.Event(enable_timing=True)
 
     def empty_cache(self) -> None:
@@ -244,7 +244,7 @@ class MpsDevice:
 
         torch.mps.synchronize()
 
-    def create_events(self) -> tuple[DeviceEvent, DeviceEvent]:
+    def create_event_pair(self) -> tuple[DeviceEvent, DeviceEvent]:
         from torch.mps.event import Event
 
         return Event(enable_timing=True), Event(enable_timing=True)

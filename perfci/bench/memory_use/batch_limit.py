@@ -35,12 +35,12 @@ def find_largest_batch(
     def holds(batch: int) -> bool:
         if budget_bytes is not None:
             return fake_peak_bytes(lambda: make_step(batch)()) <= budget_bytes
-        return fits_in_memory(lambda: make_step(batch)(), device)
+        return runs_without_oom(lambda: make_step(batch)(), device)
 
     return _bisect_largest(holds, start, limit)
 
 
-def fits_in_memory(function: Callable[[], object], device: Device) -> bool:
+def runs_without_oom(function: Callable[[], object], device: Device) -> bool:
     """Whether the function ends without running out of memory; the allocator's cache is emptied after it."""
     try:
         function()

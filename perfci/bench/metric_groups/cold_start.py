@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from perfci.bench.model_context import ModelContext
-from perfci.bench.processes.child_processes import kill_children_on_exit, start_child, wait_for_results
+from perfci.bench.processes.child_processes import kill_children_on_exit, spawn_child, wait_for_results
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.model import Clock, Metric
 
@@ -64,7 +64,7 @@ def _run_cold_start(context: ModelContext, caches: str) -> dict[str, Any]:
     start = functools.partial(
         run_to_first_output, folder, module, context.source.qualname, parameters, time.monotonic()
     )
-    child = start_child("a cold start", start, dict.fromkeys(CACHE_VARIABLES, caches))
+    child = spawn_child("a cold start", start, dict.fromkeys(CACHE_VARIABLES, caches))
     with kill_children_on_exit([child]):
         (spans,) = wait_for_results([child], START_LIMIT_S)
     return dict(spans)
@@ -124,5 +124,5 @@ def _produce_output(context: ModelContext, model: Any) -> None:
         next(iter(context.stream(model)), None)
     elif context.loss is not None:
         with context.autocast():
-            loss = context.loss(model, context.require_batch()(0))
+            loss = context.loss(model, context.require_batch_hook()(0))
         loss.backward()

@@ -6,7 +6,7 @@ from collections import deque
 
 import torch
 
-from perfci.bench.compilers.compile_caches import describe_cache_state
+from perfci.bench.compilers.compile_cache_fingerprint import describe_cache_state
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.model_context import ModelContext
@@ -21,10 +21,10 @@ METRICS = (*GENERATION_METRICS, Metric("token_energy", "joules/token"), *CONDITI
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def measure(context: ModelContext) -> Measurement:
     """Send ``requests`` streams one after the other; definitions are those of
-    ``perfci.bench.streams.latency``.
+    ``perfci.bench.streams.request_metrics``.
     """
     torch.manual_seed(0)
-    model, stream = context.build(), context.require_stream()
+    model, stream = context.build(), context.require_stream_hook()
     with monitor_device(context.device) as conditions:
         measured = measure_stream(
             lambda: stream(model),
@@ -41,7 +41,7 @@ def measure(context: ModelContext) -> Measurement:
 
 def _token_energy(context: ModelContext, model: object) -> Reading | Absent:
     """Joules of a request over its tokens; what the board draws between requests is part of neither."""
-    stream, tokens_of = context.require_stream(), context.tokens_of
+    stream, tokens_of = context.require_stream_hook(), context.tokens_of
     tokens = 0
 
     def request() -> None:
@@ -57,7 +57,7 @@ def _token_energy(context: ModelContext, model: object) -> Reading | Absent:
 def build_profiled_request(context: ModelContext) -> ProfiledWork:
     """One request with prefill and decode marked, for a profiler."""
     torch.manual_seed(0)
-    model, stream = context.build(), context.require_stream()
+    model, stream = context.build(), context.require_stream_hook()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def request(mark_phase: PhaseMarker) -> None:

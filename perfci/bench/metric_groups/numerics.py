@@ -20,7 +20,7 @@ from perfci.bench.parity import (
     default_tolerance,
     grad_norm,
     parity_readings,
-    record_numerics,
+    record_step_numerics,
 )
 from perfci.bench.readings import Measurement
 
@@ -50,16 +50,16 @@ def record_training_numerics(context: ModelContext) -> NumericsRecord:
     training = TrainingLoop(context)
 
     def step(index: int) -> tuple[Any, float]:
-        training.train_on(training.batches[index % len(training.batches)])
+        training.train_on_batch(training.batches[index % len(training.batches)])
         return training.last_loss, grad_norm(training.model.parameters())
 
-    with capture_outputs(training.model) as outputs:
-        recorded = record_numerics(step, context.steps)
+    with capture_first_output(training.model) as outputs:
+        recorded = record_step_numerics(step, context.steps)
     return replace(recorded, outputs=outputs[0] if outputs else None)
 
 
 @contextlib.contextmanager
-def capture_outputs(model: Any) -> Iterator[list[torch.Tensor]]:
+def capture_first_output(model: Any) -> Iterator[list[torch.Tensor]]:
     """Keep the first floating tensor of a module's first output; the list stays empty for other callables."""
     captured: list[torch.Tensor] = []
 

@@ -6,7 +6,7 @@ import statistics
 import time
 
 from perfci.bench.call_counts.flops import count_flops, mfu
-from perfci.bench.compilers.compile_caches import describe_cache_state
+from perfci.bench.compilers.compile_cache_fingerprint import describe_cache_state
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.peak_rates import peak_flops
@@ -70,14 +70,14 @@ def build_profiled_step(context: ModelContext) -> ProfiledWork:
     """One step with its phases marked, for a profiler; a timed step never has marks."""
     training = TrainingLoop(context)
     training.check_first_loss()
-    return lambda mark_phase: training.train_on(training.next_batch(), mark_phase)
+    return lambda mark_phase: training.train_on_batch(training.next_resident_batch(), mark_phase)
 
 
 def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading | Absent]:
     stages = Stages(device)
     for _ in range(PHASE_STEPS):
         with stages:
-            training.train_on(training.next_batch(), mark_phase=stages)
+            training.train_on_batch(training.next_resident_batch(), mark_phase=stages)
     readings = stages.readings(PHASES, complete=False)
     return {f"{phase}_time": readings[phase] for phase in PHASES}
 
@@ -105,7 +105,7 @@ def _rate_readings(
 
 def _data_readings(context: ModelContext, training: TrainingLoop) -> dict[str, Reading | Absent]:
     """Time blocked in ``batch`` while the device may still be busy with the step before."""
-    device, load_batch = context.device, context.require_batch()
+    device, load_batch = context.device, context.require_batch_hook()
     waits: list[tuple[float, float]] = []
     device.synchronize()
     begin = time.perf_counter()
@@ -113,7 +113,7 @@ def _data_readings(context: ModelContext, training: TrainingLoop) -> dict[str, R
         wall, cpu = time.perf_counter(), time.process_time()
         batch = load_batch(index)
         waits.append((time.perf_counter() - wall, time.process_time() - cpu))
-        training.train_on(batch)
+        training.train_on_batch(batch)
     device.synchronize()
     total_s = time.perf_counter() - begin
     wall_s, cpu_s = zip(*waits, strict=True)

@@ -23,13 +23,13 @@ class TrainingLoop:
     def __init__(self, context: ModelContext, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self._autocast = context.autocast
-        self._loss_hook = context.require_loss()
+        self._loss_hook = context.require_loss_hook()
         self.model = context.build()
         if not hasattr(self.model, "parameters"):
             raise TypeError(
                 f"build returned {type(self.model).__name__}; a torch module with parameters was expected"
             )
-        load_batch = context.require_batch()
+        load_batch = context.require_batch_hook()
         self.batches = [load_batch(index) for index in range(RESIDENT_BATCHES)]
         self.optimizer = context.optimizer(self.model)
         self._scaler = create_gradient_scaler(context.precision(), context.device.torch_device)
@@ -38,19 +38,19 @@ class TrainingLoop:
 
     def step(self) -> None:
         """Train on the next resident batch."""
-        self.train_on(self.next_batch())
+        self.train_on_batch(self.next_resident_batch())
 
-    def next_batch(self) -> Any:
+    def next_resident_batch(self) -> Any:
         """Return the resident batches in turn."""
         self.steps += 1
         return self.batches[self.steps % len(self.batches)]
 
-    def train_on(self, batch: Any, mark_phase: PhaseMarker = null_phase) -> None:
+    def train_on_batch(self, batch: Any, mark_phase: PhaseMarker = null_phase) -> None:
         """Train on one batch. Nothing here waits for the device: no ``.item()``, no print."""
         with mark_phase("optimizer"):
             self.optimizer.zero_grad(set_to_none=True)
         with mark_phase("forward"):
-            loss = self.loss(batch)
+            loss = self.compute_loss(batch)
         with mark_phase("backward"):
             self._scaler.scale(loss).backward()
         with mark_phase("optimizer"):
@@ -58,14 +58,14 @@ class TrainingLoop:
             self._scaler.update()
         self.last_loss = loss.detach()
 
-    def loss(self, batch: Any) -> Any:
+    def compute_loss(self, batch: Any) -> Any:
         """Compute the loss of a batch in the number format of the benchmark."""
         with self._autocast():
             return self._loss_hook(self.model, batch)
 
     def check_first_loss(self) -> None:
         """Compute one loss and raise a sentence for what a hook returned wrongly; waits for the device."""
-        loss = self.loss(self.next_batch())
+        loss = self.compute_loss(self.next_resident_batch())
         if not isinstance(loss, torch.Tensor):
             raise ValueError(f"loss returned {type(loss).__name__}; a scalar tensor was expected")
         if loss.numel() != 1 or loss.ndim > 0:

@@ -24,7 +24,7 @@ PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>, see prctl(2)
 FAILURE_GRACE_S = 0.3
 """Seconds that other children get to report a failure: the first report need not be the first failure."""
 
-BEGIN_COMMAND = "from perfci.bench.processes.child_processes import run_fresh_child; run_fresh_child()"
+BEGIN_COMMAND = "from perfci.bench.processes.child_processes import run_spawned_child; run_spawned_child()"
 
 
 class ChildFailed(RuntimeError):
@@ -84,7 +84,7 @@ def fork_child(
     return ChildProcess(name, pid, reader, stack)
 
 
-def start_child(
+def spawn_child(
     name: str, function: Callable[[], object], environment: Mapping[str, str] | None = None
 ) -> ChildProcess:
     """Start a fresh interpreter that finds the same modules and calls the function, which must be
@@ -109,8 +109,8 @@ def start_child(
     return ChildProcess(name, process.pid, reader, stack)
 
 
-def run_fresh_child() -> None:
-    """Run in the fresh interpreter of ``start_child``: read the function from stdin and call it."""
+def run_spawned_child() -> None:
+    """Run in the fresh interpreter of ``spawn_child``: read the function from stdin and call it."""
     result, stack, parent = (int(argument) for argument in sys.argv[1:])
     _run_and_report(lambda: pickle.load(sys.stdin.buffer)(), Connection(result), stack, parent)
 

@@ -18,7 +18,7 @@ from perfci.bench.processes.child_processes import (
     fork_child,
     fork_unsafe_reason,
     kill_children_on_exit,
-    start_child,
+    spawn_child,
     wait_for_results,
 )
 from perfci.bench.timers.timed_blocks import BLOCK_S, Timing, gc_disabled, relative_half_width
@@ -73,7 +73,7 @@ def run_ranks(
     """
     children: list[ChildProcess] = []
     with tempfile.TemporaryDirectory(prefix="perfci-ranks-") as folder, kill_children_on_exit(children):
-        start = start_child if fork_unsafe_reason() else fork_child
+        start = spawn_child if fork_unsafe_reason() else fork_child
         for rank in range(world_size):
             work = functools.partial(
                 _run_rank, function, arguments, rank, world_size, os.path.join(folder, "store"), timeout_s
@@ -187,7 +187,7 @@ def _warm_up_ranks(step: Callable[[], object], device: Device, cap_s: float) -> 
 
 def _time_block(step: Callable[[], object], number: int, device: Device) -> tuple[float, ...]:
     """Seconds per step by wall, CPU and device clock (zero without one), each of the slowest rank."""
-    markers = device.create_events()
+    markers = device.create_event_pair()
     max_over_ranks(0.0)
     if markers:
         markers[0].record()

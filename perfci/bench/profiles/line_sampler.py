@@ -61,7 +61,7 @@ def sample_lines(
     seen = [(place, spent) for place, spent in sampler.cpu_by_line.items() if spent > 0]
     largest = sorted(seen, key=lambda row: row[1], reverse=True)[:MAX_ROWS]
     return tuple(
-        TimeShare(sampler.locator.format_line(place), spent / calls, spent / whole)
+        TimeShare(sampler.locator.format_source_line(place), spent / calls, spent / whole)
         for place, spent in largest
     )
 
@@ -115,7 +115,9 @@ class LineSampler:
         while not self._stopped.wait(INTERVAL_S):
             with self._lock:
                 if self._began_s is not None:
-                    self._add_sample(self.locator.locate(sys._current_frames()[self._target_thread]))
+                    self._add_sample(
+                        self.locator.find_project_line(sys._current_frames()[self._target_thread])
+                    )
 
     def _add_sample(self, line: SourceLine | None) -> None:
         if line is not None:
@@ -133,7 +135,7 @@ class SourceLocator:
         )
         self._owner: dict[str, str] = {}
 
-    def locate(self, frame: FrameType) -> SourceLine | None:
+    def find_project_line(self, frame: FrameType) -> SourceLine | None:
         """The innermost line of the project, else of perfci.bench; none between two calls."""
         lines: dict[str, SourceLine] = {}
         outer: FrameType | None = frame
@@ -156,7 +158,7 @@ class SourceLocator:
             return "perfci"
         return "project" if self._roots is None and not real.startswith(LIBRARY_ROOTS) else ""
 
-    def format_line(self, source_line: SourceLine) -> str:
+    def format_source_line(self, source_line: SourceLine) -> str:
         """``model/net.py:31: x = self.layers(x)``"""
         name, line = source_line
         return f"{self._display_path(os.path.realpath(name))}:{line}: {linecache.getline(name, line).strip()}"

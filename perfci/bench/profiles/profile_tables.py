@@ -52,7 +52,7 @@ class RecordedTables:
     busy: float
 
 
-def build_tables(events: Sequence[Any]) -> RecordedTables:
+def build_profile_tables(events: Sequence[Any]) -> RecordedTables:
     """Read the ``FunctionEvent``s of a recording whose calls are ranges named ``CALL_RANGE``.
 
     Operators have their self time, on whichever thread they ran (autograd has one for each device). An
@@ -76,7 +76,9 @@ def build_tables(events: Sequence[Any]) -> RecordedTables:
     whole_s = _sum_seconds(_duration_s(call) for call in calls)
     return RecordedTables(
         seconds=whole_s / len(calls),
-        phases=sum_shares(_exclusive_phases(ranges), whole_s, len(calls)) if len(ranges) > len(calls) else (),
+        phases=sum_shares_by_name(_exclusive_phases(ranges), whole_s, len(calls))
+        if len(ranges) > len(calls)
+        else (),
         device_phases=_shares_of_sum(_kernels_by_phase(host, ranges), len(calls)),
         operators=_shares_of_sum(host_parts, len(calls)),
         kernels=_shares_of_sum([(event.name, _duration_s(event)) for event in kernels], len(calls)),
@@ -85,7 +87,9 @@ def build_tables(events: Sequence[Any]) -> RecordedTables:
     )
 
 
-def sum_shares(parts: Iterable[tuple[str, float]], total_s: float, calls: int) -> tuple[TimeShare, ...]:
+def sum_shares_by_name(
+    parts: Iterable[tuple[str, float]], total_s: float, calls: int
+) -> tuple[TimeShare, ...]:
     """Sum the seconds of parts of one name over so many calls; what took no time has no share."""
     seconds: dict[str, float] = defaultdict(float)
     counts: Counter[str] = Counter()
@@ -99,7 +103,7 @@ def sum_shares(parts: Iterable[tuple[str, float]], total_s: float, calls: int) -
 
 
 def _shares_of_sum(parts: Sequence[tuple[str, float]], calls: int) -> tuple[TimeShare, ...]:
-    return sum_shares(parts, _sum_seconds(seconds for _, seconds in parts), calls)
+    return sum_shares_by_name(parts, _sum_seconds(seconds for _, seconds in parts), calls)
 
 
 def _exclusive_phases(ranges: Sequence[Any]) -> list[tuple[str, float]]:

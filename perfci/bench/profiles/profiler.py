@@ -15,7 +15,13 @@ from torch.profiler import ProfilerActivity, record_function
 
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.profiles.line_sampler import sample_lines
-from perfci.bench.profiles.profile_tables import CALL_RANGE, PHASE_PREFIX, WAIT_RANGE, TimeShare, build_tables
+from perfci.bench.profiles.profile_tables import (
+    CALL_RANGE,
+    PHASE_PREFIX,
+    WAIT_RANGE,
+    TimeShare,
+    build_profile_tables,
+)
 from perfci.bench.readings import Absent, skip_exception
 from perfci.bench.timers.stage_timers import ProfiledWork, null_phase
 
@@ -167,7 +173,7 @@ def nvtx_range(phase: str) -> Iterator[None]:
 
 
 def _build_profile(events: Any, device: Device, calls: int, lines: tuple[TimeShare, ...]) -> Profile:
-    tables = build_tables(events)
+    tables = build_profile_tables(events)
     missing = None if tables.kernels else Absent(_missing_kernels_reason(device))
     return Profile(
         device=device.name,

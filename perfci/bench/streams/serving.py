@@ -13,8 +13,8 @@ from typing import Any
 
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Measurement, Reading, informational
-from perfci.bench.streams import latency
-from perfci.bench.streams.latency import RequestTrace, SlaObjective
+from perfci.bench.streams import request_metrics
+from perfci.bench.streams.request_metrics import RequestTrace, SlaObjective
 from perfci.bench.streams.stream_requests import (
     PERCENTILES,
     RecordedRequests,
@@ -78,13 +78,13 @@ def measure_serving(
     """
     if requests < 1:
         raise ValueError(f"at least 1 request has to be served; got {requests}")
-    objectives = latency.parse_sla(sla) if sla is not None else ()
+    objectives = request_metrics.parse_sla(sla) if sla is not None else ()
     device = device or this_device()
     request = StreamRequest(stream, device, tokens_of, audio_seconds)
     with gc_disabled():
         unsettled = warm_up(request, device, warmup_s).unsettled_reason
         arrivals = None if rate is None else poisson_arrivals(rate, requests, seed=seed)
-        served = serve(request, requests if arrivals is None else arrivals)
+        served = serve_requests(request, requests if arrivals is None else arrivals)
     flags = (f"unsettled: {unsettled}",) if unsettled else ()
     measured = serving_readings(served, sla=objectives)
     return Measurement(measured.readings, (*flags, *measured.flags))
@@ -93,7 +93,7 @@ def measure_serving(
 measure_serving.skip_benchmark = True  # type: ignore[attr-defined]  # a suite that imports it does not measure it
 
 
-def serve(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequests:
+def serve_requests(request: StreamRequest, arrivals: Sequence[float] | int) -> ServedRequests:
     """Serve requests one at a time in order of arrival: an open loop, or a closed one for a number.
 
     In an open loop a request is sent at its arrival, whether or not the worker is free: what it waited is
@@ -151,14 +151,14 @@ def serving_readings(served: ServedRequests, *, sla: Sequence[SlaObjective] = ()
     read = TraceReadings(served.from_arrival, sla, duration_of=makespan_seconds)
     seen, worked = served.from_arrival.wall, served.from_start.wall
     readings: dict[str, Reading | Absent] = {
-        "ttft": read.per_request(latency.ttft),
-        "e2el": read.per_request(latency.e2el),
+        "ttft": read.per_request(request_metrics.ttft),
+        "e2el": read.per_request(request_metrics.e2el),
         **read.percentiles(),
         "queue_time": informational(
             fmean(work.sent_at - trace.sent_at for trace, work in zip(seen, worked, strict=True))
         ),
         "utilisation": informational(sum_request_seconds(worked) / makespan_seconds(seen)),
-        "throughput": informational(latency.throughput(seen)),
+        "throughput": informational(request_metrics.request_throughput(seen)),
         "sla_attainment": read.sla_attainment(),
         "goodput": read.goodput(),
     }

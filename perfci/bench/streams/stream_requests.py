@@ -10,8 +10,8 @@ from typing import Any
 
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Measurement, Reading, informational
-from perfci.bench.streams import latency
-from perfci.bench.streams.latency import RequestTrace, SlaObjective
+from perfci.bench.streams import request_metrics
+from perfci.bench.streams.request_metrics import RequestTrace, SlaObjective
 from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.bench.timers.turn_taking import offer_turn
 from perfci.bench.timers.warmup import OneOffEvents, warm_up
@@ -35,10 +35,10 @@ GENERATION_METRICS = (
     Metric("sla_attainment", "ratio", "higher"),
     Metric("goodput", "requests/s", "higher"),
 )
-"""Metrics of ``measure_stream``; each is defined where ``perfci.bench.streams.latency`` computes it."""
+"""Metrics of ``measure_stream``; ``perfci.bench.streams.request_metrics`` defines each of them."""
 
 SINGLE_CHUNK_REASON = "every request gave all its output in one chunk, so the time per token is unknown"
-TOO_FEW_CHUNKS_REASON = f"needs a request with {latency.MIN_GAPS} gaps between chunks"
+TOO_FEW_CHUNKS_REASON = f"needs a request with {request_metrics.MIN_GAPS} gaps between chunks"
 NO_AUDIO_REASON = "no audio_seconds was given"
 NO_SLA_REASON = "no SLA was given"
 
@@ -68,7 +68,7 @@ def measure_stream(
     ``stream()`` starts one request and yields its chunks. See ``record_stream`` for what a chunk is and how
     it is timed, ``generation_readings`` for what comes out.
     """
-    objectives = latency.parse_sla(sla) if sla is not None else ()
+    objectives = request_metrics.parse_sla(sla) if sla is not None else ()
     recording = record_stream(
         stream,
         device=device,
@@ -197,14 +197,14 @@ def generation_readings(
     """
     read = TraceReadings(recording, sla, batch)
     readings: dict[str, Reading | Absent] = {
-        "ttft": read.per_request(latency.ttft),
-        "ttfb": read.per_request(latency.ttfb, NO_AUDIO_REASON),
-        "tpot": read.per_request(latency.tpot, SINGLE_CHUNK_REASON),
+        "ttft": read.per_request(request_metrics.ttft),
+        "ttfb": read.per_request(request_metrics.ttfb, NO_AUDIO_REASON),
+        "tpot": read.per_request(request_metrics.tpot, SINGLE_CHUNK_REASON),
         "tpot_slope": read.tpot_slope(),
-        "tpot_growth": read.per_request(latency.tpot_growth, TOO_FEW_CHUNKS_REASON),
-        "itl": read.per_request_by_both_clocks(latency.itl, SINGLE_CHUNK_REASON),
-        "itl_per_token": read.per_request_by_both_clocks(latency.itl_per_token, SINGLE_CHUNK_REASON),
-        "e2el": read.per_request(latency.e2el),
+        "tpot_growth": read.per_request(request_metrics.tpot_growth, TOO_FEW_CHUNKS_REASON),
+        "itl": read.per_request_by_both_clocks(request_metrics.itl, SINGLE_CHUNK_REASON),
+        "itl_per_token": read.per_request_by_both_clocks(request_metrics.itl_per_token, SINGLE_CHUNK_REASON),
+        "e2el": read.per_request(request_metrics.e2el),
         **read.percentiles(),
         "generate_tok_s": read.tokens_per_second(),
         "rtf": read.per_request(_request_rtf, NO_AUDIO_REASON),
@@ -217,7 +217,7 @@ def generation_readings(
 
 def sum_request_seconds(traces: Iterable[RequestTrace]) -> float:
     """Seconds spent in requests that follow each other."""
-    return sum(map(latency.e2el, traces))
+    return sum(map(request_metrics.e2el, traces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +245,12 @@ class TraceReadings:
         return Reading(samples, Clock.WALL, cpu=metric(self.recording.cpu)) if samples else Absent(reason)
 
     def tpot_slope(self) -> Reading | Absent:
-        slope = latency.tpot_slope(self.recording.wall)
+        slope = request_metrics.tpot_slope(self.recording.wall)
         return Absent(TOO_FEW_CHUNKS_REASON) if slope is None else informational(slope)
 
     def percentiles(self) -> dict[str, Reading | Absent]:
         """``ttft_p50`` to ``e2el_p99``, each informational, or absent with too few requests."""
-        values = {"ttft": latency.ttft, "e2el": latency.e2el}
+        values = {"ttft": request_metrics.ttft, "e2el": request_metrics.e2el}
         return {
             f"{name}_{rank}": self._percentile([value_of(trace) for trace in self.recording.wall], share)
             for name, value_of in values.items()
@@ -258,29 +258,31 @@ class TraceReadings:
         }
 
     def _percentile(self, values: Sequence[float], share: float) -> Reading | Absent:
-        estimate = latency.percentile(values, share)
+        estimate = request_metrics.percentile(values, share)
         if estimate is None:
-            return Absent(f"needs {latency.required_samples(share)} requests, measured {len(values)}")
+            return Absent(
+                f"needs {request_metrics.required_percentile_samples(share)} requests, measured {len(values)}"
+            )
         return informational(estimate.value)
 
     def tokens_per_second(self) -> Reading:
         traces = self.recording.wall
-        return informational(self.batch * latency.token_throughput(traces, self.duration_of(traces)))
+        return informational(self.batch * request_metrics.token_throughput(traces, self.duration_of(traces)))
 
     def rtfx(self) -> Reading | Absent:
         traces = self.recording.wall
         if not any(trace.chunk_audio_s for trace in traces):
             return Absent(NO_AUDIO_REASON)
         return informational(
-            latency.rtfx(self.duration_of(traces), sum(trace.audio_seconds for trace in traces))
+            request_metrics.rtfx(self.duration_of(traces), sum(trace.audio_seconds for trace in traces))
         )
 
     def sla_attainment(self) -> Reading | Absent:
-        return self._sla_reading(lambda traces: latency.sla_attainment(traces, self.sla))
+        return self._sla_reading(lambda traces: request_metrics.sla_attainment(traces, self.sla))
 
     def goodput(self) -> Reading | Absent:
         return self._sla_reading(
-            lambda traces: self.batch * latency.goodput(traces, self.sla, self.duration_of(traces))
+            lambda traces: self.batch * request_metrics.goodput(traces, self.sla, self.duration_of(traces))
         )
 
     def _sla_reading(self, metric: Callable[[Sequence[RequestTrace]], float]) -> Reading | Absent:
@@ -290,14 +292,16 @@ class TraceReadings:
 
     def flags(self) -> tuple[str, ...]:
         """Flags beside the numbers: chunks of several tokens, and a broken SLA."""
-        max_tokens = latency.max_tokens_per_chunk(self.recording.wall)
+        max_tokens = request_metrics.max_tokens_per_chunk(self.recording.wall)
         bundled = (
             (f"a chunk holds up to {max_tokens} tokens: itl is the time between chunks",)
             if max_tokens > 1
             else ()
         )
-        return (*bundled, *latency.describe_violations(self.recording.wall, self.sla))
+        return (*bundled, *request_metrics.describe_sla_violations(self.recording.wall, self.sla))
 
 
 def _request_rtf(trace: RequestTrace) -> float | None:
-    return latency.rtf(latency.e2el(trace), trace.audio_seconds) if trace.chunk_audio_s else None
+    return (
+        request_metrics.rtf(request_metrics.e2el(trace), trace.audio_seconds) if trace.chunk_audio_s else None
+    )

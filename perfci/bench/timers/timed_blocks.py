@@ -164,7 +164,7 @@ class BlockSampler:
     events: tuple[DeviceEvent, DeviceEvent] | None = None
 
     def __post_init__(self) -> None:
-        self.events = self.device.create_events()
+        self.events = self.device.create_event_pair()
 
     def run_block(self, function: Callable[[], object], number: int) -> None:
         if self.events:
@@ -190,7 +190,7 @@ class ColdCacheBlockSampler(BlockSampler):
     buffer: Any = None
 
     def run_block(self, function: Callable[[], object], number: int) -> None:
-        pairs = [pair for pair in (self.device.create_events() for _ in repeat(None, number)) if pair]
+        pairs = [pair for pair in (self.device.create_event_pair() for _ in repeat(None, number)) if pair]
         for begin, end in pairs:
             self.buffer.zero_()
             begin.record()
@@ -201,7 +201,7 @@ class ColdCacheBlockSampler(BlockSampler):
 
 
 def create_cold_cache_sampler(device: Device) -> ColdCacheBlockSampler:
-    if device.create_events() is None or device.l2_bytes is None:
+    if device.create_event_pair() is None or device.l2_bytes is None:
         raise skip_exception(
             f"a cold L2 cache needs an accelerator that reports its L2 size; this device is {device.name}"
         )

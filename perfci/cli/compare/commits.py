@@ -39,8 +39,12 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     """Compare two commits, and return the exit code."""
     repository = current_repository()
     config = load_repository_config(repository)
-    before = repository.read_commit(repository.resolve(base))
-    after = repository.read_commit(repository.resolve(head)) if head else repository.snapshot_working_tree()
+    before = repository.read_commit(repository.resolve_revision(base))
+    after = (
+        repository.read_commit(repository.resolve_revision(head))
+        if head
+        else repository.snapshot_working_tree()
+    )
     findings, comparison = measure_and_judge_commits(repository, config, before, after, options)
     write_commits_report(findings, options)
     if results:

@@ -309,7 +309,7 @@ def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None
 
 def resolve_pull_commits(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:
     """The merge base, the newest commit of the pull request, and the newest of its target."""
-    head, target = repository.resolve(pull.head), repository.resolve(pull.base)
+    head, target = repository.resolve_revision(pull.head), repository.resolve_revision(pull.base)
     base = repository.merge_base(target, head)
     if base is None:
         raise PerfciError(

@@ -91,7 +91,7 @@ def derive_incidents() -> ProjectEvaluation:
     config = current_config()
     # A release is often tagged after its commit was measured, so that the stored tags are older.
     try:
-        tags = current_repository().tags()
+        tags = current_repository().list_tags_by_commit()
     except PerfciError:
         tags = None
     with closing(open_store_to_read(config)) as store, store.read() as tx:

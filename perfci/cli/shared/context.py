@@ -31,7 +31,7 @@ def current_repository() -> GitRepository:
 def resolve_commit_or_worktree(repository: GitRepository, revision: str) -> Commit:
     """The commit of a revision; the working tree for an empty one."""
     return (
-        repository.read_commit(repository.resolve(revision))
+        repository.read_commit(repository.resolve_revision(revision))
         if revision
         else repository.snapshot_working_tree()
     )

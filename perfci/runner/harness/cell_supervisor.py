@@ -22,7 +22,7 @@ from .messages import (
     ReportFile,
     build_outcome_without_result,
     last_error_line,
-    read_report,
+    parse_report,
     write_report,
 )
 from .process_control import (
@@ -35,7 +35,7 @@ from .process_control import (
     list_leftover_processes,
     reap,
     run_as_child,
-    wait_for_exit,
+    wait_for_exit_or_hangup,
 )
 from .run_cell import run_cell
 from .suite_discovery import load_suite
@@ -65,14 +65,14 @@ def supervise_cell(
     work = functools.partial(start, benchmark, cell, request, slot)
     try:
         return fork_and_supervise(
-            work, cell["timeout_s"], folder, request, slot.waited_s if slot else zero_wait_s
+            work, cell["timeout_s"], folder, request, slot.waited_s if slot else zero_waited_s
         )
     finally:
         if not cell["cache_dir"]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def zero_wait_s() -> float:
+def zero_waited_s() -> float:
     """Seconds a cell waits for its turns when it is measured by itself."""
     return 0.0
 
@@ -102,7 +102,7 @@ def fork_and_supervise(
     timeout_s: float,
     folder: str,
     request: JsonMessage,
-    waited_s: Callable[[], float] = zero_wait_s,
+    waited_s: Callable[[], float] = zero_waited_s,
 ) -> JsonMessage:
     """Fork, do the work in its own session, and kill the whole group at the time limit or after it.
 
@@ -121,7 +121,7 @@ def fork_and_supervise(
         # The limit moves while the cell waits for its turns, so it is computed anew after each wait.
         ended, status = False, 0
         while not ended and (left := begin + timeout_s + waited_s() - time.monotonic()) > 0:
-            ended, status = wait_for_exit(pid, time.monotonic() + max(left, RECHECK_S))
+            ended, status = wait_for_exit_or_hangup(pid, time.monotonic() + max(left, RECHECK_S))
         duration = time.monotonic() - begin
         leaked = []
         if ended and status == 0:
@@ -134,7 +134,7 @@ def fork_and_supervise(
             status = reap(pid)
         kill_orphans()  # those that left the group, in a session of their own
         report.seek(0)
-        outcome = read_report(report.read())
+        outcome = parse_report(report.read())
     kills_after = count_oom_kills()
     memory_kills = None if kills_before is None or kills_after is None else kills_after - kills_before
     outcome = classify_exit(outcome, status, None if ended else timeout_s, memory_kills)
@@ -154,10 +154,10 @@ def run_forked_child(work: CellWork, report: ReportFile, folder: str, log: str, 
     with open(log, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    run_and_report_failure(work, report)
+    run_or_report_and_exit(work, report)
 
 
-def run_and_report_failure(work: CellWork, report: ReportFile) -> None:
+def run_or_report_and_exit(work: CellWork, report: ReportFile) -> None:
     """Let the work report; where it raises, report that instead and leave with 1."""
     try:
         work(report)
@@ -191,7 +191,7 @@ def run_spawned_cell(arguments: JsonMessage) -> None:
         run_cell(benchmark, arguments["cell"], arguments["request"], slot, report)
 
     with os.fdopen(arguments["report"], "w+b") as report:
-        run_and_report_failure(work, report)
+        run_or_report_and_exit(work, report)
         os._exit(0)
 
 

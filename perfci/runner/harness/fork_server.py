@@ -21,7 +21,7 @@ from .process_control import (
     kill_orphans,
     reap,
     run_as_child,
-    wait_for_exit,
+    wait_for_exit_or_hangup,
 )
 from .suite_discovery import try_import
 
@@ -62,7 +62,9 @@ def run_worker(control: socket.socket, parent: int) -> None:
         pid = os.fork()
         if pid == 0:
             run_as_child(functools.partial(run_visit, request, control, me))
-        ended, status = wait_for_exit(pid, time.monotonic() + request["visit_timeout_s"], connection=control)
+        ended, status = wait_for_exit_or_hangup(
+            pid, time.monotonic() + request["visit_timeout_s"], connection=control
+        )
         if not ended:
             kill_group(pid)
             status = reap(pid)

@@ -26,7 +26,7 @@ def write_report(report: ReportFile, message: JsonMessage) -> None:
     report.flush()
 
 
-def read_report(raw: bytes) -> JsonMessage | None:
+def parse_report(raw: bytes) -> JsonMessage | None:
     try:
         message = json.loads(raw)
     except ValueError:

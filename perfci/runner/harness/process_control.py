@@ -33,7 +33,9 @@ def run_as_child(work: Callable[[], None]) -> None:
         os._exit(code)
 
 
-def wait_for_exit(pid: int, deadline: float, connection: socket.socket | None = None) -> tuple[bool, int]:
+def wait_for_exit_or_hangup(
+    pid: int, deadline: float, connection: socket.socket | None = None
+) -> tuple[bool, int]:
     """Wait for a child by the wall clock. When ``connection`` hangs up, end everything and leave."""
     # A pidfd becomes readable when the process ends (pidfd_open(2)), so that one poll sees both ends.
     poll = select.poll()

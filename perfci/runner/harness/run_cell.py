@@ -11,10 +11,10 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
-from .cell_profile import profile_benchmark
 from .interleaved_samples import enable_interleaved_sampling
 from .messages import JsonMessage, ReportFile, write_report
 from .process_control import terminate_daemons
+from .profile_cell import profile_benchmark
 from .suite_discovery import (
     CLOCKS,
     CPU_TWIN,

@@ -1,8 +1,8 @@
 """``gen_ttft_*``, ``gen_tpot_*``, ``gen_e2el_*``: latencies of a function that streams its output.
 
-The definitions are those of ``perfci.bench.streams.latency``, which are vLLM's. They are read on the host's
-clock, where a user sees them, with the device synchronised once per chunk; so they are measured on a CPU as
-well.
+The definitions are those of ``perfci.bench.streams.request_metrics``, which are vLLM's. They are read on the
+host's clock, where a user sees them, with the device synchronised once per chunk; so they are measured on a
+CPU as well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from asv_bench_perfci.benchmark_base import PerfciBenchmark, bind_parameters
 
 if TYPE_CHECKING:
-    from perfci.bench.streams.latency import RequestTrace
+    from perfci.bench.streams.request_metrics import RequestTrace
 
 
 class StreamBenchmark(PerfciBenchmark):
@@ -44,9 +44,11 @@ class StreamBenchmark(PerfciBenchmark):
 
     def sample_latency(self, generate: Callable[[], Any]) -> float:
         """The latency of one generation; ``metric`` names its formula."""
-        from perfci.bench.streams import latency
+        from perfci.bench.streams import request_metrics
 
-        formula = {"ttft": latency.ttft, "tpot": latency.tpot, "e2el": latency.e2el}[self.metric]
+        formula = {"ttft": request_metrics.ttft, "tpot": request_metrics.tpot, "e2el": request_metrics.e2el}[
+            self.metric
+        ]
         value = formula(record_trace(generate, self.attribute("tokens_of", None) or (lambda chunk: 1)))
         if value is None:
             raise ValueError(f"{self.name} came in one chunk: time per token needs at least two")
@@ -77,7 +79,7 @@ class E2elBenchmark(StreamBenchmark):
 def record_trace(generate: Callable[[], Any], tokens_of: Callable[[Any], int]) -> RequestTrace:
     """Run one generation and note when each of its chunks was there, the device's queue empty."""
     from perfci.bench.devices.torch_devices import this_device
-    from perfci.bench.streams.latency import RequestTrace
+    from perfci.bench.streams.request_metrics import RequestTrace
 
     device = this_device()
     device.synchronize()

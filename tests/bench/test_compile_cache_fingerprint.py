@@ -8,7 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from perfci.bench.compilers.compile_caches import cache_folders, describe_cache_state, fingerprint_caches
+from perfci.bench.compilers.compile_cache_fingerprint import (
+    cache_folders,
+    describe_cache_state,
+    fingerprint_caches,
+)
 
 
 def cache(folder: Path, **files: str) -> Path:

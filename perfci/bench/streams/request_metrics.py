@@ -55,7 +55,7 @@ class RequestTrace:
             raise ValueError(
                 f"a chunk cannot hold less than 0 tokens; got {[tokens for _, tokens in self.chunks]}"
             )
-        if not self.outputs:
+        if not self.output_chunks:
             raise ValueError("the request has no output: no chunk of it holds a token")
         if self.chunk_audio_s and len(self.chunk_audio_s) != len(self.chunks):
             raise ValueError(
@@ -68,7 +68,7 @@ class RequestTrace:
             )
 
     @property
-    def outputs(self) -> tuple[tuple[float, int], ...]:
+    def output_chunks(self) -> tuple[tuple[float, int], ...]:
         """The chunks that carry output."""
         return tuple(chunk for chunk in self.chunks if chunk[1] > 0)
 
@@ -86,7 +86,7 @@ def ttft(trace: RequestTrace) -> float:
 
     A first chunk without a token (only a role) does not count (vllm#15106).
     """
-    return trace.outputs[0][0] - trace.sent_at
+    return trace.output_chunks[0][0] - trace.sent_at
 
 
 def ttfb(trace: RequestTrace) -> float | None:
@@ -113,7 +113,7 @@ def tpot(trace: RequestTrace) -> float | None:
     tokens all came in one chunk: the formula would give it 0 although nothing is known of its pace
     (vllm#5263).
     """
-    if len(trace.outputs) < 2:
+    if len(trace.output_chunks) < 2:
         return None
     return (e2el(trace) - ttft(trace)) / (trace.output_tokens - 1)
 
@@ -142,7 +142,7 @@ def max_tokens_per_chunk(traces: Iterable[RequestTrace]) -> int:
 
 def _output_gaps(trace: RequestTrace) -> list[tuple[float, int]]:
     """(seconds since the previous output, tokens that came) for each chunk with output but the first."""
-    outputs = trace.outputs
+    outputs = trace.output_chunks
     return [(time - before, tokens) for (before, _), (time, tokens) in pairwise(outputs)]
 
 
@@ -181,7 +181,7 @@ def tpot_growth(trace: RequestTrace) -> float | None:
 
 def _seconds_per_token(trace: RequestTrace) -> list[tuple[int, float]]:
     """(position of the chunk's last token, seconds per token) for each chunk with output but the first."""
-    position = trace.outputs[0][1]
+    position = trace.output_chunks[0][1]
     paces = []
     for gap, tokens in _output_gaps(trace):
         position += tokens
@@ -224,14 +224,14 @@ def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
     """Estimate the value below which a share ``quantile`` (0.9) of requests lie; None with too few.
 
     The estimate interpolates linearly (numpy's default, as in vLLM). A median is always given. A tail needs
-    ``required_samples(quantile)`` values: 64 for p90 and 662 for p99. The bounds assume no distribution:
-    the number of values below the true percentile is binomial, which makes two of the ordered values its
-    interval (Conover 1999, 3.2).
+    ``required_percentile_samples(quantile)`` values: 64 for p90 and 662 for p99. The bounds assume no
+    distribution: the number of values below the true percentile is binomial, which makes two of the ordered
+    values its interval (Conover 1999, 3.2).
     """
     if not values:
         raise ValueError("a percentile needs at least one value")
     n = len(values)
-    if n < required_samples(quantile):
+    if n < required_percentile_samples(quantile):
         return None
     ordered = sorted(values)
     place = quantile * (n - 1)
@@ -248,7 +248,7 @@ def percentile(values: Sequence[float], quantile: float) -> Percentile | None:
 
 
 @functools.cache
-def required_samples(quantile: float) -> int:
+def required_percentile_samples(quantile: float) -> int:
     """How many values a percentile needs: the fewest whose second largest lies above it with 99 % confidence.
 
     MLPerf LoadGen's early stopping for a single stream: P[Binomial(n, 1 - quantile) <= 1] <= 0.01, so 64
@@ -351,7 +351,7 @@ def goodput(
     return _count_met(traces, sla) / _total_seconds(traces, wall_s)
 
 
-def throughput(traces: Sequence[RequestTrace], wall_s: float | None = None) -> float:
+def request_throughput(traces: Sequence[RequestTrace], wall_s: float | None = None) -> float:
     """Requests per second, over ``wall_s`` seconds or from the first sending to the last end."""
     return len(traces) / _total_seconds(traces, wall_s)
 
@@ -361,7 +361,7 @@ def token_throughput(traces: Sequence[RequestTrace], wall_s: float | None = None
     return sum(trace.output_tokens for trace in traces) / _total_seconds(traces, wall_s)
 
 
-def describe_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> tuple[str, ...]:
+def describe_sla_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> tuple[str, ...]:
     """A sentence for each objective that fewer requests keep than it requires."""
     shares = [(objective, sla_attainment(traces, [objective])) for objective in sla]
     return tuple(

@@ -24,7 +24,7 @@ METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in TRAININ
 def measure(context: ModelContext) -> Measurement:
     """Count the second request: the first fills caches and lazy buffers, which belong to the start."""
     torch.manual_seed(0)
-    model, stream = context.build(), context.require_stream()
+    model, stream = context.build(), context.require_stream_hook()
 
     def request() -> None:
         deque(stream(model), maxlen=0)

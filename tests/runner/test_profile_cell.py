@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfci.runner.harness.cell_profile import missing_tools_reason, profile_benchmark, resolve_profiled_work
+from perfci.runner.harness.profile_cell import missing_tools_reason, profile_benchmark, resolve_profiled_work
 
 
 def mark(phase: str) -> AbstractContextManager[None]:

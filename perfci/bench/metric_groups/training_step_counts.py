@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfci.bench.call_counts import COUNT_METRICS, count_call
-from perfci.bench.call_counts.graph_counts import count_graphs
+from perfci.bench.call_counts.graph_counts import count_breaks_and_recompiles
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Absent, Measurement, Reading, exact
@@ -40,9 +40,9 @@ def _graph_readings(context: ModelContext, training: TrainingLoop) -> dict[str, 
     """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not
     traced.
     """
-    model, batch, loss = training.model, training.next_batch(), context.require_loss()
+    model, batch, loss = training.model, training.next_resident_batch(), context.require_loss_hook()
     with context.autocast():
-        graphs = count_graphs(lambda: loss(model, batch))
+        graphs = count_breaks_and_recompiles(lambda: loss(model, batch))
     if isinstance(graphs, Absent):
         return dict.fromkeys(GRAPH_METRICS, graphs)
     return dict(zip(GRAPH_METRICS, (exact(graphs.breaks), exact(graphs.recompiles)), strict=True))

@@ -30,8 +30,8 @@ def measure(context: ModelContext) -> Measurement:
         with start("load"):
             model = context.build()
         with start("first_call"):
-            deque(context.require_stream()(model), maxlen=0)
-    stream = context.require_stream()
+            deque(context.require_stream_hook()(model), maxlen=0)
+    stream = context.require_stream_hook()
     for _ in range(context.requests):
         with request:
             with request("prefill"):
