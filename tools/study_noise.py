@@ -256,7 +256,7 @@ def parts_of(
 
 def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
     """Make the visits that are missing; what an interrupted study has already is not measured again."""
-    workbench.restart_fork_servers()
+    workbench.close_fork_servers()
     for visit, cells in part.missing():
         if time.monotonic() >= deadline:
             return

@@ -103,7 +103,9 @@ def measure_commit_comparison(
         statuses=[*session.statuses, *confirmation.statuses],
         verdicts=[*confirmation.verdicts, *(v for v in screened if v.series not in replaced)],
         pooled=pooled_verdict_of_series(shifts, policy),
-        environment=diff_environments(workbench.environment(base.sha), workbench.environment(head.sha)),
+        environment=diff_environments(
+            workbench.describe_environment(base.sha), workbench.describe_environment(head.sha)
+        ),
         in_turns=any(ALTERNATING_FLAG in process.flags for process in session.readings.list_processes()),
         hit_deadline=hit_deadline,
         confirmation_session=confirmation.session,

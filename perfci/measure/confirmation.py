@@ -53,7 +53,7 @@ def measure_fresh_pairs(
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
     progress.report(f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs")
     # Fresh parents have another memory layout, so that the screening's is no part of what is confirmed.
-    session.workbench.restart_fork_servers()
+    session.workbench.close_fork_servers()
     fresh = open_session(
         session.store,
         session.workbench,

@@ -237,7 +237,7 @@ class MeasurementSession:
                 parameters=outcome.cell.parameters,
                 metric=Metric(metric.name, metric.unit, metric.direction),
                 machine=self.workbench.machine,
-                variant=self.workbench.variant(visit.sha),
+                variant=self.workbench.describe_variant(visit.sha),
                 harness=self.workbench.harness,
             )
             process = Process(

@@ -67,7 +67,7 @@ def measure_rounds(
             last_round = visit.round
             progress.report_with_time_left(f"round {last_round + 1} of {rounds}")
             if time.monotonic() - renewed_at > RENEW_AFTER_S:
-                session.workbench.restart_fork_servers()
+                session.workbench.close_fork_servers()
                 renewed_at = time.monotonic()
         if cells:
             session.measure_visit(visit, cells)

@@ -62,7 +62,7 @@ class MeasurementRunner:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.restart_fork_servers()
+        self.close_fork_servers()
         shutil.rmtree(self._caches, ignore_errors=True)
 
     def prepare_commits(
@@ -140,12 +140,12 @@ class MeasurementRunner:
             )
         yield from (outcome for outcome, _ in outcomes)
 
-    def environment(self, sha: str) -> Environment:
+    def describe_environment(self, sha: str) -> Environment:
         """Describe the versions that a commit is measured with."""
         hello = self._environment_hello(sha)
         return describe_environment(python=hello.get("python", ""), torch=hello.get("torch", ""))
 
-    def variant(self, sha: str) -> Variant:
+    def describe_variant(self, sha: str) -> Variant:
         """The chosen variant: the minor version of Python, and whether the smoke sizes were requested."""
         python = ".".join(str(self._environment_hello(sha).get("python", "")).split(".")[:2])
         return Variant((("python", python), *((("size", "smoke"),) if self.smoke else ())))
@@ -157,7 +157,7 @@ class MeasurementRunner:
             prepared = next((p for p in self._prepared.values() if not p.failure_reason), prepared)
         return {} if prepared.failure_reason else self._parent(prepared).hello
 
-    def restart_fork_servers(self) -> None:
+    def close_fork_servers(self) -> None:
         """Close the fork servers; the next visit starts fresh ones with another memory layout."""
         for parent in self._parents.values():
             parent.close()
