@@ -22,7 +22,7 @@ class Counter:
     watts: float
     tick_s: float
 
-    def energy(self) -> float:
+    def total_energy(self) -> float:
         if not self.tick_s:
             raise NvmlUnavailable("NVML answers nvmlDeviceGetTotalEnergyConsumption with: Not Supported")
         return self.watts * self.tick_s * (self.device.host_s // self.tick_s)
