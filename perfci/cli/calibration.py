@@ -12,7 +12,8 @@ from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
 from perfci.history.false_alarm_rates import load_calibration
 from perfci.policies import build_policy
-from perfci.report.calibration_text import format_calibration, serialize_calibration
+from perfci.report.calibration_text import format_calibration
+from perfci.report.serializers import serialize_calibration
 
 
 @click.command("calibration")

@@ -28,7 +28,11 @@ from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
     find_change_points_in_levels,
 )
-from perfci.verdicts.judged_series import StatusAndClock, pair_cpu_with_wall_series, select_judged_by_status
+from perfci.verdicts.judged_series_selection import (
+    StatusAndClock,
+    pair_cpu_with_wall_series,
+    select_judged_by_status,
+)
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.process_levels import is_cpu_bound, is_cpu_bound_by_levels, summarize_result
 

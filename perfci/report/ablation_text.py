@@ -100,12 +100,12 @@ def _verdict_cells(verdict: Verdict, step: str, level: str) -> tuple[str, ...]:
         level,
         "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
         interval_cell(verdict),
-        "" if verdict.ratio is None else format_gain(verdict),
+        "" if verdict.ratio is None else format_improvement_factor(verdict),
         str(verdict.pairs) if verdict.pairs else "",
     )
 
 
-def format_gain(verdict: Verdict) -> str:
+def format_improvement_factor(verdict: Verdict) -> str:
     """Format the improvement factor: ``1.53x`` for 0.65 of the time or for 1.53 times the tokens."""
     assert verdict.ratio is not None
     lower = verdict.series.metric.direction == "lower"

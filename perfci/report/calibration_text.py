@@ -1,4 +1,4 @@
-"""Format the false-alarm meter: alarm rates on A/A runs with their intervals, as text, tables and JSON."""
+"""Format the false-alarm meter: alarm rates on A/A runs with their intervals, as text and tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_percent
-from perfci.report.serializers import JsonFields, serialize_series
 from perfci.report.text_table import align_table
 from perfci.verdicts.verdict_calibration import (
     Calibration,
@@ -149,65 +148,3 @@ def _meter_row(name: str, meter: FalseAlarmMeter) -> tuple[str, ...]:
         format_alarm_share(confirmed),
         format_rate_interval(confirmed),
     )
-
-
-# JSON
-
-
-def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
-    """Serialize the calibration of a project to JSON fields."""
-    moment = calibration.last_compared_at
-    return {
-        "project": project,
-        "last_aa_run_at": moment.isoformat(timespec="seconds") if moment else None,
-        "windows": [_serialize_window(window) for window in calibration.windows],
-        "noise_floors": [serialize_noise_floor(floor) for floor in calibration.floors],
-    }
-
-
-def serialize_noise_floor(floor: SeriesNoiseFloor) -> JsonFields:
-    """Serialize the noise floor of one series to JSON fields."""
-    return {
-        "series": serialize_series(floor.series),
-        "noise_floor": floor.noise_floor,
-        "comparisons": floor.comparisons,
-        "bar": floor.bar,
-        "raised": floor.raises_bar,
-    }
-
-
-def _serialize_window(window: CalibrationWindow) -> JsonFields:
-    candidates, confirmations = window.candidates, window.confirmations
-    return {
-        "days": window.days,
-        "aa_comparisons": window.comparisons,
-        "false_alarms": _serialize_meter(window.overall),
-        "suites": {name: _serialize_meter(meter) for name, meter in window.suites.items()},
-        "classes": {kind.value: _serialize_meter(meter) for kind, meter in window.classes.items()},
-        "different_commits": {
-            "candidates": candidates.total,
-            "confirmed": candidates.confirmed,
-            "refuted": candidates.refuted,
-            "undecided": candidates.undecided,
-            "not_validated": candidates.unsettled,
-            "confirmed_changes": confirmations.total,
-            "retracted": confirmations.retracted,
-        },
-    }
-
-
-def _serialize_meter(meter: FalseAlarmMeter) -> JsonFields:
-    return {
-        "screening": _serialize_rate(meter.screening),
-        "confirmed": _serialize_rate(meter.confirmed),
-        "not_comparable": meter.not_compared,
-    }
-
-
-def _serialize_rate(rate: FalseAlarmRate) -> JsonFields:
-    return {
-        "alarms": rate.alarms,
-        "verdicts": rate.verdicts,
-        "share": rate.share,
-        "interval": list(rate.interval),
-    }

@@ -1,15 +1,40 @@
-"""Serialize series, verdicts, commits and trends to JSON fields."""
+"""Serialize series, verdicts, trends, incidents and calibrations to JSON fields."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from perfci.model import Commit, Series, Verdict
+from perfci.model import Commit, Retest, Series, Verdict
 from perfci.report.charts.plot_axes import choose_trend_scale, value_axis_range
 from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
+from perfci.report.incidents.incident_overview import (
+    creep_compare_command,
+    creep_sentence,
+    incident_counts_sentence,
+    retest_command,
+)
+from perfci.report.incidents.incident_text import (
+    CommitsBySha,
+    disposition_sentence,
+    incident_explanation,
+    incident_headline,
+    member_change_sentence,
+    next_measurement_command,
+)
 from perfci.report.number_format import DisplayScale
+from perfci.report.page_summaries import trend_summary
 from perfci.report.verdict_labels import status_label
-from perfci.report.verdict_sentences import trend_sentence, verdict_sentence
+from perfci.report.verdict_sentences import verdict_sentence
+from perfci.verdicts.history.release_creep import Creep
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
+from perfci.verdicts.verdict_calibration import (
+    Calibration,
+    CalibrationWindow,
+    FalseAlarmMeter,
+    FalseAlarmRate,
+    SeriesNoiseFloor,
+)
 
 JsonFields = dict[str, Any]
 
@@ -61,7 +86,7 @@ def serialize_trend(trend: Trend) -> JsonFields:
     scale = choose_trend_scale(trend)
     return {
         "series": serialize_series(trend.series),
-        "sentence": str(trend_sentence(trend)),
+        "sentence": str(trend_summary(trend)),
         "scale": {"factor": scale.factor, "symbol": scale.symbol},
         "axis": value_axis_range(trend) if trend.measured_dots else None,
         "commits": trend.commit_count,
@@ -115,4 +140,173 @@ def _serialize_mark(mark: ChangeMark) -> JsonFields:
         "kind": mark.kind.value,
         "state": mark.state,
         "verdict": serialize_verdict(mark.verdict) if mark.verdict else None,
+    }
+
+
+def serialize_derived_incident(
+    budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int
+) -> JsonFields:
+    """Serialize an incident with its members."""
+    members = [
+        {
+            "series": serialize_series(change.series),
+            "sentence": member_change_sentence(change),
+            "last_good": change.last_good,
+            "commit": change.commit,
+            "relative_change": change.relative_change,
+            "before": change.before,
+            "after": change.after,
+        }
+        for change in budgeted.incident.members
+    ]
+    return serialize_derived_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
+
+
+def serialize_derived_incident_summary(
+    budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int
+) -> JsonFields:
+    """Serialize an incident without its members, which may be thousands."""
+    incident = budgeted.incident
+    moment = incident.measured_at
+    return {
+        "id": incident.id,
+        "kind": incident.kind.value,
+        "sentence": incident_headline(incident, commits),
+        "explanation": incident_explanation(incident, commits),
+        "disposition": budgeted.disposition.value,
+        "ongoing": incident.ongoing,
+        "open": budgeted.is_open,
+        "disposition_text": disposition_sentence(budgeted, pages_per_week),
+        "week": budgeted.week or None,
+        "last_good": incident.last_good,
+        "commit": incident.commit,
+        "measured_at": moment.isoformat(timespec="seconds") if moment else None,
+        "cause": incident.cause or None,
+        "environment": [
+            {"name": change.name, "before": change.before or None, "after": change.after or None}
+            for change in incident.environment_changes
+        ],
+        "ambiguous": incident.ambiguous,
+        "recovered_at": incident.reverted_by or None,
+        "sessions": list(incident.sessions),
+        "p_value": incident.p_value,
+        "confirmed_series": incident.confirmed_count,
+        "has_sufficient_evidence": incident.settled,
+        "candidate_commits": [
+            {
+                **serialize_commit(candidate.commit),
+                "members": candidate.members,
+                "weight": round(candidate.weight, 6),
+            }
+            for candidate in incident.candidates
+        ],
+        "next_measurement": next_measurement_command(incident) or None,
+    }
+
+
+def serialize_derived_overview(
+    project: str,
+    budgeted_incidents: Sequence[BudgetedIncident],
+    retests: Sequence[Retest],
+    creeps: Sequence[Creep],
+    commits: CommitsBySha,
+    pages_per_week: int,
+) -> JsonFields:
+    """Serialize what ``perfci incidents list`` and the incidents page show."""
+    return {
+        "project": project,
+        "sentence": incident_counts_sentence(budgeted_incidents, len(retests), len(creeps)),
+        "pages_per_week": pages_per_week,
+        "incidents": [
+            serialize_derived_incident(budgeted, commits, pages_per_week) for budgeted in budgeted_incidents
+        ],
+        "retests": [serialize_retest(retest) for retest in retests],
+        "slow_drifts": [serialize_creep(creep) for creep in creeps],
+    }
+
+
+def serialize_retest(retest: Retest) -> JsonFields:
+    """Serialize a retest and the command that runs it."""
+    return {
+        "series": serialize_series(retest.series),
+        "base": retest.base,
+        "head": retest.head,
+        "reason": retest.reason,
+        "command": retest_command(retest),
+    }
+
+
+def serialize_creep(creep: Creep) -> JsonFields:
+    """Serialize the slow drift of a series since a release."""
+    return {
+        "series": serialize_series(creep.series),
+        "sentence": creep_sentence(creep),
+        "release": creep.release,
+        "base": creep.base,
+        "head": creep.head,
+        "drift": creep.drift_ratio,
+        "interval": [creep.interval.lo, creep.interval.hi] if creep.interval else None,
+        "total": creep.total_ratio,
+        "p_value": creep.p_value,
+        "paired": creep.paired,
+        "command": creep_compare_command(creep),
+    }
+
+
+def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
+    """Serialize the calibration of a project to JSON fields."""
+    moment = calibration.last_compared_at
+    return {
+        "project": project,
+        "last_aa_run_at": moment.isoformat(timespec="seconds") if moment else None,
+        "windows": [_serialize_window(window) for window in calibration.windows],
+        "noise_floors": [serialize_noise_floor(floor) for floor in calibration.floors],
+    }
+
+
+def serialize_noise_floor(floor: SeriesNoiseFloor) -> JsonFields:
+    """Serialize the noise floor of one series to JSON fields."""
+    return {
+        "series": serialize_series(floor.series),
+        "noise_floor": floor.noise_floor,
+        "comparisons": floor.comparisons,
+        "bar": floor.bar,
+        "raised": floor.raises_bar,
+    }
+
+
+def _serialize_window(window: CalibrationWindow) -> JsonFields:
+    candidates, confirmations = window.candidates, window.confirmations
+    return {
+        "days": window.days,
+        "aa_comparisons": window.comparisons,
+        "false_alarms": _serialize_meter(window.overall),
+        "suites": {name: _serialize_meter(meter) for name, meter in window.suites.items()},
+        "classes": {kind.value: _serialize_meter(meter) for kind, meter in window.classes.items()},
+        "different_commits": {
+            "candidates": candidates.total,
+            "confirmed": candidates.confirmed,
+            "refuted": candidates.refuted,
+            "undecided": candidates.undecided,
+            "not_validated": candidates.unsettled,
+            "confirmed_changes": confirmations.total,
+            "retracted": confirmations.retracted,
+        },
+    }
+
+
+def _serialize_meter(meter: FalseAlarmMeter) -> JsonFields:
+    return {
+        "screening": _serialize_rate(meter.screening),
+        "confirmed": _serialize_rate(meter.confirmed),
+        "not_comparable": meter.not_compared,
+    }
+
+
+def _serialize_rate(rate: FalseAlarmRate) -> JsonFields:
+    return {
+        "alarms": rate.alarms,
+        "verdicts": rate.verdicts,
+        "share": rate.share,
+        "interval": list(rate.interval),
     }

@@ -1,4 +1,4 @@
-"""Write one plain sentence per verdict and per page, the same in pages, comments and terminals."""
+"""Write one plain sentence per verdict and per change, the same in pages, comments and terminals."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from perfci.model import Interval, Metric, Series, Stage, Verdict, VerdictKind
-from perfci.report.charts.series_trend import ChangeMark, Trend
+from perfci.model import Interval, Metric, Stage, Verdict, VerdictKind
+from perfci.report.charts.series_trend import ChangeMark
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import (
     choose_display_scale,
     format_count,
     format_number,
     format_percent,
-    format_quantity,
     format_signed_percent,
 )
 from perfci.report.verdict_labels import (
@@ -26,8 +25,6 @@ from perfci.report.verdict_labels import (
     kind_label,
     short_series_name,
 )
-
-MAX_REASON_LENGTH = 300
 
 FACTOR_WORDING_FROM = 3.0
 """The ratio from which a factor replaces the percentage: "takes 7.5 times as long"."""
@@ -110,84 +107,6 @@ def count_verdicts_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount
 def verdict_counts_sentence(verdicts: Iterable[Verdict]) -> str:
     """List the verdict counts: ``1 regression, 2 improvements, 3 unchanged``."""
     return ", ".join(str(count) for count in count_verdicts_by_kind(verdicts))
-
-
-@dataclass(frozen=True, slots=True)
-class PageSummary:
-    """The headline of a page and the detail below it; as text, two sentences."""
-
-    headline: str
-    detail: str = ""
-
-    def __str__(self) -> str:
-        return ". ".join(part for part in (self.headline, self.detail) if part) + "."
-
-
-def comparison_sentence(verdicts: Sequence[Verdict]) -> PageSummary:
-    """Summarize a comparison: whether head is worse than base."""
-    if not verdicts:
-        return PageSummary("Nothing was compared")
-    worst, counts = most_severe_verdict(verdicts), verdict_counts_sentence(verdicts)
-    if worst.kind is VerdictKind.UNCHANGED:
-        return PageSummary(f"No regression: {counts}")
-    if worst.kind is VerdictKind.IMPROVEMENT:
-        return PageSummary(f"No regression: {counts}", f"Largest: {verdict_sentence(worst)}")
-    if worst.kind in {VerdictKind.REGRESSION, VerdictKind.FAILED}:
-        return PageSummary(counts, f"{'Worst: ' if len(verdicts) > 1 else ''}{verdict_sentence(worst)}")
-    return PageSummary(f"No regression found, some results inconclusive: {counts}")
-
-
-def project_overview_sentence(
-    open_regressions: Sequence[Verdict], *, series: int, commits: int, compared: bool, incidents: int = 0
-) -> PageSummary:
-    """Summarize a project: whether anything got worse.
-
-    Where nothing was compared, or an incident is open, it does not say that there is no regression.
-    """
-    scope = f"{format_count(series, 'series', 'series')} over {format_count(commits, 'commit')}"
-    if open_regressions:
-        worst = most_severe_verdict(open_regressions)
-        prefix = "Worst: " if len(open_regressions) > 1 else ""
-        return PageSummary(
-            format_count(len(open_regressions), "open regression"), f"{prefix}{verdict_sentence(worst)}"
-        )
-    if incidents:
-        return PageSummary(
-            format_count(incidents, "open incident"),
-            f"No regression has been confirmed on new pairs in {scope}",
-        )
-    if not series:
-        return PageSummary("Nothing was measured yet")
-    if not compared:
-        return PageSummary("Nothing was compared yet", f"Measured: {scope}")
-    return PageSummary(f"No open regression in {scope}")
-
-
-def trend_sentence(trend: Trend) -> PageSummary:
-    """Describe the current level of a series and its last change, or why it has no value.
-
-    A series without levels is informational: only its last value is given.
-    """
-    name, metric = short_series_name(trend.series), trend.series.metric
-    failures = [f"{format_count(len(trend.failed_dots), 'commit')} failed"] if trend.failed_dots else []
-    if trend.last_level is None:
-        if trend.dots and not trend.failed_dots:
-            return unavailable_series_sentence(trend.series, trend.dots[-1].reason)
-        return PageSummary(f"{name} has no measured value yet", "".join(failures))
-    if not trend.levels:
-        level = format_quantity(trend.last_level, metric.unit, metric.name)
-        return PageSummary(
-            f"{name} was {level} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures)
-        )
-    level = format_quantity(trend.levels[-1].value, metric.unit, metric.name)
-    return PageSummary(f"{name} is at {level}", "; ".join([*_change_history(trend), *failures]))
-
-
-def unavailable_series_sentence(series: Series, reason: str) -> PageSummary:
-    """Describe why a machine cannot measure a series, which is no failure."""
-    cause = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
-    detail = f"Reason: {cause}" if cause else ""
-    return PageSummary(f"{short_series_name(series)} cannot be measured on this machine", detail)
 
 
 def change_mark_sentence(mark: ChangeMark, metric: Metric) -> str:
@@ -278,20 +197,6 @@ def _next_step(verdict: Verdict) -> str:
 
 def _reason_suffix(verdict: Verdict) -> str:
     return f": {make_printable(verdict.reason)}" if verdict.reason else ""
-
-
-def _change_history(trend: Trend) -> list[str]:
-    """List the recorded changes; unrecorded ones are not ruled out."""
-    confirmed = trend.confirmed_marks()
-    candidates = [mark for mark in trend.marks if mark.state == "candidate"]
-    parts = []
-    if confirmed:
-        last = confirmed[-1]
-        change = level_change_phrase(last.ratio, trend.series.metric)
-        parts.append(f"Last change: {change} at {last.commit[:10]}")
-    if candidates:
-        parts.append(f"{format_count(len(candidates), 'candidate change')} not confirmed")
-    return parts or [f"No change is recorded over {format_count(trend.commit_count, 'commit')}"]
 
 
 def _signed_number(change: float) -> str:

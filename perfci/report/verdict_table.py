@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from perfci.model import Verdict
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
+from perfci.report.page_summaries import comparison_summary
 from perfci.report.text_table import align_table
 from perfci.report.verdict_labels import verdict_glyph, verdict_label
 from perfci.report.verdict_sentences import (
-    comparison_sentence,
     format_interval,
     format_levels,
     rank_verdicts_by_severity,
@@ -37,7 +37,7 @@ LEFT_ALIGNED = frozenset({0, 1, 2, 3})
 def format_comparison(verdicts: Sequence[Verdict]) -> str:
     """Format a whole comparison for a terminal: sentence, table and advice."""
     parts = [
-        str(comparison_sentence(verdicts)),
+        str(comparison_summary(verdicts)),
         format_verdict_table(verdicts),
         format_verdict_advice(verdicts),
     ]

@@ -24,7 +24,7 @@ from perfci.model import (
 )
 from perfci.report.ablation_text import render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import (
+from perfci.report.pulls.no_results_comment import (
     NotMeasuredReason,
     render_not_measured_comment,
     render_outdated_comment,

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from perfci.model import EnvironmentChange, Interval, Machine, Series, Stage, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.placeholder_comment import (
+from perfci.report.pulls.no_results_comment import (
     NotMeasuredReason,
     render_not_measured_comment,
     render_outdated_comment,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from flask import Flask, Response, abort, request
 
-from perfci.report.charts.palette import page_palette_css
 from perfci.report.charts.svg_elements import SVG_STYLE
+from perfci.report.color_palette import page_palette_css
 
 IMMUTABLE_CACHE_CONTROL = "public, max-age=31536000, immutable"
 

@@ -20,8 +20,7 @@ from perfci.cli.shared.context import current_config, current_repository, open_s
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
 from perfci.policies import build_policy
-from perfci.report.incidents.incident_overview import serialize_derived_overview
-from perfci.report.incidents.incident_text import serialize_derived_incident
+from perfci.report.serializers import serialize_derived_incident, serialize_derived_overview
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
 from perfci.verdicts.incidents.page_budget import BudgetedIncident

@@ -8,7 +8,6 @@ from html import escape
 from itertools import pairwise
 
 from perfci.model import Interval, Verdict
-from perfci.report.charts.palette import standalone_svg_palette_css
 from perfci.report.charts.plot_axes import (
     CHARACTER_WIDTH_PX,
     PlotFrame,
@@ -28,10 +27,12 @@ from perfci.report.charts.svg_elements import (
     svg_rect,
     svg_text,
 )
+from perfci.report.color_palette import standalone_svg_palette_css
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import DisplayScale, format_count, format_signed_percent
+from perfci.report.page_summaries import trend_summary
 from perfci.report.verdict_labels import Tone, direction_arrow, status_label, verdict_label, verdict_tone
-from perfci.report.verdict_sentences import change_mark_sentence, trend_sentence
+from perfci.report.verdict_sentences import change_mark_sentence
 
 MAX_DOTS = 300
 """The number of dots that can be told apart on a page; beyond it neighbours are merged."""
@@ -67,7 +68,7 @@ def render_trend_chart(
     else:
         parts.append(svg_text(width / 2, height / 2, "no commit has a measured value", "pc-middle"))
     return _wrap_svg(
-        parts, width, height, id_prefix, trend.series.label, str(trend_sentence(trend)), standalone
+        parts, width, height, id_prefix, trend.series.label, str(trend_summary(trend)), standalone
     )
 
 

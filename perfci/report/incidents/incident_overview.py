@@ -1,17 +1,12 @@
-"""Describe a project's incidents, suggested retests and slow drifts, as text and as JSON fields."""
+"""Describe a project's incidents, suggested retests and slow drifts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from perfci.model import Retest
-from perfci.report.incidents.incident_text import (
-    CommitsBySha,
-    format_compare_command,
-    serialize_derived_incident,
-)
+from perfci.report.incidents.incident_text import format_compare_command
 from perfci.report.number_format import format_count, format_signed_percent
-from perfci.report.serializers import JsonFields, serialize_series
 from perfci.report.verdict_labels import short_series_name
 from perfci.report.verdict_sentences import format_interval
 from perfci.verdicts.history.release_creep import Creep
@@ -102,52 +97,3 @@ def creep_sentence(creep: Creep) -> str:
 def creep_compare_command(creep: Creep) -> str:
     """Return the command that measures the drift in pairs."""
     return format_compare_command(creep.base, creep.head, [creep.series.cell])
-
-
-def serialize_derived_overview(
-    project: str,
-    budgeted_incidents: Sequence[BudgetedIncident],
-    retests: Sequence[Retest],
-    creeps: Sequence[Creep],
-    commits: CommitsBySha,
-    pages_per_week: int,
-) -> JsonFields:
-    """Serialize what ``perfci incidents list`` and the incidents page show."""
-    return {
-        "project": project,
-        "sentence": incident_counts_sentence(budgeted_incidents, len(retests), len(creeps)),
-        "pages_per_week": pages_per_week,
-        "incidents": [
-            serialize_derived_incident(budgeted, commits, pages_per_week) for budgeted in budgeted_incidents
-        ],
-        "retests": [serialize_retest(retest) for retest in retests],
-        "slow_drifts": [serialize_creep(creep) for creep in creeps],
-    }
-
-
-def serialize_retest(retest: Retest) -> JsonFields:
-    """Serialize a retest and the command that runs it."""
-    return {
-        "series": serialize_series(retest.series),
-        "base": retest.base,
-        "head": retest.head,
-        "reason": retest.reason,
-        "command": retest_command(retest),
-    }
-
-
-def serialize_creep(creep: Creep) -> JsonFields:
-    """Serialize the slow drift of a series since a release."""
-    return {
-        "series": serialize_series(creep.series),
-        "sentence": creep_sentence(creep),
-        "release": creep.release,
-        "base": creep.base,
-        "head": creep.head,
-        "drift": creep.drift_ratio,
-        "interval": [creep.interval.lo, creep.interval.hi] if creep.interval else None,
-        "total": creep.total_ratio,
-        "p_value": creep.p_value,
-        "paired": creep.paired,
-        "command": creep_compare_command(creep),
-    }

@@ -1,4 +1,4 @@
-"""Describe one incident, as text and as JSON fields: what changed, where, the likely cause, the next step."""
+"""Describe one incident: what changed, where, the likely cause, the next step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
-from perfci.report.serializers import JsonFields, serialize_commit, serialize_series
 from perfci.report.verdict_labels import Tone, short_series_name
 from perfci.report.verdict_sentences import level_change_phrase
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
@@ -202,64 +201,3 @@ def format_compare_command(base: str, head: str, cells: Iterable[str]) -> str:
     names = list(dict.fromkeys(cells))[:MAX_COMMAND_CELLS]
     pattern = "|".join(f"^{re.escape(name)}$" for name in names)
     return f"perfci compare {base[:10]} {head[:10]} --bench {shlex.quote(pattern)}"
-
-
-def serialize_derived_incident(
-    budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int
-) -> JsonFields:
-    """Serialize an incident with its members."""
-    members = [
-        {
-            "series": serialize_series(change.series),
-            "sentence": member_change_sentence(change),
-            "last_good": change.last_good,
-            "commit": change.commit,
-            "relative_change": change.relative_change,
-            "before": change.before,
-            "after": change.after,
-        }
-        for change in budgeted.incident.members
-    ]
-    return serialize_derived_incident_summary(budgeted, commits, pages_per_week) | {"members": members}
-
-
-def serialize_derived_incident_summary(
-    budgeted: BudgetedIncident, commits: CommitsBySha, pages_per_week: int
-) -> JsonFields:
-    """Serialize an incident without its members, which may be thousands."""
-    incident = budgeted.incident
-    moment = incident.measured_at
-    return {
-        "id": incident.id,
-        "kind": incident.kind.value,
-        "sentence": incident_headline(incident, commits),
-        "explanation": incident_explanation(incident, commits),
-        "disposition": budgeted.disposition.value,
-        "ongoing": incident.ongoing,
-        "open": budgeted.is_open,
-        "disposition_text": disposition_sentence(budgeted, pages_per_week),
-        "week": budgeted.week or None,
-        "last_good": incident.last_good,
-        "commit": incident.commit,
-        "measured_at": moment.isoformat(timespec="seconds") if moment else None,
-        "cause": incident.cause or None,
-        "environment": [
-            {"name": change.name, "before": change.before or None, "after": change.after or None}
-            for change in incident.environment_changes
-        ],
-        "ambiguous": incident.ambiguous,
-        "recovered_at": incident.reverted_by or None,
-        "sessions": list(incident.sessions),
-        "p_value": incident.p_value,
-        "confirmed_series": incident.confirmed_count,
-        "has_sufficient_evidence": incident.settled,
-        "candidate_commits": [
-            {
-                **serialize_commit(candidate.commit),
-                "members": candidate.members,
-                "weight": round(candidate.weight, 6),
-            }
-            for candidate in incident.candidates
-        ],
-        "next_measurement": next_measurement_command(incident) or None,
-    }

@@ -10,11 +10,11 @@ from perfci.report.escaping import make_printable
 from perfci.report.pulls.comparison_findings import (
     Findings,
     build_headline,
-    headline_label,
     is_undecided,
     may_fail_check,
+    verdict_count_label,
 )
-from perfci.report.pulls.placeholder_comment import TITLES, NotMeasuredReason
+from perfci.report.pulls.no_results_comment import TITLES, NotMeasuredReason
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 
 GateMode = Literal["advisory", "block"]
@@ -98,7 +98,7 @@ def decide_check_state(findings: Findings | NotMeasuredReason) -> CheckState:
     if worse:
         return CheckState.ACCEPTED
     undecided = any(map(is_undecided, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
-    labels = {headline_label(verdict) for verdict in findings.verdicts}
+    labels = {verdict_count_label(verdict) for verdict in findings.verdicts}
     nothing_judged = labels <= {"new", "not measured"}
     return CheckState.OPEN if undecided or nothing_judged else CheckState.PASSED
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfci.model import Interval, Series, Verdict, VerdictKind
 from perfci.report.escaping import code_span, make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
-from perfci.report.pulls.comparison_findings import headline_label
+from perfci.report.pulls.comparison_findings import verdict_count_label
 from perfci.report.verdict_labels import CHANGE_KINDS, is_candidate, verdict_glyph
 from perfci.report.verdict_sentences import format_interval, format_levels, verdict_advice
 
@@ -70,7 +70,7 @@ def inconclusive_columns(*, hardware: bool) -> VerdictColumns:
 
 def not_compared_columns(*, hardware: bool) -> VerdictColumns:
     """Build the columns for series that were not compared, with the reason."""
-    status = ("Status", "---", lambda verdict: f"{verdict_glyph(verdict)} {headline_label(verdict)}")
+    status = ("Status", "---", lambda verdict: f"{verdict_glyph(verdict)} {verdict_count_label(verdict)}")
     reason = (
         "Reason",
         "---",

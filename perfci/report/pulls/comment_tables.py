@@ -20,8 +20,8 @@ from perfci.report.pulls.comparison_findings import (
     CANDIDATE_REGRESSION,
     REMOVED,
     Findings,
-    headline_label,
     may_fail_check,
+    verdict_count_label,
 )
 from perfci.report.verdict_labels import CHANGE_KINDS
 
@@ -85,7 +85,7 @@ def folded_table_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the folded tables of all other verdicts; expanded if there is no regression."""
     expanded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
-    labels = [headline_label(verdict) for verdict in missing]
+    labels = [verdict_count_label(verdict) for verdict in missing]
     missing_summary = [f"{labels.count(label):,} {label}" for label in MISSING_LABELS if label in labels]
     return [
         *_table_blocks(
@@ -140,7 +140,7 @@ def _worse_verdicts(findings: Findings) -> list[Verdict]:
     return sort_verdicts_by_attention(
         verdict
         for verdict in findings.verdicts
-        if may_fail_check(verdict) or headline_label(verdict) == CANDIDATE_REGRESSION
+        if may_fail_check(verdict) or verdict_count_label(verdict) == CANDIDATE_REGRESSION
     )
 
 
@@ -150,7 +150,7 @@ def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list
     sections = _sections_by_series(findings)
 
     def sort_key(verdict: Verdict) -> tuple[int, int]:
-        label = headline_label(verdict)
+        label = verdict_count_label(verdict)
         missing_rank = MISSING_LABELS.index(label) if label in MISSING_LABELS else 0
         return missing_rank, SECTIONS.index(sections[verdict.series])
 

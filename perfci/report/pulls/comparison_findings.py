@@ -142,7 +142,7 @@ class Headline:
 
 def build_headline(findings: Findings) -> Headline:
     """Count verdicts, broken goals and rejections; no foreign text appears in a title."""
-    counts = Counter(headline_label(verdict) for verdict in findings.verdicts)
+    counts = Counter(verdict_count_label(verdict) for verdict in findings.verdicts)
     leading = [
         *_format_counts(counts, LEADING_LABELS),
     ]
@@ -155,7 +155,7 @@ def build_headline(findings: Findings) -> Headline:
     return Headline(lead, ", ".join(_format_counts(counts, TRAILING_LABELS)))
 
 
-def headline_label(verdict: Verdict) -> str:
+def verdict_count_label(verdict: Verdict) -> str:
     """Return the label a verdict is counted under; a missing one is removed, new or not measured."""
     if verdict.kind is not VerdictKind.MISSING:
         return verdict_label(verdict)
@@ -166,12 +166,12 @@ def headline_label(verdict: Verdict) -> str:
 
 def is_undecided(verdict: Verdict) -> bool:
     """Whether a verdict leaves a question open; a new benchmark has nothing to compare with."""
-    return headline_label(verdict) in {"inconclusive", "not comparable", REMOVED, CANDIDATE_REGRESSION}
+    return verdict_count_label(verdict) in {"inconclusive", "not comparable", REMOVED, CANDIDATE_REGRESSION}
 
 
 def may_fail_check(verdict: Verdict) -> bool:
     """Whether a verdict may fail a check: a confirmed regression or a failure."""
-    return headline_label(verdict) in {"failed", "regression"}
+    return verdict_count_label(verdict) in {"failed", "regression"}
 
 
 def has_exact_interval(verdict: Verdict) -> bool:

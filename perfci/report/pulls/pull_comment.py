@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from statistics import median
 
-from perfci.report.escaping import code_block, code_span, markdown_link
+from perfci.report.escaping import MAX_REASON_LENGTH, code_block, code_span, markdown_link
 from perfci.report.goal_text import goal_markdown_lines
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.pooled_verdict_text import render_pooled_verdict_markdown
@@ -24,12 +24,11 @@ from perfci.report.pulls.comparison_findings import (
     MeasurementOrder,
     build_headline,
     has_exact_interval,
-    headline_label,
     is_undecided,
     may_fail_check,
+    verdict_count_label,
 )
 from perfci.report.variant_text import rejected_variant_name
-from perfci.report.verdict_sentences import MAX_REASON_LENGTH
 from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome
 
 MAX_COMMENT_BYTES = 60_000
@@ -100,7 +99,7 @@ def should_comment(findings: Findings) -> bool:
         goals
         or pooled
         or bool(findings.rejections)
-        or any(headline_label(verdict) not in quiet for verdict in findings.verdicts)
+        or any(verdict_count_label(verdict) not in quiet for verdict in findings.verdicts)
     )
 
 

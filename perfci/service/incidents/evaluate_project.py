@@ -13,7 +13,8 @@ from perfci.config import HistoryTable
 from perfci.history.incident_inputs import IncidentInputs
 from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
-from perfci.report.incidents.incident_overview import retest_sentence, serialize_creep, serialize_retest
+from perfci.report.incidents.incident_overview import retest_sentence
+from perfci.report.serializers import serialize_creep, serialize_derived_incident_summary, serialize_retest
 from perfci.store.incidents.expected_changes_and_mutes import load_expected_changes
 from perfci.store.incidents.incident_records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
@@ -52,7 +53,7 @@ class ProjectEvaluation:
         One that would page is stored as monitored where all its series are muted.
         """
         incident = budgeted.incident
-        detail = words.serialize_derived_incident_summary(budgeted, self.commits, self.pages_per_week)
+        detail = serialize_derived_incident_summary(budgeted, self.commits, self.pages_per_week)
         detail["largest"] = words.member_change_sentence(incident.members[0]) if incident.members else ""
         if sentence := words.expected_change_sentence(budgeted):
             detail["expected_change"] = sentence

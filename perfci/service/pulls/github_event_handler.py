@@ -16,7 +16,7 @@ from perfci.github.find_pulls import find_pulls_of_run
 from perfci.github.payloads import WorkflowRun
 from perfci.github.pull_report import CommentAuthor, ReportOutdated
 from perfci.model import Commit, PerfciError
-from perfci.report.pulls.placeholder_comment import NotMeasuredReason
+from perfci.report.pulls.no_results_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
 from perfci.service.pulls.download_results_artifact import (
     ResultsArtifact,

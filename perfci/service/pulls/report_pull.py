@@ -21,7 +21,7 @@ from perfci.report.pulls.check_result import (
     format_status_description,
 )
 from perfci.report.pulls.comparison_findings import may_fail_check
-from perfci.report.pulls.placeholder_comment import (
+from perfci.report.pulls.no_results_comment import (
     NotMeasuredReason,
     render_not_measured_comment,
     render_outdated_comment,

@@ -53,7 +53,7 @@ class DecisionLimits:
             else VerdictKind.INCONCLUSIVE
         )
 
-    def is_at_bar(self, shift: Shift, tail: float = ALPHA) -> bool:
+    def is_near_bar(self, shift: Shift, tail: float = ALPHA) -> bool:
         """Whether the change is known to lie between half the bar and half as much again.
 
         It is then known as well as the bar was chosen: the indifference zone of Bechhofer (1954).
@@ -65,7 +65,7 @@ class DecisionLimits:
     def estimate_more_pairs(self, shift: Shift) -> int | None:
         """Further pairs that would decide: as a move where the estimate passes the bar, else as
         unchanged."""
-        if self.is_at_bar(shift):
+        if self.is_near_bar(shift):
             return None
         distance = abs(shift.centre)
         return estimate_pairs_to_decide(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from perfci.model import Verdict, VerdictKind
 from perfci.stats.multiple_comparisons import DEFAULT_FDR, benjamini_hochberg
 from perfci.stats.power import estimate_pairs_to_p_value
-from perfci.verdicts.compare.reason_text import format_more_pairs
+from perfci.verdicts.compare.reason_text import format_pairs_to_decide
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 FALSE_DISCOVERY_RATE = 0.01
@@ -52,5 +52,5 @@ def _hold_back(verdict: Verdict, threshold: float, target_p_value: float) -> Ver
         return verdict
     more = estimate_pairs_to_p_value(verdict.pairs, verdict.p_value, target_p_value)
     text = f"{verdict.reason} {HELD_BACK_TEXT}"
-    reason = f"{text}; {format_more_pairs(more)}." if more else f"{text}."
+    reason = f"{text}; {format_pairs_to_decide(more)}." if more else f"{text}."
     return replace(verdict, kind=VerdictKind.INCONCLUSIVE, pairs_to_decide=more, reason=reason)

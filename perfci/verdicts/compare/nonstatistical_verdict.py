@@ -9,16 +9,21 @@ from perfci.stats.location_estimates import median
 from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.paired_log_costs import match_pairs
 from perfci.verdicts.compare.reason_text import (
-    add_disqualified_note,
+    append_disqualified_note,
     format_change,
-    format_disqualified,
+    format_disqualified_processes,
     format_failure,
     format_missing_reason,
     format_number,
     format_percent_change,
 )
 from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE
-from perfci.verdicts.process_levels import select_disqualified, select_usable, steady_level, steady_levels
+from perfci.verdicts.process_levels import (
+    select_disqualified,
+    select_usable,
+    steady_level,
+    steady_levels,
+)
 
 
 def nonstatistical_verdict(
@@ -36,7 +41,7 @@ def nonstatistical_verdict(
     if missing := _missing_side_verdict(case, base, head):
         return missing
     verdict = _exact_verdict(case, base, head) or _nonpositive_verdict(case, base, head)
-    return verdict and add_disqualified_note(verdict, base, head)
+    return verdict and append_disqualified_note(verdict, base, head)
 
 
 def _missing_side_verdict(
@@ -58,7 +63,7 @@ def _missing_side_verdict(
             return _missing_verdict(case, base, head, f"the {name} {format_missing_reason(side)}")
     if match_pairs(base, head)[0]:
         return None
-    if flags := format_disqualified(base, head):
+    if flags := format_disqualified_processes(base, head):
         return case.make_verdict(VerdictKind.INCONCLUSIVE, f"There is nothing to judge: {flags}.")
     return _missing_verdict(case, base, head, "no pair has both its processes")
 

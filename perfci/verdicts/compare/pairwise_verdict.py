@@ -21,7 +21,7 @@ from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimi
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
-from perfci.verdicts.compare.reason_text import add_disqualified_note, format_reason, summarize_modes
+from perfci.verdicts.compare.reason_text import append_disqualified_note, format_reason, summarize_modes
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.process_levels import steady_level
@@ -161,7 +161,7 @@ def _statistical_verdict(
     )
     modes = summarize_modes(case.series, sides.base, sides.head)
     sentences = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([modes.text] if modes else [])]
-    return add_disqualified_note(replace(verdict, reason=" ".join(sentences)), base, head)
+    return append_disqualified_note(replace(verdict, reason=" ".join(sentences)), base, head)
 
 
 def _relative_change(log_shift: float) -> float | None:

@@ -25,7 +25,7 @@ def format_reason(verdict: Verdict, rule: Rule, bar: float) -> str:
     pairs = f"{verdict.pairs} pair{'s' if verdict.pairs != 1 else ''}"
     text = f"{format_percent_change(verdict.ratio or 1.0)} over {pairs}"
     if verdict.interval is None:
-        more = format_more_pairs(verdict.pairs_to_decide)
+        more = format_pairs_to_decide(verdict.pairs_to_decide)
         return f"{text}: a single pair has no interval, so no verdict is possible yet; {more}."
     low, high = map(format_percent_change, (verdict.interval.lo, verdict.interval.hi))
     return f"{text}, interval {low} to {high}: {_format_conclusion(verdict, rule, bar)}."
@@ -36,7 +36,7 @@ def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
         return f"inside the bar of {rule.bar:.1%}{rule.subject_phrase} either way"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         inside = "it" if math.isclose(bar, rule.bar) else f"{rule.bar:.1%}"
-        more = format_more_pairs(verdict.pairs_to_decide)
+        more = format_pairs_to_decide(verdict.pairs_to_decide)
         return f"neither beyond the bar of {bar:.1%}{rule.subject_phrase} nor inside {inside}, {more}"
     if verdict.stage is Stage.SCREENING:
         return f"beyond the bar of {bar:.1%}{rule.subject_phrase}, to be confirmed on fresh pairs"
@@ -44,7 +44,7 @@ def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
     return f"beyond the bar of {bar:.1%}{rule.subject_phrase}, and {excluded} is excluded"
 
 
-def format_more_pairs(pairs: int | None) -> str:
+def format_pairs_to_decide(pairs: int | None) -> str:
     """How many pairs would decide; None means none would."""
     if pairs is None:
         return "too close to the bar for more pairs to settle"
@@ -66,13 +66,13 @@ def format_missing_reason(side: Sequence[Process]) -> str:
     return format_failure(side)
 
 
-def add_disqualified_note(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
+def append_disqualified_note(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     """Append to the reason how many processes were not judged."""
-    note = format_disqualified(base, head)
+    note = format_disqualified_processes(base, head)
     return replace(verdict, reason=f"{verdict.reason} Not judged: {note}.") if note else verdict
 
 
-def format_disqualified(base: Sequence[Process], head: Sequence[Process]) -> str:
+def format_disqualified_processes(base: Sequence[Process], head: Sequence[Process]) -> str:
     """How many processes were disqualified, and their flags; empty for none."""
     disqualified = select_disqualified([*base, *head])
     if not disqualified:

@@ -40,7 +40,7 @@ def plan_next_pairs(
     if costs.pairs >= looks[0]:
         shift = costs.estimate_shift(prior)
         is_decided = limits.classify(shift, tail) is not VerdictKind.INCONCLUSIVE
-        if is_decided or limits.is_at_bar(shift, tail) or _is_futile(shift, limits, tail, looks[-1]):
+        if is_decided or limits.is_near_bar(shift, tail) or _is_futile(shift, limits, tail, looks[-1]):
             return 0, tail
     return next_look_pairs(looks, costs.pairs) - costs.pairs, tail
 

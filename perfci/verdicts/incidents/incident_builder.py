@@ -106,7 +106,7 @@ def group_overlapping_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[l
     groups = []
     while remaining:
         score = compute_commit_scores([weighted_ranges[k] for k in remaining])
-        start = min(lo for k in remaining for lo, _, _ in weighted_ranges[k].likelihoods)
+        start = min(lo for k in remaining for lo, _, _ in weighted_ranges[k].range_weights)
         position = start + 1 + int(np.flatnonzero(score >= score.max() * TIE_TOLERANCE)[0])
         group = {k for k in remaining if weighted_ranges[k].may_contain(position)}
         groups.append(sorted(group))
@@ -116,7 +116,7 @@ def group_overlapping_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[l
 
 def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
     """Evidence for each commit, shape (commits,), from the one after the earliest start of a range."""
-    ranges = [likelihood for weighted_range in weighted_ranges for likelihood in weighted_range.likelihoods]
+    ranges = [likelihood for weighted_range in weighted_ranges for likelihood in weighted_range.range_weights]
     start, end = min(lo for lo, _, _ in ranges), max(hi for _, hi, _ in ranges)
     steps = np.zeros(end - start + 1)
     np.add.at(steps, [lo - start for lo, _, _ in ranges], [share for _, _, share in ranges])
@@ -172,7 +172,7 @@ def _rank_candidates(
 ) -> tuple[CandidateCommit, ...]:
     """Commits of the range by evidence; equal ones oldest first."""
     ranges = [step.commit_range for step in steps]
-    start = min(lo for commit_range in ranges for lo, _, _ in commit_range.likelihoods)
+    start = min(lo for commit_range in ranges for lo, _, _ in commit_range.range_weights)
     scores = compute_commit_scores(ranges)
     ranked = sorted(range(first + 1, last + 1), key=lambda at: (-round(float(scores[at - start - 1]), 9), at))
     return tuple(

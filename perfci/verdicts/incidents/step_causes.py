@@ -100,7 +100,7 @@ class WeightedRange:
     adjacent: tuple[tuple[int, int, float], ...] = ()
 
     @property
-    def likelihoods(self) -> tuple[tuple[int, int, float], ...]:
+    def range_weights(self) -> tuple[tuple[int, int, float], ...]:
         """(first, last, weight per commit) of each range; commits of a range are equally likely,
         weights sum to ``weight``."""
         ranges = ((self.first, self.last, 1.0), *self.adjacent)
@@ -109,7 +109,7 @@ class WeightedRange:
 
     def may_contain(self, position: int) -> bool:
         """Whether the commit at a position may be the cause."""
-        return any(lo < position <= hi for lo, hi, _ in self.likelihoods)
+        return any(lo < position <= hi for lo, hi, _ in self.range_weights)
 
 
 @dataclass(frozen=True, slots=True)

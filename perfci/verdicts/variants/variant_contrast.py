@@ -21,7 +21,7 @@ class VariantContrast:
         """The verdict under a name with both sides: ``Attention.time_forward('sdpa' → 'flash',
         64)``."""
         return replace(
-            self.verdict, series=label_series_with_both_sides(self.verdict.series, self.base_parameters)
+            self.verdict, series=label_changed_parameters(self.verdict.series, self.base_parameters)
         )
 
 
@@ -53,7 +53,7 @@ class VariantResults:
     numerics: tuple[NumericsCheck, ...] = ()
 
 
-def label_series_with_both_sides(series: Series, base_parameters: NamedValues) -> Series:
+def label_changed_parameters(series: Series, base_parameters: NamedValues) -> Series:
     """Series whose differing parameters show base and head value."""
     base_values = dict(base_parameters)
     parameters = tuple(

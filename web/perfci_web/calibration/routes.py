@@ -8,7 +8,7 @@ from flask import Blueprint, Response, jsonify, render_template
 
 from perfci.history.false_alarm_rates import compute_calibration
 from perfci.model import Series
-from perfci.report.calibration_text import serialize_calibration
+from perfci.report.serializers import serialize_calibration
 from perfci.store.queries.series_and_commits import load_project_series
 from perfci.verdicts.verdict_calibration import Calibration
 from perfci_web.url_lookups import project_links, require_project

@@ -9,16 +9,15 @@ from typing import Any
 
 from perfci.model import Commit, Environment, Run, Series, Status, Verdict, VerdictKind
 from perfci.report.charts.series_trend import Dot
+from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
 from perfci.report.verdict_sentences import (
-    PageSummary,
     VerdictKindCount,
-    comparison_sentence,
     count_verdicts_by_kind,
     rank_verdicts_by_severity,
 )
 from perfci.store.queries.query_records import VerdictRecord
-from perfci.verdicts.judged_series import select_judged_series
+from perfci.verdicts.judged_series_selection import select_judged_series
 from perfci_web.view_parts.commit_measurements import (
     build_commit_dots,
     collect_processes_by_series,
@@ -194,7 +193,7 @@ def _format_sentence(
     verdicts: Sequence[Verdict], base: Commit, head: Commit, not_compared: Sequence[SeriesAtTwoCommits]
 ) -> PageSummary:
     if verdicts:
-        return comparison_sentence(verdicts)
+        return comparison_summary(verdicts)
     if not_compared and base.sha == head.sha:
         return PageSummary(f"{base.short_sha} was measured, but never against itself")
     if not_compared:

@@ -6,7 +6,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement, decide_access
-from perfci.report.incidents.incident_overview import serialize_derived_overview
+from perfci.report.serializers import serialize_derived_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.load_incidents import load_incident_detail, load_incident_overview

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from perfci.model import Commit, Series, Stage, Status, Verdict
 from perfci.report.charts.series_trend import ChangeMark, Trend
 from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
+from perfci.report.page_summaries import PageSummary, project_overview_summary
 from perfci.report.verdict_labels import CHANGE_KINDS
-from perfci.report.verdict_sentences import PageSummary, project_overview_sentence
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.query_records import ProjectRecord
 from perfci_web.load_trends import SeriesDecisions
@@ -132,7 +132,7 @@ def build_overview(
     confirmed_count = sum((change.commit, change.series) in confirmed for change in decisions.changes)
     return Overview(
         project=project.slug,
-        sentence=project_overview_sentence(
+        sentence=project_overview_summary(
             verdicts,
             series=project.series - project.never_measured,
             commits=project.commits,

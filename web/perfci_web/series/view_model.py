@@ -9,15 +9,11 @@ from perfci.model import CPU_METRIC_PREFIX, Commit, Point, Series
 from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
 from perfci.report.charts.svg_charts import downsampling_note
 from perfci.report.number_format import format_quantity
+from perfci.report.page_summaries import PageSummary, trend_summary, unmeasurable_series_summary
 from perfci.report.verdict_labels import QUIET_KINDS
-from perfci.report.verdict_sentences import (
-    PageSummary,
-    trend_sentence,
-    unavailable_series_sentence,
-    verdict_counts_sentence,
-)
+from perfci.report.verdict_sentences import verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
-from perfci.verdicts.judged_series import select_judged_series
+from perfci.verdicts.judged_series_selection import select_judged_series
 from perfci_web.page_urls import series_matches_url_query
 from perfci_web.view_parts.table_row_groups import group_rows_by_cell
 
@@ -160,9 +156,9 @@ def build_series_view(
     return SeriesView(
         project=project,
         trend=trend,
-        sentence=unavailable_series_sentence(series, never_measured.last_reason)
+        sentence=unmeasurable_series_summary(series, never_measured.last_reason)
         if never_measured
-        else trend_sentence(trend),
+        else trend_summary(trend),
         chart_note=downsampling_note(trend),
         commits_needed=max(0, MIN_COMMITS_FOR_CHANGES - len(trend.measured_dots)),
         changes=tuple(

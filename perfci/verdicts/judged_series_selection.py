@@ -27,7 +27,8 @@ def select_judged_series(processes: Mapping[Series, Sequence[Process]]) -> list[
     returned.
     """
     return select_judged_by_status(
-        collect_statuses(processes), lambda cpu, wall: is_cpu_bound(processes[cpu], processes[wall])
+        collect_statuses_and_clocks(processes),
+        lambda cpu, wall: is_cpu_bound(processes[cpu], processes[wall]),
     )
 
 
@@ -56,7 +57,9 @@ def select_judged_by_status(
     return judged
 
 
-def collect_statuses(processes: Mapping[Series, Iterable[Process]]) -> dict[Series, set[StatusAndClock]]:
+def collect_statuses_and_clocks(
+    processes: Mapping[Series, Iterable[Process]],
+) -> dict[Series, set[StatusAndClock]]:
     """Statuses and clocks of each series."""
     return {
         series: {(process.status, process.clock) for process in ends} for series, ends in processes.items()
@@ -93,7 +96,7 @@ def group_judged_by_commit(
         series: [process for commit_processes in by_sha.values() for process in commit_processes]
         for series, by_sha in processes.items()
     }
-    twins = pair_cpu_with_wall_series(collect_statuses(pooled))
+    twins = pair_cpu_with_wall_series(collect_statuses_and_clocks(pooled))
     return {
         series: _add_failures(processes[series], processes[twins[series]])
         if series in twins

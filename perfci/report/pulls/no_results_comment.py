@@ -5,8 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from perfci.model import Commit
-from perfci.report.escaping import code_span, markdown_link
-from perfci.report.verdict_sentences import MAX_REASON_LENGTH
+from perfci.report.escaping import MAX_REASON_LENGTH, code_span, markdown_link
 
 
 class NotMeasuredReason(StrEnum):
