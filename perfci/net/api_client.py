@@ -10,6 +10,14 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
 from perfci.net.api_schemas import Page, ProblemDetails
+from perfci.net.api_schemas.commits_and_machines import (
+    CommitPage,
+    CommitShape,
+    EnvironmentPage,
+    EnvironmentShape,
+    MachinePage,
+    MachineShape,
+)
 from perfci.net.api_schemas.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
 from perfci.net.api_schemas.projects_and_access import (
     CreatedToken,
@@ -27,26 +35,18 @@ from perfci.net.api_schemas.projects_and_access import (
     TokenShape,
     Visibility,
 )
-from perfci.net.api_schemas.runs_and_series import (
-    CommitPage,
-    CommitShape,
-    EnvironmentPage,
-    EnvironmentShape,
-    MachinePage,
-    MachineShape,
-    MetricMeaning,
+from perfci.net.api_schemas.reporting_schedules import (
     ReportingScheduleChange,
     ReportingSchedulePage,
     ReportingScheduleShape,
+)
+from perfci.net.api_schemas.runs import RunPage, RunShape, UploadReceipt
+from perfci.net.api_schemas.series import SeriesPage, SeriesPointsShape, SeriesShape
+from perfci.net.api_schemas.unresolved_results import (
+    MetricMeaning,
     ResolvedResults,
-    RunPage,
-    RunShape,
-    SeriesPage,
-    SeriesPointsShape,
-    SeriesShape,
     UnresolvedResultPage,
     UnresolvedResultShape,
-    UploadReceipt,
 )
 from perfci.net.api_schemas.verdicts import (
     AddedExpectedChanges,

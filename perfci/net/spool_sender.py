@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from perfci.net.api_client import ApiClient, ApiError, ServerUnreachable
-from perfci.net.api_schemas.runs_and_series import UploadReceipt
+from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.net.upload_spool import Spool, SpooledDocument
 
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0

@@ -11,7 +11,7 @@ import pytest
 from api_client import NOW, Api
 
 from perfci.net.api_client import ApiClient, ApiError
-from perfci.net.api_schemas.runs_and_series import ReportingScheduleChange
+from perfci.net.api_schemas.reporting_schedules import ReportingScheduleChange
 from perfci.net.http_client import open_http_client
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perfci.net.api_schemas.incidents import IncidentPatch
-from perfci.net.api_schemas.runs_and_series import RunQuery
+from perfci.net.api_schemas.runs import RunQuery
 from perfci_web.api.problems import ProblemError
 from perfci_web.api.request_pipeline import parse_body
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from perfci.net.api_client import ApiClient
-from perfci.net.api_schemas.runs_and_series import UploadReceipt
+from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.net.http_client import open_http_client
 from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool

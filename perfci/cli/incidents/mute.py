@@ -11,7 +11,7 @@ from perfci.cli.shared.command_output import write_list
 from perfci.cli.shared.context import local_audit_context, run_read_transaction, run_write_transaction
 from perfci.cli.shared.options import global_options, json_option
 from perfci.model import PerfciError
-from perfci.net.api_schemas.incidents import MuteChange
+from perfci.net.api_schemas.muted_benchmarks import MuteChange
 from perfci.service.incidents.mute_benchmarks import mute_benchmark
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
 

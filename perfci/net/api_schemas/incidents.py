@@ -1,4 +1,4 @@
-"""API schemas of incidents, their events and deliveries, triage requests, mutes and impact."""
+"""API schemas of incidents: their events and deliveries, triage requests, and alert quality."""
 
 from __future__ import annotations
 
@@ -229,32 +229,6 @@ class BoundaryMoveResult(Shape):
     worse_count: int
 
 
-class ImpactQuery(PageQuery):
-    """``effect`` asks for what got worse alone, or better alone."""
-
-    commit: ShaPrefix | None = None
-    effect: Literal["worse", "better"] | None = None
-
-
-class CommitImpactShape(Shape):
-    """This commit moved this series by so much; ``incident`` tells under which number people spoke of it."""
-
-    commit: str
-    series: dict[str, Any]
-    sentence: str
-    relative_change: float
-    before: float
-    after: float
-    incident: int | None = None
-    state: IncidentStateName | None = None
-    accepted: bool
-    recorded_at: datetime
-
-
-class CommitImpactPage(Page):
-    items: tuple[CommitImpactShape, ...]
-
-
 class NoisyBenchmarkShape(Shape):
     benchmark: str
     judged: int
@@ -275,31 +249,3 @@ class AlertQualityShape(Shape):
     hours_to_close: float | None = None
     series_per_incident: float | None = None
     noisy_benchmarks: tuple[NoisyBenchmarkShape, ...] = ()
-
-
-class MutedBenchmarkShape(Shape):
-    """A benchmark that is watched and told to nobody; an empty ``metric`` means all of its metrics."""
-
-    benchmark: str
-    metric: str
-    rate: float
-    reason: str
-    since: datetime
-    expires_at: datetime
-    actor: str
-
-
-class MutedBenchmarkPage(Page):
-    items: tuple[MutedBenchmarkShape, ...]
-
-
-BenchmarkName = Annotated[str, Field(min_length=1, max_length=500, pattern=VISIBLE_LINE_PATTERN)]
-
-
-class MuteChange(RequestShape):
-    """``days`` of 0 let the benchmark out again."""
-
-    benchmark: BenchmarkName
-    metric: Annotated[str, Field(max_length=500, pattern=rf"{VISIBLE_LINE_PATTERN[:-2]}*$")] = ""
-    reason: OptionalLine = ""
-    days: Annotated[int, Field(ge=0, le=365)] = 30

@@ -17,7 +17,7 @@ from perfci.net.api_schemas import (
     RequestShape,
     Shape,
 )
-from perfci.net.api_schemas.runs_and_series import OptionalShaPrefix, SeriesShape
+from perfci.net.api_schemas.series import OptionalShaPrefix, SeriesShape
 
 MAX_RESULT_SUMMARIES = 10_000
 

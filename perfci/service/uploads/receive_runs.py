@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.job_grants import OTHER_SESSION, upload_refusal
 from perfci.auth.permissions import AccessDenied
 from perfci.model import Commit, PerfciError, Role, Run
-from perfci.net.api_schemas.runs_and_series import UploadReceipt
+from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.database import IDS, IdCache

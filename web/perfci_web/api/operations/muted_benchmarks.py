@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.api_schemas import incidents as shapes
+from perfci.net.api_schemas import muted_benchmarks as shapes
 from perfci.service.incidents.mute_benchmarks import mute_benchmark
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply

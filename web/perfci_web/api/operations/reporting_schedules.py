@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.api_schemas.runs_and_series import (
+from perfci.net.api_schemas.reporting_schedules import (
     ReportingScheduleChange,
     ReportingSchedulePage,
     ReportingScheduleShape,

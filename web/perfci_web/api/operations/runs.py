@@ -7,7 +7,7 @@ from hashlib import sha256
 from perfci.auth.permissions import AccessRequirement
 from perfci.formats.run_document import dump_run, idempotency_key, run_from_document
 from perfci.formats.run_document_schema import RunDocument
-from perfci.net.api_schemas.runs_and_series import RunPage, RunQuery, RunShape, UploadReceipt
+from perfci.net.api_schemas.runs import RunPage, RunQuery, RunShape, UploadReceipt
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.store.queries import measured_samples, paged_lists
 from perfci_web.api import pagination

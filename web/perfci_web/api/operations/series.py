@@ -7,7 +7,16 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import Commit, Machine, Point
 from perfci.net.api_schemas import PageQuery
-from perfci.net.api_schemas import runs_and_series as shapes
+from perfci.net.api_schemas import series as shapes
+from perfci.net.api_schemas.commits_and_machines import (
+    CommitPage,
+    CommitQuery,
+    CommitShape,
+    EnvironmentPage,
+    EnvironmentShape,
+    MachinePage,
+    MachineShape,
+)
 from perfci.report.charts.series_trend import build_trend, downsample_trend
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store import verdict_store
@@ -57,7 +66,7 @@ def get_points(call: Call) -> Reply:
 
 
 def list_commits(call: Call) -> Reply:
-    query: shapes.CommitQuery = call.query
+    query: CommitQuery = call.query
     with call.store.read() as tx:
         rows = paged_lists.load_commits_page(
             tx,
@@ -67,7 +76,7 @@ def list_commits(call: Call) -> Reply:
             limit=query.limit + 1,
         )
     return pagination.build_page_reply(
-        shapes.CommitPage, rows, query.limit, lambda row: row[0], lambda row: commit_shape(row[1])
+        CommitPage, rows, query.limit, lambda row: row[0], lambda row: commit_shape(row[1])
     )
 
 
@@ -83,7 +92,7 @@ def list_machines(call: Call) -> Reply:
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
-        shapes.MachinePage,
+        MachinePage,
         rows,
         query.limit,
         lambda row: row[0],
@@ -98,11 +107,11 @@ def list_environments(call: Call) -> Reply:
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
-        shapes.EnvironmentPage,
+        EnvironmentPage,
         rows,
         query.limit,
         lambda row: row[0],
-        lambda row: shapes.EnvironmentShape(id=row[1], values=dict(row[2].values)),
+        lambda row: EnvironmentShape(id=row[1], values=dict(row[2].values)),
     )
 
 
@@ -126,18 +135,16 @@ def require_commit(tx: Session, call: Call, sha: str) -> Commit:
     return commit
 
 
-def commit_shape(commit: Commit) -> shapes.CommitShape:
-    fields = {name: getattr(commit, name) for name in shapes.CommitShape.model_fields if name != "commit"}
-    return shapes.CommitShape.model_validate({"commit": commit.sha} | fields)
+def commit_shape(commit: Commit) -> CommitShape:
+    fields = {name: getattr(commit, name) for name in CommitShape.model_fields if name != "commit"}
+    return CommitShape.model_validate({"commit": commit.sha} | fields)
 
 
-def _machine_shape(identity: str, machine: Machine) -> shapes.MachineShape:
+def _machine_shape(identity: str, machine: Machine) -> MachineShape:
     fields = {
-        name: getattr(machine, name)
-        for name in shapes.MachineShape.model_fields
-        if name not in ("id", "label")
+        name: getattr(machine, name) for name in MachineShape.model_fields if name not in ("id", "label")
     }
-    return shapes.MachineShape.model_validate({"id": identity, "label": machine.label} | fields)
+    return MachineShape.model_validate({"id": identity, "label": machine.label} | fields)
 
 
 def _is_within(point: Point, time_filter: shapes.PointsQuery) -> bool:
@@ -189,8 +196,8 @@ OPERATIONS = (
         AccessRequirement.READ,
         list_commits,
         "Commits, latest first",
-        query=shapes.CommitQuery,
-        answers={200: shapes.CommitPage},
+        query=CommitQuery,
+        answers={200: CommitPage},
         etag=True,
     ),
     Operation(
@@ -200,7 +207,7 @@ OPERATIONS = (
         AccessRequirement.READ,
         get_commit,
         "One commit, by its sha or a part",
-        answers={200: shapes.CommitShape},
+        answers={200: CommitShape},
         etag=True,
     ),
     Operation(
@@ -211,7 +218,7 @@ OPERATIONS = (
         list_machines,
         "Machine classes that measured here",
         query=PageQuery,
-        answers={200: shapes.MachinePage},
+        answers={200: MachinePage},
         etag=True,
     ),
     Operation(
@@ -222,7 +229,7 @@ OPERATIONS = (
         list_environments,
         "Environments observed here",
         query=PageQuery,
-        answers={200: shapes.EnvironmentPage},
+        answers={200: EnvironmentPage},
         etag=True,
     ),
 )

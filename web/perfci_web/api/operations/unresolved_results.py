@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import PageQuery
-from perfci.net.api_schemas.runs_and_series import (
+from perfci.net.api_schemas.unresolved_results import (
     MetricMeaning,
     ResolvedResults,
     UnresolvedResultPage,
