@@ -9,11 +9,11 @@ from typing import Literal
 from perfci.report.escaping import make_printable
 from perfci.report.pulls.comparison_findings import (
     Findings,
-    build_headline,
     is_undecided,
     may_fail_check,
     verdict_count_label,
 )
+from perfci.report.pulls.comparison_headline import build_headline
 from perfci.report.pulls.no_results_comment import TITLES, NotMeasuredReason
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 

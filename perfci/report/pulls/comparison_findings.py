@@ -1,23 +1,27 @@
-"""Collect the findings of a comparison, the source of its comment, summary, check run and status."""
+"""Hold the findings of a comparison, the source of its comment, summary, check run and status."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from perfci.model import Commit, EnvironmentChange, MetricClass, PerfciError, Series, Verdict, VerdictKind
-from perfci.report.number_format import format_count
 from perfci.report.verdict_labels import verdict_label
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.goals.goal_verdict import GoalOutcome, GoalVerdict
+from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 
 MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]
 """How the two sides were measured; empty if not known."""
+
+REMOVED = "removed"
+"""The label of a benchmark that was measured at base and is absent at head."""
+
+CANDIDATE_REGRESSION = "candidate regression"
+"""The label of a regression seen in screening and not yet confirmed on new pairs."""
 
 IDENTICAL_INPUTS_NOTE = (
     "No file that the benchmarks depend on differs, "
@@ -103,58 +107,6 @@ def compute_verdict_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[Ve
     ]
 
 
-REMOVED = "removed"
-"""The label of a benchmark that was measured at base and is absent at head."""
-
-CANDIDATE_REGRESSION = "candidate regression"
-"""The label of a regression seen in screening and not yet confirmed on new pairs."""
-
-LEADING_LABELS = (
-    ("failed", "failed"),
-    ("regression", "regressions"),
-    (CANDIDATE_REGRESSION, "candidate regressions"),
-    (REMOVED, REMOVED),
-    ("improvement", "improvements"),
-    ("candidate improvement", "candidate improvements"),
-)
-"""The labels that the headline leads with, most severe first, and their plurals."""
-
-TRAILING_LABELS = (
-    ("inconclusive", "inconclusive"),
-    ("not comparable", "not comparable"),
-    ("not measured", "not measured"),
-    ("new", "new"),
-    ("unchanged", "unchanged"),
-)
-"""The labels that follow in parentheses, and their plurals."""
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    """Verdict counts by label: ``2 regressions, 1 improvement``, and ``3 inconclusive`` in ``trailing``."""
-
-    lead: str
-    trailing: str
-
-    def __str__(self) -> str:
-        return f"{self.lead} ({self.trailing})" if self.trailing else self.lead
-
-
-def build_headline(findings: Findings) -> Headline:
-    """Count verdicts, broken goals and rejections; no foreign text appears in a title."""
-    counts = Counter(verdict_count_label(verdict) for verdict in findings.verdicts)
-    leading = [
-        *_format_counts(counts, LEADING_LABELS),
-    ]
-    broken = sum(goal.outcome in (GoalOutcome.BROKEN, GoalOutcome.REJECTED) for goal in findings.goals)
-    if broken:
-        leading.append(f"{format_count(broken, 'goal')} broken")
-    if findings.rejections:
-        leading.append(f"{format_count(len(findings.rejections), 'variant')} rejected")
-    lead = ", ".join(leading) or _no_regression_text(findings)
-    return Headline(lead, ", ".join(_format_counts(counts, TRAILING_LABELS)))
-
-
 def verdict_count_label(verdict: Verdict) -> str:
     """Return the label a verdict is counted under; a missing one is removed, new or not measured."""
     if verdict.kind is not VerdictKind.MISSING:
@@ -177,18 +129,3 @@ def may_fail_check(verdict: Verdict) -> bool:
 def has_exact_interval(verdict: Verdict) -> bool:
     """Whether both sides were counted exactly, so that the interval has no width."""
     return verdict.interval is not None and verdict.interval.lo == verdict.interval.hi
-
-
-def _format_counts(counts: Counter[str], labels: Sequence[tuple[str, str]]) -> list[str]:
-    return [format_count(counts[label], label, plural) for label, plural in labels if counts[label]]
-
-
-def _no_regression_text(findings: Findings) -> str:
-    """Return the lead without counts; it says that results are inconclusive where some are."""
-    if not findings.verdicts:
-        return "nothing was compared"
-    if any(is_undecided(verdict) for verdict in findings.verdicts):
-        return "no regression found, some results inconclusive"
-    if all(verdict.kind is VerdictKind.MISSING for verdict in findings.verdicts):
-        return "nothing could be compared"
-    return "no regression"

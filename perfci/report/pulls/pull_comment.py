@@ -22,12 +22,12 @@ from perfci.report.pulls.comparison_findings import (
     IDENTICAL_INPUTS_NOTE,
     Findings,
     MeasurementOrder,
-    build_headline,
     has_exact_interval,
     is_undecided,
     may_fail_check,
     verdict_count_label,
 )
+from perfci.report.pulls.comparison_headline import build_headline
 from perfci.report.variant_text import rejected_variant_name
 from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome
 
