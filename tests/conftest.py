@@ -62,11 +62,11 @@ def migrated_once(request: pytest.FixtureRequest) -> Iterator[None]:
     if "perfci.store" not in sys.modules or request.path.parent.name == "store":
         yield
         return
-    from perfci.store import schema
+    from perfci.store import migrate_schema
     from tests.support.databases import migrate_again
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "migrate", migrate_again)
+        patch.setattr(migrate_schema, "migrate", migrate_again)
         yield
 
 

@@ -4,8 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from perfci.store.engine import make_engine, parse_database_url
-from perfci.store.schema import migrate
+from perfci.store.migrate_schema import migrate
+from perfci.store.open_database import make_engine, parse_database_url
 from tests.support.databases import migrate_again
 
 

@@ -26,7 +26,7 @@ from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
-from perfci.store.verdict_store import save_change_points
+from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.store.writes.row_ids import ensure_series_ids
 from perfci.verdicts.policy import Policy
 from perfci_web import create_app

@@ -25,7 +25,7 @@ import psycopg
 from perfci.model import Result, Run, Status, Variant
 from perfci.store import Store, open_store
 from perfci.store.dialects import postgresql_type_name
-from perfci.store.engine import parse_database_url
+from perfci.store.open_database import parse_database_url
 from perfci.store.tables.base import TableBase
 from perfci.store.writes import ingest as writes
 from perfci.verdicts.process_levels import summarize_result

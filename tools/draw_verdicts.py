@@ -40,8 +40,8 @@ from perfci.model import (
 )
 from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.svg_charts import render_trend_chart
-from perfci.store import open_store, verdict_store
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store import open_store, verdicts_and_change_points
+from perfci.store.queries import measured_samples, runs_and_sessions, series_search
 from perfci.store.queries.query_records import MeasuredProcess
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.comparison_rule import Rule
@@ -138,7 +138,7 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
         closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store,
         store.read() as tx,
     ):
-        sessions = {session.uid: session.kind for session in record_listings.load_sessions(tx, folder.name)}
+        sessions = {session.uid: session.kind for session in runs_and_sessions.load_sessions(tx, folder.name)}
         for name, (head, cell) in COMPARED.items():
             for uid, kind in sorted(sessions.items(), key=lambda item: item[1] == "confirm"):
                 rows = [
@@ -205,16 +205,18 @@ def history_of(folder: Path) -> dict[str, Any]:
     ):
         (record,) = [
             each_series
-            for each_series in record_listings.search_series(tx, folder.name)
+            for each_series in series_search.search_series(tx, folder.name)
             if each_series.series.cell == "cases.time_step" and each_series.series.metric.name == "cpu_time"
         ]
         points = measured_samples.load_history(tx, record.id)
         in_pairs = {
             session.uid
-            for session in record_listings.load_sessions(tx, folder.name)
+            for session in runs_and_sessions.load_sessions(tx, folder.name)
             if session.kind in ("compare", "confirm")
         }
-        verdict_records = verdict_store.load_verdict_records(tx, folder.name, series_id=record.id)
+        verdict_records = verdicts_and_change_points.load_verdict_records(
+            tx, folder.name, series_id=record.id
+        )
     return {
         "points": [
             {

@@ -32,7 +32,7 @@ from scipy.stats import beta
 from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.store import open_store
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.record_listings import load_sessions
+from perfci.store.queries.runs_and_sessions import load_sessions
 from tests.support.git_project import ISOLATED, GitProject
 from tools.study_demo import NEIGHBOUR
 from tools.study_pages import circumstances, fill

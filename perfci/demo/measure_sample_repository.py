@@ -19,8 +19,8 @@ from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.record_listings import load_sessions
-from perfci.store.verdict_store import load_verdict_records
+from perfci.store.queries.runs_and_sessions import load_sessions
+from perfci.store.verdicts_and_change_points import load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_noise_floors, minimum_detectable_effects
 from perfci.verdicts.judged_series_selection import group_judged_by_commit
 

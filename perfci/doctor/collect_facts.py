@@ -19,9 +19,9 @@ from perfci.model import PerfciError
 from perfci.runner.locks import machine_lock
 from perfci.runner.machine_info import describe_machine
 from perfci.store import Store, open_store
-from perfci.store.engine import format_address, parse_database_url, sqlite_path
+from perfci.store.open_database import format_address, parse_database_url, sqlite_path
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.record_listings import load_runs_of_commit, load_sessions
+from perfci.store.queries.runs_and_sessions import load_runs_of_commit, load_sessions
 
 PROBE = Path(__file__).with_name("environment_probe.py")
 """The script that the measured interpreter runs."""

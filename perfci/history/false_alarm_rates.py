@@ -16,9 +16,9 @@ from perfci.store.queries.query_records import VerdictCount
 from perfci.store.queries.verdict_counts import (
     count_aa_sessions,
     count_aa_verdicts,
-    load_verdicts_by_commit_pair,
+    load_verdicts_of_changed_pairs,
 )
-from perfci.store.queries.verdict_derivations import load_aa_results
+from perfci.store.verdict_decisions import load_aa_results
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.verdict_calibration import (
     Calibration,
@@ -69,7 +69,7 @@ def _compute_window(
 ) -> CalibrationWindow:
     since = EPOCH if days is None else now - timedelta(days=days)
     counts = count_aa_verdicts(tx, project, since)
-    sequences = list(load_verdicts_by_commit_pair(tx, project, since))
+    sequences = list(load_verdicts_of_changed_pairs(tx, project, since))
     return CalibrationWindow(
         days,
         count_aa_sessions(tx, project, since)[0],

@@ -14,16 +14,16 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series
 from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Process, Series, Verdict
-from perfci.store.queries.latest_results import load_judged_series
 from perfci.store.queries.measured_samples import load_histories
-from perfci.store.queries.result_summaries import (
+from perfci.store.queries.measured_series import load_judged_series
+from perfci.store.queries.result_levels import (
     ResultLevel,
     VisitRecord,
+    load_commit_visits,
     load_levels_at_commits,
-    load_visits,
 )
 from perfci.store.queries.series_and_commits import load_commits_newest_first, load_environments
-from perfci.store.verdict_store import load_change_points, load_verdict_records
+from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.history.change_point_detection import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
@@ -54,7 +54,7 @@ class IncidentInputs:
     @classmethod
     def load(cls, tx: Transaction, project: str, policy: Policy) -> IncidentInputs:
         """Read everything but the points."""
-        visit_index = VisitIndex(load_commits_newest_first(tx, project), load_visits(tx, project))
+        visit_index = VisitIndex(load_commits_newest_first(tx, project), load_commit_visits(tx, project))
         series_ids = {
             series: row_id
             for series, row_id in load_judged_series(tx, project).items()

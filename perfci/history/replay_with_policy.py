@@ -14,15 +14,10 @@ from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import SessionRecord, VerdictRecord
-from perfci.store.queries.record_listings import load_sessions
+from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.queries.series_and_commits import load_project_series
-from perfci.store.queries.verdict_derivations import (
-    AAResult,
-    DecisionRecord,
-    load_aa_results,
-    load_verdict_decisions,
-)
-from perfci.store.verdict_store import load_change_points, load_verdict_records
+from perfci.store.verdict_decisions import AAResult, DecisionRecord, load_aa_results, load_verdict_decisions
+from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.comparison_rule import MOVE_KINDS

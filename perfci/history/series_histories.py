@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Series, Status
 from perfci.store.queries.measured_samples import load_histories
-from perfci.store.queries.result_summaries import (
+from perfci.store.queries.result_levels import (
     ResultLevel,
     ResultProcesses,
     load_ok_results_with_processes,
@@ -22,7 +22,7 @@ from perfci.store.queries.result_summaries import (
     save_result_summaries,
 )
 from perfci.store.queries.series_and_commits import load_commits_by_ids, load_series_by_ids, sort_commits
-from perfci.store.verdict_store import save_change_points
+from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_point_detection import (
     LevelHistory,
     SegmentationCache,

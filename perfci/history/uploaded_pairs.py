@@ -23,15 +23,15 @@ from perfci.history.decision_records import (
 from perfci.history.session_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.run_and_session_lookup import find_sessions_started_after
-from perfci.store.queries.verdict_derivations import (
+from perfci.store.queries.runs_and_sessions import find_sessions_started_after
+from perfci.store.verdict_decisions import (
     AAResult,
     DecisionRecord,
     add_verdict_decisions,
     load_aa_results,
     load_latest_verdict_id,
 )
-from perfci.store.verdict_store import add_verdicts, load_verdict_records
+from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_records
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.policy import Policy

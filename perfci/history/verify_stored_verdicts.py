@@ -13,14 +13,14 @@ from perfci.model import Series, Verdict
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import VerdictRecord
-from perfci.store.queries.verdict_derivations import (
+from perfci.store.verdict_decisions import (
     AAResult,
     DecisionRecord,
     LookRecord,
     load_aa_results,
     load_verdict_decisions,
 )
-from perfci.store.verdict_store import load_verdict_records
+from perfci.store.verdicts_and_change_points import load_verdict_records
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import Look
 

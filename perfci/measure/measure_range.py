@@ -16,7 +16,7 @@ from perfci.model import Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
-from perfci.store.queries.latest_results import load_series_ids_of_session
+from perfci.store.queries.measured_series import load_series_ids_of_session
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from perfci.runner.suite_cells import Cell, DiscoveredBenchmark
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.verdict_derivations import DecisionRecord, add_verdict_decisions
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.verdict_decisions import DecisionRecord, add_verdict_decisions
+from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
 from perfci.store.writes.row_ids import upsert_commits
 

@@ -16,7 +16,7 @@ from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.suite_cells import expand_cells
 from perfci.store import Store
-from perfci.store.queries.record_listings import load_sessions
+from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.writes.measured_sessions import find_unfinished_session
 
 OnMessage = Callable[[str], None]

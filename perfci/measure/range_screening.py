@@ -24,7 +24,7 @@ from perfci.model import Verdict
 from perfci.runner import visit_plan
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
-from perfci.store.queries.verdict_derivations import DecisionRecord
+from perfci.store.verdict_decisions import DecisionRecord
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, select_candidates
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict

@@ -17,7 +17,7 @@ from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store
 from perfci.store.columns import series_identity
 from perfci.store.projects import find_project
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.verdicts_and_change_points import add_verdicts
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 

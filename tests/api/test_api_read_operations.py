@@ -13,7 +13,7 @@ from perfci.model import VerdictKind
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
 from perfci.store.columns import series_identity
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.verdicts_and_change_points import add_verdicts
 from tests.support.builders import (
     NOON,
     PROJECT,

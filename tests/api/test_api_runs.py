@@ -14,8 +14,8 @@ from perfci.model import Clock, ResultSummary, Role, Status
 from perfci.store import Store
 from perfci.store.database import translate_errors
 from perfci.store.jobs import outbox_and_leases
-from perfci.store.queries import measured_samples, record_listings
-from perfci.store.queries.result_summaries import load_result_levels
+from perfci.store.queries import measured_samples, runs_and_sessions, series_search
+from perfci.store.queries.result_levels import load_result_levels
 from tests.support.builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 
 
@@ -31,7 +31,7 @@ def test_stores_an_upload_and_answers_with_a_receipt(api: Api, store: Store) -> 
         "samples": 1,
     }
     with store.read() as tx:
-        assert record_listings.load_sessions(tx, "acme/model")[0].kind == "history"
+        assert runs_and_sessions.load_sessions(tx, "acme/model")[0].kind == "history"
 
 
 def test_stores_a_repeated_upload_once(api: Api) -> None:
@@ -60,7 +60,7 @@ def test_stores_result_summaries_with_an_upload(api: Api, store: Store) -> None:
 
     with store.read() as tx:
         levels = load_result_levels(
-            tx, [series.id for series in record_listings.search_series(tx, "acme/model")]
+            tx, [series.id for series in series_search.search_series(tx, "acme/model")]
         )
     assert {row.status: row.result_summary for row in levels} == {
         "ok": ResultSummary(3.0, Clock.WALL, 3.0),
@@ -93,8 +93,8 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
 
     assert statuses == [201] * 4
     with store.read() as tx:
-        kinds = {session.uid: session.kind for session in record_listings.load_sessions(tx, "acme/model")}
-        series = record_listings.find_series_of_benchmark(tx, "acme/model", a_series().benchmark.name)
+        kinds = {session.uid: session.kind for session in runs_and_sessions.load_sessions(tx, "acme/model")}
+        series = series_search.find_series_of_benchmark(tx, "acme/model", a_series().benchmark.name)
         assert measured_samples.load_history(tx, series[0].id) == []
     assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
 

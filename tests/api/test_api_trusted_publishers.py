@@ -24,7 +24,7 @@ from perfci.net.http_client import open_http_client, wsgi_transport
 from perfci.store import Store
 from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries import record_listings, series_and_commits
+from perfci.store.queries import runs_and_sessions, series_and_commits
 from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run
 from tests.support.signed_job_tokens import (
@@ -107,7 +107,7 @@ def measured(*processes: Any, **changes: Any) -> Run:
 
 def kinds(store: Store) -> dict[str, str]:
     with store.read() as tx:
-        return {session.uid: session.kind for session in record_listings.load_sessions(tx, PROJECT)}
+        return {session.uid: session.kind for session in runs_and_sessions.load_sessions(tx, PROJECT)}
 
 
 def test_gives_a_job_a_token_that_writes_its_history(jobs: Jobs, store: Store) -> None:

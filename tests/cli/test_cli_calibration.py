@@ -14,7 +14,7 @@ import pytest
 from perfci.cli import run_cli
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store, open_store
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 

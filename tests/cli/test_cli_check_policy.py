@@ -13,7 +13,7 @@ import pytest
 from perfci.cli import run_cli
 from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
-from perfci.store.verdict_store import add_verdicts, load_change_points, load_verdict_records
+from perfci.store.verdicts_and_change_points import add_verdicts, load_change_points, load_verdict_records
 from perfci.store.writes.measured_sessions import add_run, start_session
 from perfci.store.writes.row_ids import upsert_commits
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis

@@ -15,8 +15,8 @@ from perfci.cli import run_cli
 from perfci.model import Environment, Series
 from perfci.store import Store, open_store
 from perfci.store.queries.measured_samples import load_history
-from perfci.store.queries.record_listings import search_series
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.queries.series_search import search_series
+from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
 from perfci.verdicts.history.change_point_detection import find_change_points
 from tests.support.builders import (

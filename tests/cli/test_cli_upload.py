@@ -14,7 +14,7 @@ from perfci.model import Run
 from perfci.net import http_client
 from perfci.service.uploads import send_to_server
 from perfci.store import Store, open_store
-from perfci.store.queries import record_listings
+from perfci.store.queries import runs_and_sessions
 from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_result, a_run
 from tests.support.databases import fresh_database
@@ -64,7 +64,7 @@ def a_file(folder: Path, document: Run, name: str = "run.json") -> str:
 
 def stored(store: Store) -> int:
     with store.read() as tx:
-        return len(record_listings.load_sessions(tx, PROJECT))
+        return len(runs_and_sessions.load_sessions(tx, PROJECT))
 
 
 def test_sends_a_file_once(
@@ -224,9 +224,9 @@ def test_run_sends_its_results_to_a_server(
 
     sent = capsys.readouterr().err.splitlines()[-1]
     with closing(open_store("sqlite:///.perfci/perfci.db", create=False)) as mine, mine.read() as tx:
-        measured = {session.uid for session in record_listings.load_sessions(tx, PROJECT)}
+        measured = {session.uid for session in runs_and_sessions.load_sessions(tx, PROJECT)}
     with server_store.read() as tx:
-        arrived = {session.uid: session.kind for session in record_listings.load_sessions(tx, PROJECT)}
+        arrived = {session.uid: session.kind for session in runs_and_sessions.load_sessions(tx, PROJECT)}
     assert code == 0
     assert sent == f"4 runs sent to {SERVER}"
     assert arrived.keys() == measured

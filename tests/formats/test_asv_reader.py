@@ -21,7 +21,7 @@ from perfci.formats.registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result, Run, SampleSummary, Status
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries import measured_samples, series_search
 from tests.support.builders import a_sha
 from tests.support.stored_runs import load_benchmark_code
 
@@ -186,7 +186,7 @@ def test_versions_of_a_benchmark_stay_apart(folder: AsvFolder, store: Store) -> 
     import_file_or_folder(store, folder.path, "asv", PROJECT)
 
     with store.read() as tx:
-        matches = record_listings.search_series(tx, PROJECT)
+        matches = series_search.search_series(tx, PROJECT)
     assert sorted(match.series.benchmark.version for match in matches) == ["", "v1", "v2"]
 
 
@@ -365,7 +365,7 @@ def test_code_is_kept_for_the_version_that_asv_still_knows(folder: AsvFolder, st
     with store.read() as tx:
         benchmarks = [
             record.series.benchmark
-            for record in record_listings.find_series_of_benchmark(tx, PROJECT, "suite.time_it", "time")
+            for record in series_search.find_series_of_benchmark(tx, PROJECT, "suite.time_it", "time")
         ]
         code = {benchmark.version: load_benchmark_code(tx, PROJECT, benchmark) for benchmark in benchmarks}
     assert code == {"v0": None, "v1": "def time_it(): ..."}
@@ -404,7 +404,7 @@ def test_a_file_that_asv_has_added_to_adds_only_what_is_new(folder: AsvFolder, s
 
     assert (report.runs_new, report.values, report.samples) == (1, 1, 0)
     with store.read() as tx:
-        [record] = record_listings.find_series_of_benchmark(tx, PROJECT, "suite.time_it", "time")
+        [record] = series_search.find_series_of_benchmark(tx, PROJECT, "suite.time_it", "time")
         [point] = measured_samples.load_history(tx, record.id)
     assert [process.samples for process in point.processes] == [(1.0, 1.2)]
 
@@ -472,7 +472,7 @@ def no_environment_or_version_collapsed(store: Store, root: Path) -> bool:
         for name in asv_results.get_all_result_keys()
     }
     with store.read() as tx:
-        return len(record_listings.search_series(tx, PROJECT)) == len(asv_keys)
+        return len(series_search.search_series(tx, PROJECT)) == len(asv_keys)
 
 
 def test_a_folder_without_results_is_refused_in_one_sentence(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from perfci.formats.registry import detect_format
 from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store
-from perfci.store.queries.measured_samples import load_points_by_sha
+from perfci.store.queries.measured_samples import load_points_in_sha_order
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -95,7 +95,7 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
         path.write_text(
             "".join(
                 history_csv_writer.iter_history_csv_lines(
-                    load_points_by_sha(tx, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
+                    load_points_in_sha_order(tx, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
                 )
             ),
             newline="",

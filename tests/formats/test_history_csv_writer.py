@@ -14,7 +14,7 @@ from perfci.formats import history_csv_writer
 from perfci.model import Clock, Result, Status
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
-from perfci.store.queries.measured_samples import load_points_by_sha
+from perfci.store.queries.measured_samples import load_points_in_sha_order
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -47,7 +47,7 @@ def exported(store: Store, *, samples: bool = False) -> str:
     with store.read() as tx:
         return "".join(
             history_csv_writer.iter_history_csv_lines(
-                load_points_by_sha(tx, PROJECT), PROJECT, samples=samples
+                load_points_in_sha_order(tx, PROJECT), PROJECT, samples=samples
             )
         )
 

@@ -21,7 +21,7 @@ from perfci.formats.registry import detect_format
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, import_file_or_folder
 from perfci.store import Store, open_store
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries import measured_samples, project_counts
 from tests.support.builders import a_result, a_run, a_sha
 
 PROJECT = "acme/model"
@@ -265,7 +265,7 @@ def out_of_order(*_: object) -> None:
 
 def nothing_in(store: Store) -> bool:
     with store.read() as tx:
-        return record_listings.load_projects_with_counts(tx) == []
+        return project_counts.load_projects_with_counts(tx) == []
 
 
 @pytest.mark.parametrize(

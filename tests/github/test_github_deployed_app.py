@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from perfci.cli import run_cli
 from perfci.store import open_store
-from perfci.store.queries import record_listings
+from perfci.store.queries import runs_and_sessions
 from perfci.store.tables.github import RunEventRow
 from tests.support.deployed_server import serving
 from tests.support.github_app_server import artifact
@@ -74,7 +74,7 @@ def test_a_webhook_or_a_polled_run_becomes_comment_check_and_page(
 
     assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
     with closing(open_store(database, create=False)) as store, store.read() as tx:
-        assert [session.uid for session in record_listings.load_sessions(tx, "acme/model")] == ["pairs"]
+        assert [session.uid for session in runs_and_sessions.load_sessions(tx, "acme/model")] == ["pairs"]
     assert f"{BASE[:10]}` (merge base) → head `{HEAD[:10]}" in hub.comments[0]["body"]
 
 

@@ -15,7 +15,7 @@ from test_github_commands import job as job
 from perfci.config import Settings
 from perfci.policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import Store, verdict_store
+from perfci.store import Store, verdicts_and_change_points
 from perfci.store.access import audit_log, github_bindings
 from perfci.store.projects import find_project
 from tests.support.builders import NOON
@@ -78,7 +78,7 @@ def test_judges_stored_runs_on_the_server(server: Server) -> None:
     JudgeWorker(server.store, lambda _: ProjectPolicies(), clock=lambda: server.now).drain()
 
     with server.store.read() as tx:
-        (verdict,) = verdict_store.load_verdict_records(tx, "acme/model", base=BASE, head=HEAD)
+        (verdict,) = verdicts_and_change_points.load_verdict_records(tx, "acme/model", base=BASE, head=HEAD)
     assert (verdict.verdict.kind, round(verdict.verdict.ratio or 0, 2)) == ("regression", 1.2)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from perfci.history.series_histories import update_change_points
 from perfci.model import ChangePoint, ProcessBoundaries, Series
-from perfci.store import Store, open_store, verdict_store
-from perfci.store.queries import latest_results, record_listings
+from perfci.store import Store, open_store, verdicts_and_change_points
+from perfci.store.queries import measured_series
 from perfci.verdicts.policy import Policy
 from tests.support.builders import (
     PROJECT,
@@ -48,14 +48,14 @@ def import_history(store: Store, series: Series, *values: float, first: int = 0)
 def update(store: Store, since: int = 0) -> int:
     with store.begin() as tx:
         update_change_points(
-            tx, PROJECT, latest_results.load_series_ids_with_results_since(tx, PROJECT, since), Policy()
+            tx, PROJECT, measured_series.load_series_ids_with_results_since(tx, PROJECT, since), Policy()
         )
-        return len(verdict_store.load_change_points(tx, PROJECT))
+        return len(verdicts_and_change_points.load_change_points(tx, PROJECT))
 
 
 def stored_change_points(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return verdict_store.load_change_points(tx, PROJECT)
+        return verdicts_and_change_points.load_change_points(tx, PROJECT)
 
 
 def test_finds_the_step_in_an_imported_history(store: Store) -> None:
@@ -70,7 +70,7 @@ def test_does_not_rewrite_an_unchanged_history(store: Store) -> None:
     as_it_was = a_change_point(QUIET)
     with store.begin() as tx:
         replace_change_points(tx, PROJECT, QUIET, [as_it_was])
-        since = record_listings.load_latest_result_id(tx)
+        since = measured_series.load_latest_result_id(tx)
     import_history(store, BUSY, *[1.0, 1.01] * 10, *[1.3, 1.31] * 3)
 
     assert update(store, since=since) == 2

@@ -21,8 +21,8 @@ from perfci.model import (
     Status,
 )
 from perfci.store import Store
-from perfci.store.queries import measured_samples, record_listings, result_summaries
-from perfci.store.queries.result_summaries import save_result_summaries
+from perfci.store.queries import measured_samples, result_levels, series_search
+from perfci.store.queries.result_levels import save_result_summaries
 from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
@@ -103,7 +103,7 @@ def ingest_runs(store: Store, seed: int) -> list[int]:
         for number, run in enumerate(runs(seed)):
             ingest_run(tx, run, f"key {number}", "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in record_listings.search_series(tx, PROJECT)]
+        return [record.id for record in series_search.search_series(tx, PROJECT)]
 
 
 def change_points_from_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
@@ -154,7 +154,7 @@ def test_incremental_change_points_equal_those_from_samples(store: Store, seed: 
         with store.begin() as tx:
             ingest_run(tx, run, f"key {number}", "body", kind="history")
         with store.read() as tx:
-            ids = [record.id for record in record_listings.search_series(tx, PROJECT)]
+            ids = [record.id for record in series_search.search_series(tx, PROJECT)]
         fields = change_points_from_levels(store, ids, memory)
 
     assert fields == change_points_from_samples(store, ids)
@@ -165,7 +165,7 @@ def ingest_results(store: Store, *results: Result, commit: int = 1, session: str
         run = a_run(*results, commit=a_commit(commit), session=session)
         ingest_run(tx, run, session, "body", kind="history")
     with store.read() as tx:
-        return [record.id for record in record_listings.search_series(tx, PROJECT)]
+        return [record.id for record in series_search.search_series(tx, PROJECT)]
 
 
 def test_a_result_summary_is_computed_once(store: Store) -> None:
@@ -174,7 +174,7 @@ def test_a_result_summary_is_computed_once(store: Store) -> None:
 
     with (
         store.read() as tx,
-        patch.object(result_summaries, "build_process", side_effect=AssertionError("a sample was read")),
+        patch.object(result_levels, "build_process", side_effect=AssertionError("a sample was read")),
     ):
         result = SeriesHistories.load(tx, ids)
 

@@ -24,7 +24,7 @@ from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.service.notify.senders import SenderConfig, compute_signature
 from perfci.store import Store, open_store
 from perfci.store.jobs import delivery_queue
-from perfci.store.jobs.delivery_queue import Destination, save_destination
+from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.verdicts.policy import Policy
 from tests.support.builders import NOON, PROJECT, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile

@@ -22,12 +22,12 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.service.worker import judge_worker
 from perfci.service.worker.judge_worker import JudgeWorker
-from perfci.store import Store, verdict_store
+from perfci.store import Store, verdicts_and_change_points
 from perfci.store.incidents import incident_store
 from perfci.store.jobs import outbox_and_leases
 from perfci.store.jobs.outbox_and_leases import OutboxItem
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries.result_summaries import load_levels_of_two_commits
+from perfci.store.queries.result_levels import load_levels_of_two_commits
 from perfci.store.writes.group_commit import GroupCommitter
 from tests.support.builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
 from tests.support.databases import database_url as database_url
@@ -80,7 +80,7 @@ WOBBLES = (1.0, 1.001, 0.999)
 
 def stored_change_points(store: Store) -> list[ChangePoint]:
     with store.read() as tx:
-        return verdict_store.load_change_points(tx, SLUG)
+        return verdicts_and_change_points.load_change_points(tx, SLUG)
 
 
 def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitter, store: Store) -> None:
@@ -127,7 +127,7 @@ def test_judges_uploaded_pairs_and_stores_the_decisions(group: GroupCommitter, s
     a_worker(store).drain()
 
     with store.read() as tx:
-        records = verdict_store.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = verdicts_and_change_points.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(record.verdict.kind, record.session_uid) for record in records] == [
         (VerdictKind.REGRESSION, "pr")
     ]
@@ -150,7 +150,7 @@ def test_fresh_pairs_decide_in_whichever_order_they_arrive(
         a_worker(store).drain()
 
     with store.read() as tx:
-        records = verdict_store.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
+        records = verdicts_and_change_points.load_verdict_records(tx, SLUG, base=a_sha(1), head=a_sha(2))
     assert [(record.verdict.kind, record.session_uid) for record in records] == [
         (VerdictKind.UNCHANGED, "fresh")
     ]
@@ -182,11 +182,14 @@ def test_judges_each_project_by_its_own_bars(group: GroupCommitter, store: Store
 
     with store.read() as tx:
         verdicts = {
-            slug: [record.verdict.kind for record in verdict_store.load_verdict_records(tx, slug)]
+            slug: [
+                record.verdict.kind for record in verdicts_and_change_points.load_verdict_records(tx, slug)
+            ]
             for slug in slugs
         }
         moves = {
-            slug: [change.commit for change in verdict_store.load_change_points(tx, slug)] for slug in slugs
+            slug: [change.commit for change in verdicts_and_change_points.load_change_points(tx, slug)]
+            for slug in slugs
         }
     assert verdicts == {SLUG: ["regression"], "acme/loose": ["unchanged"], "acme/blind": []}
     assert moves == {SLUG: [a_sha(9)], "acme/loose": [], "acme/blind": []}
@@ -218,7 +221,7 @@ def test_judging_an_upload_again_adds_no_verdict(group: GroupCommitter, store: S
     a_worker(store).drain()
 
     with store.read() as tx:
-        assert len(verdict_store.load_verdict_records(tx, SLUG, current_only=False)) == 1
+        assert len(verdicts_and_change_points.load_verdict_records(tx, SLUG, current_only=False)) == 1
 
 
 def test_a_killed_evaluation_is_repeated_with_the_same_result(group: GroupCommitter, store: Store) -> None:
@@ -261,14 +264,14 @@ def test_an_upload_that_cannot_be_judged_blocks_no_other_and_stores_its_problem(
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = judge_worker.latest_results.load_series_ids_of_runs
+    whole = judge_worker.measured_series.load_series_ids_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(judge_worker.latest_results, "load_series_ids_of_runs", fails):
+    with patch.object(judge_worker.measured_series, "load_series_ids_of_runs", fails):
         a_worker(store).drain()
 
     with store.read() as tx:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.history.series_histories import compute_result_summaries
-from perfci.store.queries.result_summaries import load_ok_results_with_processes, save_result_summaries
+from perfci.store.queries.result_levels import load_ok_results_with_processes, save_result_summaries
 from perfci.store.tables.measurements import ResultRow
 
 

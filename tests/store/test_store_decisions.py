@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from perfci.store import Store, verdict_store
-from perfci.store.queries.verdict_derivations import (
+from perfci.store import Store, verdicts_and_change_points
+from perfci.store.verdict_decisions import (
     AAResult,
     DecisionRecord,
     LookRecord,
@@ -28,7 +28,7 @@ def verdict_ids(store: Store) -> list[int]:
             measured_sessions.start_session(tx, PROJECT, f"aa-{number}", "aa", "spec", 7, 0, NOON)
             moment = NOON + timedelta(hours=number)
             verdict = a_verdict(ratio=ratio, pairs=5 + number)
-            ids += verdict_store.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
+            ids += verdicts_and_change_points.add_verdicts(tx, PROJECT, f"aa-{number}", [verdict], moment)
         return ids
 
 

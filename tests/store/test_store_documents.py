@@ -14,7 +14,7 @@ from store_sessions import measured_run, started
 from perfci.model import PerfciError, ProcessBoundaries, Run, Status
 from perfci.store import Store
 from perfci.store.columns import hash_values
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries import measured_samples, project_counts, runs_and_sessions, series_search
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import IngestCounts
 from tests.support.builders import (
@@ -55,7 +55,7 @@ def test_an_ingested_run_comes_back_as_it_was(store: Store) -> None:
 
     with store.read() as tx:
         assert measured_samples.load_run(tx, 1) == a_document()
-        assert [session.state for session in record_listings.load_sessions(tx, PROJECT)] == ["finished"]
+        assert [session.state for session in runs_and_sessions.load_sessions(tx, PROJECT)] == ["finished"]
 
 
 def test_the_same_document_again_changes_nothing(store: Store) -> None:
@@ -64,8 +64,8 @@ def test_the_same_document_again_changes_nothing(store: Store) -> None:
             assert ingest_run(tx, a_document(), "key", "body") is new
 
     with store.read() as tx:
-        assert record_listings.load_projects_with_counts(tx)[0].runs == 1
-        assert record_listings.load_projects_with_counts(tx)[0].processes == 3
+        assert project_counts.load_projects_with_counts(tx)[0].runs == 1
+        assert project_counts.load_projects_with_counts(tx)[0].processes == 3
 
 
 def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
@@ -78,7 +78,7 @@ def test_the_same_key_with_another_body_is_refused_whole(store: Store) -> None:
         )
 
     with store.read() as tx:
-        assert record_listings.load_projects_with_counts(tx)[0].runs == 1
+        assert project_counts.load_projects_with_counts(tx)[0].runs == 1
 
 
 def test_the_document_of_a_run_measured_here_is_recognized(store: Store) -> None:
@@ -115,7 +115,7 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
     assert [(count.runs_new, count.values) for count in counts] == [(1, 1), (1, 1), (0, 0), (1, 1)]
     with store.read() as tx:
         records = {
-            record.series.benchmark.name: record.id for record in record_listings.search_series(tx, PROJECT)
+            record.series.benchmark.name: record.id for record in series_search.search_series(tx, PROJECT)
         }
         points = [
             measured_samples.load_history(tx, records[name])[0] for name in ("suite.time_a", "suite.time_b")
@@ -165,5 +165,5 @@ def test_any_names_and_numbers_survive_the_store(
         ingest_run(tx, run, key, "body")
 
     with store.read() as tx:
-        newest = record_listings.load_runs_of_commit(tx, PROJECT, a_sha(1))[0].id
+        newest = runs_and_sessions.load_runs_of_commit(tx, PROJECT, a_sha(1))[0].id
         assert measured_samples.load_run(tx, newest) == run

@@ -18,9 +18,9 @@ from perfci.store.queries.query_records import VerdictCount
 from perfci.store.queries.verdict_counts import (
     count_aa_sessions,
     count_aa_verdicts,
-    load_verdicts_by_commit_pair,
+    load_verdicts_of_changed_pairs,
 )
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
@@ -81,7 +81,7 @@ def test_counts_verdicts_on_identical_commits_as_aa_verdicts(store: Store) -> No
 
     assert counted(store) == {(SCREENING, WORSE): 1, (CONFIRMATION, WORSE): 1}
     with store.read() as tx:
-        assert list(load_verdicts_by_commit_pair(tx, PROJECT)) == []
+        assert list(load_verdicts_of_changed_pairs(tx, PROJECT)) == []
 
 
 def test_does_not_count_verdicts_on_different_commits(store: Store) -> None:
@@ -135,14 +135,14 @@ def test_loads_commit_pairs_in_the_order_of_their_verdicts(store: Store) -> None
     add_verdicts_of_session(store, "aa", [an_aa_verdict(WORSE)], at=NOON + timedelta(minutes=2))
 
     with store.read() as tx:
-        verdict_sequences = list(load_verdicts_by_commit_pair(tx, PROJECT))
+        verdict_sequences = list(load_verdicts_of_changed_pairs(tx, PROJECT))
 
     assert verdict_sequences == [[(SCREENING, WORSE), (CONFIRMATION, SAME)]]
 
 
 def test_an_empty_store_has_nothing_to_count(store: Store) -> None:
     with store.read() as tx:
-        assert (count_aa_verdicts(tx, PROJECT), list(load_verdicts_by_commit_pair(tx, PROJECT))) == ([], [])
+        assert (count_aa_verdicts(tx, PROJECT), list(load_verdicts_of_changed_pairs(tx, PROJECT))) == ([], [])
         assert count_aa_sessions(tx, PROJECT) == (0, None)
 
 

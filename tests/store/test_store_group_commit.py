@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries import measured_samples, runs_and_sessions
 from perfci.store.writes import group_commit, measured_sessions
 from perfci.store.writes.group_commit import BatchFunction, GroupCommitter, StoreBusy, StoreUnavailable
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series
@@ -33,7 +33,7 @@ def start(tx: Session, uid: str) -> str:
 
 def uids(store: Store) -> set[str]:
     with store.read() as tx:
-        return {session.uid for session in record_listings.load_sessions(tx, PROJECT)}
+        return {session.uid for session in runs_and_sessions.load_sessions(tx, PROJECT)}
 
 
 def test_returns_after_the_commit(store: Store, group: GroupCommitter) -> None:
@@ -152,7 +152,7 @@ def test_reports_a_full_disk_and_recovers(sqlite_store: Store) -> None:
 
 
 def test_reports_a_locked_database(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perfci.store.engine.BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("perfci.store.open_database.BUSY_TIMEOUT_S", 0.05)
     url = f"sqlite:///{database}"
 
     with (

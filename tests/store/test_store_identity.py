@@ -12,7 +12,7 @@ from store_sessions import measured_run, started
 
 from perfci.model import PerfciError, Series, Status
 from perfci.store import Store
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries import measured_samples, series_search
 from perfci.store.writes import measured_sessions
 from tests.support.builders import (
     NOON,
@@ -61,7 +61,7 @@ def test_no_two_series_become_one(store: Store) -> None:
     run_id = measured_run(store, *((item, a_process()) for item in different))
 
     with store.read() as tx:
-        assert {record.series for record in record_listings.search_series(tx, PROJECT)} == set(different)
+        assert {record.series for record in series_search.search_series(tx, PROJECT)} == set(different)
         assert len({result.series for result in measured_samples.load_run(tx, run_id).results}) == len(
             different
         )
@@ -73,7 +73,7 @@ def test_series_of_two_projects_have_separate_rows(store: Store) -> None:
             ingest_run(tx, a_run(a_result(), project=project, session=project), project, "body")
 
     with store.read() as tx:
-        ids = [record_listings.search_series(tx, project)[0].id for project in ("acme/model", "acme/other")]
+        ids = [series_search.search_series(tx, project)[0].id for project in ("acme/model", "acme/other")]
         assert [len(measured_samples.load_history(tx, row_id)) for row_id in ids] == [1, 1]
     assert ids[0] != ids[1]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from perfci.model import PerfciError, Status
-from perfci.store import Store, backup, check_integrity, engine, open_store, verdict_store
-from perfci.store.queries import record_listings
+from perfci.store import Store, backup, check_integrity, open_database, open_store, verdicts_and_change_points
+from perfci.store.queries import runs_and_sessions
 from perfci.store.writes import measured_sessions
 from tests.support.builders import (
     NOON,
@@ -35,7 +35,7 @@ def filled(store: Store) -> None:
             a_result(a_series("suite.c"), a_process(2.0), summary=a_summary(2.0)),
         ]
         ingest_run(tx, a_run(*results), "key", "body")
-        verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+        verdicts_and_change_points.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
 
 
 def test_reports_no_violation_in_rows_the_program_wrote(store: Store) -> None:
@@ -104,7 +104,7 @@ def do(harm: str, url: str) -> None:
     if url.startswith("postgresql"):
         harm = re.sub(r"x'(\w*)'", r"'\\x\1'", harm)
         harm = re.sub(r"DROP TRIGGER (\w+)", r"DROP TRIGGER \1 ON verdicts", harm)
-    connection = engine.make_engine(engine.parse_database_url(url)).connect()
+    connection = open_database.make_engine(open_database.parse_database_url(url)).connect()
     with connection, connection.begin():
         for statement in harm.split(";"):
             connection.exec_driver_sql(statement)
@@ -130,7 +130,7 @@ def test_a_copy_is_consistent_while_others_write(sqlite_store: Store, tmp_path: 
         backup(sqlite_store.url, copy)
 
     with closing(open_store(f"sqlite:///{copy}", create=False)) as copied, copied.read() as tx:
-        assert [session.uid for session in record_listings.load_sessions(tx, PROJECT)] == ["session-1"]
+        assert [session.uid for session in runs_and_sessions.load_sessions(tx, PROJECT)] == ["session-1"]
         assert check_integrity(copied.url) == []
 
 

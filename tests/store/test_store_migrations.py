@@ -15,14 +15,17 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Stage
-from perfci.store import check_integrity, engine, open_store, schema, verdict_store
-from perfci.store.queries import verdict_derivations
-from perfci.store.queries.verdict_derivations import DecisionRecord
+from perfci.store import (
+    check_integrity,
+    migrate_schema,
+    open_database,
+    open_store,
+    verdict_decisions,
+    verdicts_and_change_points,
+)
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.incidents import (
-    DeliveryRow,
-    DestinationRow,
     EvaluationRow,
     ExpectedChangeRow,
     ImpactRow,
@@ -34,6 +37,8 @@ from perfci.store.tables.incidents import (
 )
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import MachineRow, ProjectRow, RunRow, SeriesRow, UnresolvedResultRow
+from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.verdict_decisions import DecisionRecord
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -50,7 +55,7 @@ from tests.support.stored_runs import ingest_run, replace_change_points
 
 def config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    config.set_main_option("script_location", str(migrate_schema.MIGRATIONS))
     return config
 
 
@@ -62,7 +67,7 @@ def connection(kind: str, tmp_path: Path) -> Iterator[sa.Connection]:
     """A database with rows of every age, which the next test does not get."""
     with fresh_database(kind, tmp_path) as url:
         fill(url)
-        made = engine.make_engine(engine.parse_database_url(url))
+        made = open_database.make_engine(open_database.parse_database_url(url))
         with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
             yield connection
         made.dispose()
@@ -82,9 +87,11 @@ def fill(url: str) -> None:
     with store.begin() as tx:
         ingest_run(tx, a_run(measured), "key", "body")
         screened, confirmed = a_verdict(stage=Stage.SCREENING), a_verdict()
-        verdict_ids = verdict_store.add_verdicts(tx, PROJECT, "session-1", [screened, confirmed], NOON)
+        verdict_ids = verdicts_and_change_points.add_verdicts(
+            tx, PROJECT, "session-1", [screened, confirmed], NOON
+        )
         record = DecisionRecord("pairs", {"bar": 0.05, "subject": "time"}, 0, ())
-        verdict_derivations.add_verdict_decisions(tx, {verdict_ids[0]: record})
+        verdict_decisions.add_verdict_decisions(tx, {verdict_ids[0]: record})
         replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         series_id, run_id = tx.scalar(sa.select(SeriesRow.id)), tx.scalar(sa.select(RunRow.id))

@@ -22,9 +22,9 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from perfci.model import PerfciError
-from perfci.store import Store, engine, open_store, schema, upgrade, upgrade_if_older
-from perfci.store.engine import format_address, parse_database_url
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store import Store, migrate_schema, open_database, open_store, upgrade, upgrade_if_older
+from perfci.store.open_database import format_address, parse_database_url
+from perfci.store.queries import measured_samples, project_counts, runs_and_sessions, series_search
 from perfci.store.tables.base import TableBase
 from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_process, a_run, a_series
@@ -50,7 +50,7 @@ def test_makes_an_absent_database_with_its_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "perfci.db"
 
     with closing(open_store(url_of(path), create=True)) as store, store.read() as tx:
-        assert record_listings.load_projects_with_counts(tx) == []
+        assert project_counts.load_projects_with_counts(tx) == []
 
     assert path.is_file()
 
@@ -69,7 +69,7 @@ def test_creating_again_preserves_the_stored_rows(database: Path) -> None:
         measured_sessions.start_session(tx, PROJECT, "one", "history", "", 1, 1, NOON)
 
     with closing(open_store(url_of(database), create=True)) as store, store.read() as tx:
-        assert [session.uid for session in record_listings.load_sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in runs_and_sessions.load_sessions(tx, PROJECT)] == ["one"]
 
 
 def test_several_programs_can_make_the_same_database_at_once(kind: str, tmp_path: Path) -> None:
@@ -139,9 +139,9 @@ def test_migrations_make_exactly_the_tables_of_the_program(store: Store) -> None
 
 def test_the_schema_the_program_names_is_the_newest_migration() -> None:
     config = Config()
-    config.set_main_option("script_location", str(schema.MIGRATIONS))
+    config.set_main_option("script_location", str(migrate_schema.MIGRATIONS))
 
-    assert ScriptDirectory.from_config(config).get_current_head() == engine.SCHEMA
+    assert ScriptDirectory.from_config(config).get_current_head() == open_database.SCHEMA
 
 
 def test_refuses_a_missing_database(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_upgrades_an_older_database_and_keeps_its_rows(
     upgrade(url_of(database))
 
     with closing(open_store(url_of(database), create=False)) as store, store.read() as tx:
-        assert [session.uid for session in record_listings.load_sessions(tx, PROJECT)] == ["one"]
+        assert [session.uid for session in runs_and_sessions.load_sessions(tx, PROJECT)] == ["one"]
         assert tx.connection().exec_driver_sql("SELECT count(*) FROM later").scalar() == 0
 
 
@@ -224,18 +224,18 @@ def a_program_with_one_more_migration(
 ) -> None:
     folder = tmp_path / "migrations"
     (folder / "versions").mkdir(parents=True)
-    for file in (*schema.MIGRATIONS.glob("*.py"), *schema.MIGRATIONS.glob("versions/*.py")):
-        (folder / file.relative_to(schema.MIGRATIONS)).write_text(file.read_text())
+    for file in (*migrate_schema.MIGRATIONS.glob("*.py"), *migrate_schema.MIGRATIONS.glob("versions/*.py")):
+        (folder / file.relative_to(migrate_schema.MIGRATIONS)).write_text(file.read_text())
     (folder / "versions" / f"{LATER}_later.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n"
         f"revision = '{LATER}'\ndown_revision = '{CURRENT}'\n"
         f"def upgrade():\n    op.create_table('later', sa.Column('id', sa.Integer))\n    {then}\n"
     )
-    monkeypatch.setattr(schema, "MIGRATIONS", folder)
-    monkeypatch.setattr(engine, "SCHEMA", LATER)
+    monkeypatch.setattr(migrate_schema, "MIGRATIONS", folder)
+    monkeypatch.setattr(open_database, "SCHEMA", LATER)
 
 
-CURRENT = engine.SCHEMA
+CURRENT = open_database.SCHEMA
 LATER = f"{int(CURRENT) + 1:04}"
 
 
@@ -291,7 +291,7 @@ def test_refuses_a_truncated_database(database: Path) -> None:
 
 
 def test_reports_a_locked_database_as_locked(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "BUSY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(open_database, "BUSY_TIMEOUT_S", 0.05)
 
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -307,7 +307,7 @@ def test_a_reader_does_not_wait_for_a_writer(store: Store) -> None:
     with store.begin() as writing:
         measured_sessions.start_session(writing, PROJECT, "one", "history", "", 1, 1, NOON)
         with store.read() as tx:
-            assert record_listings.load_sessions(tx, PROJECT) == []
+            assert runs_and_sessions.load_sessions(tx, PROJECT) == []
 
 
 def test_a_second_writer_waits_for_the_first(store: Store) -> None:
@@ -322,7 +322,7 @@ def test_a_second_writer_waits_for_the_first(store: Store) -> None:
         writer.join()
 
     with store.read() as tx:
-        assert len(record_listings.load_sessions(tx, PROJECT)) == 8
+        assert len(runs_and_sessions.load_sessions(tx, PROJECT)) == 8
 
 
 def test_an_error_rolls_back_the_whole_block_and_its_cached_ids(store: Store) -> None:
@@ -340,7 +340,7 @@ def test_an_error_rolls_back_the_whole_block_and_its_cached_ids(store: Store) ->
     with pytest.raises(RuntimeError):
         measure(fail)
     with store.read() as tx:
-        assert record_listings.search_series(tx, PROJECT) == []
+        assert series_search.search_series(tx, PROJECT) == []
 
     measure()
 
@@ -387,7 +387,7 @@ def answer_without_rights(url: str, answers: Queue[str]) -> None:
         os.setuid(NOBODY)
     store = open_store(url, create=False)
     with store.read() as tx:
-        answers.put(record_listings.load_sessions(tx, PROJECT)[0].uid)
+        answers.put(runs_and_sessions.load_sessions(tx, PROJECT)[0].uid)
     for attempt in (lambda: store.begin().__enter__(), lambda: open_store(url, create=True)):
         try:
             attempt()
@@ -406,31 +406,31 @@ def test_a_process_pools_the_configured_number_of_connections(postgres_url: str)
 def test_replaces_an_idle_connection_that_was_lost(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "IDLE_PING_AFTER_S", 0.0)
+    monkeypatch.setattr(open_database, "IDLE_PING_AFTER_S", 0.0)
     with closing(open_store(postgres_url, create=False)) as store:
         end_connections(store, postgres_url)
 
         with store.read() as tx:
-            assert record_listings.load_projects_with_counts(tx) == []
+            assert project_counts.load_projects_with_counts(tx) == []
 
 
 def test_reports_a_connection_lost_during_a_transaction_once(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "IDLE_PING_AFTER_S", 3600.0)
+    monkeypatch.setattr(open_database, "IDLE_PING_AFTER_S", 3600.0)
     with closing(open_store(postgres_url, create=False)) as store:
         end_connections(store, postgres_url)
 
         with pytest.raises(PerfciError, match="cannot be reached"), store.read() as tx:
-            record_listings.load_projects_with_counts(tx)
+            project_counts.load_projects_with_counts(tx)
         with store.read() as tx:
-            assert record_listings.load_projects_with_counts(tx) == []
+            assert project_counts.load_projects_with_counts(tx) == []
 
 
 def end_connections(store: Store, url: str) -> None:
     """Let a store use a connection, and the server end it as when it restarts."""
     with store.read() as tx:
-        record_listings.load_projects_with_counts(tx)
+        project_counts.load_projects_with_counts(tx)
     with psycopg.connect(
         parse_database_url(url).set(drivername="postgresql").render_as_string(False), autocommit=True
     ) as item:

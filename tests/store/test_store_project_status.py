@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import pytest
 
 from perfci.model import Result, Series, Stage, Status, VerdictKind
-from perfci.store import Store, verdict_store
-from perfci.store.queries import record_listings
+from perfci.store import Store, verdicts_and_change_points
+from perfci.store.queries import series_search
 from perfci.store.queries.project_status import (
     DecisionCounts,
     HeadStatus,
     UnmeasuredSeries,
-    count_decisions,
+    count_confirmed_and_undecided,
     find_changed_series,
     load_change_points_of_series,
     load_current_verdicts,
@@ -58,7 +58,7 @@ def load_status(store: Store) -> HeadStatus:
 
 def ids(store: Store, *series: Series) -> list[int]:
     with store.read() as tx:
-        existing = {record.series: record.id for record in record_listings.search_series(tx, PROJECT)}
+        existing = {record.series: record.id for record in series_search.search_series(tx, PROJECT)}
     return [existing[each_series] for each_series in series]
 
 
@@ -143,18 +143,21 @@ def add_decisions(store: Store) -> None:
         a_verdict(PEAK, stage=Stage.SCREENING),
     ]
     with store.begin() as tx:
-        verdict_store.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
+        verdicts_and_change_points.add_verdicts(tx, PROJECT, "history 1", verdicts, NOON)
         for series, rel in (largest, confirmed, least):
             replace_change_points(tx, PROJECT, series, [a_change_point(series, relative_change=rel)])
 
 
 def test_counts_decisions(store: Store) -> None:
     with store.read() as tx:
-        nothing = count_decisions(tx, PROJECT)
+        nothing = count_confirmed_and_undecided(tx, PROJECT)
     add_decisions(store)
 
     with store.read() as tx:
-        assert (nothing, count_decisions(tx, PROJECT)) == (DecisionCounts(), DecisionCounts(3, 1, True))
+        assert (nothing, count_confirmed_and_undecided(tx, PROJECT)) == (
+            DecisionCounts(),
+            DecisionCounts(3, 1, True),
+        )
 
 
 def test_names_the_series_that_moved_most_and_those_confirmed(store: Store) -> None:

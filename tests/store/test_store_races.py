@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from perfci.model import Run
 from perfci.store import Store, check_integrity, open_store
-from perfci.store.queries import record_listings
+from perfci.store.queries import series_search
 from perfci.store.tables.measurements import RunRow
 from perfci.store.writes.group_commit import GroupCommitter
 from tests.support.builders import PROJECT, a_process, a_result, a_run, a_series
@@ -73,7 +73,7 @@ def test_two_writers_bring_the_same_new_series_in_opposite_orders(database_url: 
 
         assert came_to == [True, True]
         with item.read() as tx:
-            assert len(record_listings.search_series(tx, PROJECT)) == CELLS
+            assert len(series_search.search_series(tx, PROJECT)) == CELLS
         assert check_integrity(database_url) == []
 
 

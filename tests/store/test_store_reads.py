@@ -24,12 +24,18 @@ from perfci.model import (
     Series,
     Status,
 )
-from perfci.store import Store, verdict_store
+from perfci.store import Store, verdicts_and_change_points
 from perfci.store.database import SERIES_CACHE
-from perfci.store.queries import measured_samples, record_listings, series_and_commits
-from perfci.store.queries.latest_results import load_judged_series
+from perfci.store.queries import (
+    measured_samples,
+    project_counts,
+    runs_and_sessions,
+    series_and_commits,
+    series_search,
+)
+from perfci.store.queries.measured_series import load_judged_series
 from perfci.store.queries.series_and_commits import sort_commits
-from perfci.store.queries.verdict_derivations import load_aa_results
+from perfci.store.verdict_decisions import load_aa_results
 from perfci.store.writes import ingest, measured_sessions, row_ids
 from tests.support.builders import (
     NOON,
@@ -64,7 +70,7 @@ def ingested(
 
 def history_of(store: Store, series: Series) -> list[Point]:
     with store.read() as tx:
-        ids = {record.series: record.id for record in record_listings.search_series(tx, PROJECT)}
+        ids = {record.series: record.id for record in series_search.search_series(tx, PROJECT)}
         return measured_samples.load_history(tx, ids[series])
 
 
@@ -199,7 +205,7 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
         )
 
     with store.read() as tx:
-        ids = [record.id for record in record_listings.search_series(tx, PROJECT)]
+        ids = [record.id for record in series_search.search_series(tx, PROJECT)]
         statements: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
         history = measured_samples.load_history(tx, ids[0])
@@ -221,7 +227,7 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
         )
 
     with store.read() as tx:
-        points = list(measured_samples.load_points_by_sha(tx, PROJECT))
+        points = list(measured_samples.load_points_in_sha_order(tx, PROJECT))
 
     assert [point.commit.sha for _, point in points] == sorted(point.commit.sha for _, point in points)
     for name in names:
@@ -236,7 +242,7 @@ def test_projects_count_what_they_hold(store: Store) -> None:
         row_ids.upsert_commits(tx, "acme/empty", [a_commit(1)])
 
     with store.read() as tx:
-        empty, full = record_listings.load_projects_with_counts(tx)
+        empty, full = project_counts.load_projects_with_counts(tx)
 
     assert (empty.slug, empty.commits, empty.series, empty.last_measured_at) == ("acme/empty", 1, 0, None)
     assert (full.commits, full.series, full.never_measured, full.runs) == (1, 2, 0, 1)
@@ -251,7 +257,7 @@ def test_loads_the_length_and_the_end_of_each_history(store: Store) -> None:
     ingested(store, a_result(compared), kind="compare", session="pull request")
 
     with store.read() as tx:
-        series = record_listings.search_series(tx, PROJECT)
+        series = series_search.search_series(tx, PROJECT)
 
     assert [(item.series, item.points, item.last_commit_sha, item.is_last_failed) for item in series] == [
         (good, 3, a_sha(3), False),
@@ -268,7 +274,7 @@ def test_processes_are_counted_once_however_many_metrics_they_gave(store: Store)
     ingested(store, time, peak, other_cell)
 
     with store.read() as tx:
-        assert record_listings.load_projects_with_counts(tx)[0].processes == 3 + 1 + 1
+        assert project_counts.load_projects_with_counts(tx)[0].processes == 3 + 1 + 1
 
 
 def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
@@ -283,7 +289,7 @@ def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
         )
 
     with store.read() as tx:
-        assert record_listings.load_projects_with_counts(tx, PROJECT)[0].processes == 2
+        assert project_counts.load_projects_with_counts(tx, PROJECT)[0].processes == 2
 
 
 def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
@@ -297,8 +303,8 @@ def test_a_series_that_was_always_skipped_counts_as_never_measured(store: Store)
     ingested(store, a_skipped(never), a_skipped(once, "the GPU is gone"), failure, commit=a_commit(2))
 
     with store.read() as tx:
-        series = record_listings.search_series(tx, PROJECT)
-        [project] = record_listings.load_projects_with_counts(tx)
+        series = series_search.search_series(tx, PROJECT)
+        [project] = project_counts.load_projects_with_counts(tx)
 
     assert [
         (item.never_measured, item.is_last_failed, item.last_status, item.last_reason) for item in series
@@ -316,7 +322,7 @@ def test_a_series_skipped_by_all_comparisons_counts_as_never_measured(store: Sto
     ingested(store, a_skipped(never), shown, kind="compare", session="pull request")
 
     with store.read() as tx:
-        series = record_listings.search_series(tx, PROJECT)
+        series = series_search.search_series(tx, PROJECT)
 
     assert [
         (item.never_measured, item.last_reason, item.is_informational, item.points) for item in series
@@ -334,7 +340,7 @@ def test_loads_the_clock_of_the_newest_value_of_a_series(store: Store) -> None:
     ingested(store, a_skipped(witness), commit=a_commit(2))
 
     with store.read() as tx:
-        series = record_listings.search_series(tx, PROJECT)
+        series = series_search.search_series(tx, PROJECT)
 
     assert [item.clock for item in series] == [Clock.INFORMATIONAL, Clock.CPU, None]
     assert [item.is_informational for item in series] == [True, False, False]
@@ -356,7 +362,7 @@ def test_judged_series_have_a_history_and_are_not_informational(store: Store, wo
 
     with store.read() as tx:
         judged_series = load_judged_series(tx, PROJECT)
-        ids = {record.series: record.id for record in record_listings.search_series(tx, PROJECT)}
+        ids = {record.series: record.id for record in series_search.search_series(tx, PROJECT)}
 
     assert judged_series == {judged: ids[judged], imported: ids[imported]}
 
@@ -369,7 +375,7 @@ def test_finds_the_end_of_a_history_however_old(store: Store) -> None:
         ingested(store, a_result(new), commit=a_commit(number))
 
     with store.read() as tx:
-        series = record_listings.search_series(tx, PROJECT)
+        series = series_search.search_series(tx, PROJECT)
 
     assert [(item.points, item.last_commit_sha) for item in series] == [(2, a_sha(2)), (28, a_sha(29))]
 
@@ -380,7 +386,7 @@ def test_a_thousand_series_take_few_queries(store: Store) -> None:
     with store.read() as tx:
         requests: list[str] = []
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *values: requests.append(values[2]))
-        series = record_listings.search_series(tx, PROJECT)
+        series = series_search.search_series(tx, PROJECT)
 
     assert len(series) == 1200
     assert len(requests) <= 12
@@ -399,8 +405,8 @@ def test_series_are_searched_by_words(store: Store, search: str, finds: int) -> 
     )
 
     with store.read() as tx:
-        assert len(record_listings.search_series(tx, PROJECT, search=search)) == finds
-        assert record_listings.search_series(tx, "acme/other", search=search) == []
+        assert len(series_search.search_series(tx, PROJECT, search=search)) == finds
+        assert series_search.search_series(tx, "acme/other", search=search) == []
 
 
 def test_the_version_measured_last_leads(store: Store) -> None:
@@ -409,7 +415,7 @@ def test_the_version_measured_last_leads(store: Store) -> None:
         ingested(store, a_result(a_series(version=version)), started_at=started, session=version)
 
     with store.read() as tx:
-        series = record_listings.find_series_of_benchmark(tx, PROJECT, "training.Step.time_step", "time")
+        series = series_search.find_series_of_benchmark(tx, PROJECT, "training.Step.time_step", "time")
 
     assert [item.series.benchmark.version for item in series] == ["new", "old"]
 
@@ -422,12 +428,12 @@ def test_finds_series_by_parameters_in_any_order(store: Store) -> None:
         name = wanted.benchmark.name
         assert [
             each_series.series
-            for each_series in record_listings.find_series_of_benchmark(
+            for each_series in series_search.find_series_of_benchmark(
                 tx, PROJECT, name, "time", {"m": "2", "n": "1"}
             )
         ] == [wanted]
-        assert len(record_listings.find_series_of_benchmark(tx, PROJECT, name, "time")) == 2
-        assert record_listings.find_series_of_benchmark(tx, PROJECT, name, "memory") == []
+        assert len(series_search.find_series_of_benchmark(tx, PROJECT, name, "time")) == 2
+        assert series_search.find_series_of_benchmark(tx, PROJECT, name, "memory") == []
 
 
 def test_stores_the_code_of_each_version(store: Store) -> None:
@@ -465,12 +471,12 @@ def test_finds_verdicts_by_commits_and_series(store: Store) -> None:
     ]
     ingested(store, a_result())
     with store.begin() as tx:
-        ids = verdict_store.add_verdicts(tx, PROJECT, "imported", questions, NOON)
+        ids = verdicts_and_change_points.add_verdicts(tx, PROJECT, "imported", questions, NOON)
 
     with store.read() as tx:
-        by_head = verdict_store.load_verdict_records(tx, PROJECT, head=a_sha(3))
-        by_series = verdict_store.load_verdict_records(tx, PROJECT, series_id=2)
-        newest = verdict_store.load_verdict_records(tx, PROJECT, limit=1)
+        by_head = verdicts_and_change_points.load_verdict_records(tx, PROJECT, head=a_sha(3))
+        by_series = verdicts_and_change_points.load_verdict_records(tx, PROJECT, series_id=2)
+        newest = verdicts_and_change_points.load_verdict_records(tx, PROJECT, limit=1)
     assert [item.id for item in by_head] == [ids[3], ids[2]]
     assert [each_series.verdict for each_series in by_series] == [questions[1]]
     assert [(item.id, item.session_uid, item.created_at) for item in newest] == [(ids[3], "imported", NOON)]
@@ -481,8 +487,8 @@ def test_change_points_belong_to_their_project(store: Store) -> None:
         replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
 
     with store.read() as tx:
-        assert verdict_store.load_change_points(tx, PROJECT) == [a_change_point()]
-        assert verdict_store.load_change_points(tx, "acme/other") == []
+        assert verdicts_and_change_points.load_change_points(tx, PROJECT) == [a_change_point()]
+        assert verdicts_and_change_points.load_change_points(tx, "acme/other") == []
 
 
 def test_commits_come_newest_first(store: Store) -> None:
@@ -522,7 +528,7 @@ def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
     ingested(store, session="later", started_at=NOON + timedelta(hours=1), machine=a_machine("Intel"))
 
     with store.read() as tx:
-        newer, older = record_listings.load_runs_of_commit(tx, PROJECT, a_sha(1))
+        newer, older = runs_and_sessions.load_runs_of_commit(tx, PROJECT, a_sha(1))
 
     assert (newer.session_uid, newer.machine, newer.results) == ("later", a_machine("Intel"), 0)
     assert (older.results, older.failed, older.variant) == (3, 1, a_variant(python="3.12"))
@@ -534,7 +540,9 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
     ingested(store, kind="compare", session="pull request")
     with store.begin() as tx:
         for session, ratio in (("first", 1.1), ("second", 0.95), ("pull request", 9.0)):
-            verdict_store.add_verdicts(tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON)
+            verdicts_and_change_points.add_verdicts(
+                tx, PROJECT, session, [a_verdict(a_series(), ratio=ratio)], NOON
+            )
 
     with store.read() as tx:
         [(series, aa_results)] = load_aa_results(tx, PROJECT).items()

@@ -8,8 +8,9 @@ from datetime import timedelta
 from sqlalchemy.orm import Session
 
 from perfci.store import Store
-from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import BoundRepository, ProjectBinding, RunToken
+from perfci.store.access import ci_job_tokens, github_bindings
+from perfci.store.access.ci_job_tokens import RunToken
+from perfci.store.access.github_bindings import BoundRepository, ProjectBinding
 from perfci.store.projects import create_project
 from tests.support.builders import NOON
 
@@ -61,8 +62,8 @@ def test_a_new_binding_replaces_the_former_one(store: Store) -> None:
 def test_job_tokens_end_with_their_binding(store: Store) -> None:
     with store.begin() as tx:
         bound_project, other = a_bound_project(tx), a_bound_project(tx, "acme/other")
-        github_bindings.add_job_token(tx, replace(TOKEN, project_id=bound_project))
-        github_bindings.add_job_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
+        ci_job_tokens.add_job_token(tx, replace(TOKEN, project_id=bound_project))
+        ci_job_tokens.add_job_token(tx, replace(TOKEN, uid="1" * 12, project_id=other, secret_hash="other"))
 
         assert [
             github_bindings.unbind_repository(tx, bound_project),
@@ -72,24 +73,24 @@ def test_job_tokens_end_with_their_binding(store: Store) -> None:
             False,
         ]
 
-        assert github_bindings.find_job_token(tx, "hash") is None
-        assert github_bindings.find_job_token(tx, "other") is not None
+        assert ci_job_tokens.find_job_token(tx, "hash") is None
+        assert ci_job_tokens.find_job_token(tx, "other") is not None
 
 
 def test_loads_a_job_token_as_it_was_stored(store: Store) -> None:
     with store.begin() as tx:
         token = replace(TOKEN, project_id=a_bound_project(tx), pull_request=12, baseline=False)
-        github_bindings.add_job_token(tx, token)
+        ci_job_tokens.add_job_token(tx, token)
 
-        assert github_bindings.find_job_token(tx, "hash") == token
+        assert ci_job_tokens.find_job_token(tx, "hash") == token
 
 
 def test_accepts_an_oidc_token_once_until_it_expires(store: Store) -> None:
     with store.begin() as tx:
         uses = [
-            github_bindings.mark_oidc_token_used(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)
+            ci_job_tokens.mark_oidc_token_used(tx, "a" * 64, NOON + timedelta(minutes=5)) for _ in range(2)
         ]
-        github_bindings.delete_expired_job_tokens(tx, NOON + timedelta(minutes=5))
-        later = github_bindings.mark_oidc_token_used(tx, "a" * 64, NOON + timedelta(minutes=5))
+        ci_job_tokens.delete_expired_tokens(tx, NOON + timedelta(minutes=5))
+        later = ci_job_tokens.mark_oidc_token_used(tx, "a" * 64, NOON + timedelta(minutes=5))
 
     assert (uses, later) == ([True, False], True)

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from perfci.model import PerfciError
-from perfci.store import Store, backup, check_integrity, open_store, restore, verdict_store
+from perfci.store import Store, backup, check_integrity, open_store, restore, verdicts_and_change_points
 from perfci.store.database import StoreUnavailable
 from perfci.store.incidents import expected_changes_and_mutes
 from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
@@ -30,7 +30,7 @@ def filled(store: Store) -> None:
     with store.begin() as tx:
         results = [a_result(a_series(f"suite.{name}"), a_process(0.1, 1e-300, 3.0)) for name in "abc"]
         ingest_run(tx, a_run(*results), "key", "body")
-        verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
+        verdicts_and_change_points.add_verdicts(tx, PROJECT, "session-1", [a_verdict(), a_verdict()], NOON)
         expected_change_record = ExpectedChangeRecord(
             "a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON
         )

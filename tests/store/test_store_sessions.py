@@ -9,7 +9,7 @@ from store_sessions import started
 
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.queries import record_listings
+from perfci.store.queries import runs_and_sessions
 from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT
 
@@ -38,7 +38,7 @@ def test_an_interrupted_session_is_found_by_its_plan_until_it_finishes(store: St
     with store.read() as tx:
         assert measured_sessions.find_unfinished_session(tx, PROJECT, "another plan") is None
         assert measured_sessions.find_unfinished_session(tx, "acme/other", "plan") is None
-        assert [session.state for session in record_listings.load_sessions(tx, PROJECT)] == [
+        assert [session.state for session in runs_and_sessions.load_sessions(tx, PROJECT)] == [
             "finished",
             "running",
         ]

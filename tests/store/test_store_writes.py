@@ -7,7 +7,7 @@ from datetime import timedelta
 from store_sessions import started
 
 from perfci.model import Stage, VerdictKind
-from perfci.store import Store, verdict_store
+from perfci.store import Store, verdicts_and_change_points
 from perfci.store.queries import series_and_commits
 from perfci.store.writes import row_ids
 from tests.support.builders import (
@@ -31,14 +31,20 @@ def test_a_newer_verdict_supersedes_the_older_on_the_same_question(store: Store)
     other_question = a_verdict(head=a_sha(3))
 
     with store.begin() as tx:
-        old, other = verdict_store.add_verdicts(tx, PROJECT, "session-1", [screening, other_question], NOON)
-        [new] = verdict_store.add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1))
+        old, other = verdicts_and_change_points.add_verdicts(
+            tx, PROJECT, "session-1", [screening, other_question], NOON
+        )
+        [new] = verdicts_and_change_points.add_verdicts(
+            tx, PROJECT, "session-1", [a_verdict()], NOON + timedelta(hours=1)
+        )
 
     with store.read() as tx:
-        current = verdict_store.load_verdict_records(tx, PROJECT)
+        current = verdicts_and_change_points.load_verdict_records(tx, PROJECT)
         everything = {
             verdict_record.id: verdict_record
-            for verdict_record in verdict_store.load_verdict_records(tx, PROJECT, current_only=False)
+            for verdict_record in verdicts_and_change_points.load_verdict_records(
+                tx, PROJECT, current_only=False
+            )
         }
     assert [item.id for item in current] == [new, other]
     assert current[0].verdict == a_verdict()
@@ -58,11 +64,11 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
         replace_change_points(tx, PROJECT, a_series(), [second, first])
 
     with store.read() as tx:
-        assert verdict_store.load_change_points(tx, PROJECT) == [elsewhere, second, first]
-        assert verdict_store.load_change_points(tx, PROJECT, series_id=1) == [second, first]
+        assert verdicts_and_change_points.load_change_points(tx, PROJECT) == [elsewhere, second, first]
+        assert verdicts_and_change_points.load_change_points(tx, PROJECT, series_id=1) == [second, first]
     with store.begin() as tx:
         replace_change_points(tx, PROJECT, a_series(), [])
-        assert verdict_store.load_change_points(tx, PROJECT) == [elsewhere]
+        assert verdicts_and_change_points.load_change_points(tx, PROJECT) == [elsewhere]
 
 
 def test_git_completes_a_commit_imported_with_its_date_only(store: Store) -> None:

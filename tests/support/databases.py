@@ -27,8 +27,8 @@ import sqlalchemy as sa
 
 import perfci.store
 from perfci.store import Store, open_store
-from perfci.store.engine import make_engine, parse_database_url
-from perfci.store.schema import migrate
+from perfci.store.migrate_schema import migrate
+from perfci.store.open_database import make_engine, parse_database_url
 from tests.support import postgres_server
 
 KINDS = ("sqlite", "postgresql")

@@ -14,7 +14,7 @@ from pathlib import Path
 from perfci.cli import run_cli
 from perfci.store import open_store
 from perfci.store.incidents import expected_changes_and_mutes
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries import measured_samples, runs_and_sessions, series_search
 from tests.support.loopback_issuer import Issuer
 from tests.support.reserved_ports import get_port_number, reserve_port
 from tests.support.signed_job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
@@ -63,13 +63,13 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
 def stored(folder: Path) -> dict[str, str]:
     """The sessions of that project, and of what kind each is."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        return {session.uid: session.kind for session in record_listings.load_sessions(tx, "acme/model")}
+        return {session.uid: session.kind for session in runs_and_sessions.load_sessions(tx, "acme/model")}
 
 
 def in_history(folder: Path) -> list[str]:
     """The subjects of the commits in the only history of that project, along the line."""
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
-        (series,) = record_listings.search_series(tx, "acme/model")
+        (series,) = series_search.search_series(tx, "acme/model")
         return [point.commit.subject for point in measured_samples.load_history(tx, series.id)]
 
 

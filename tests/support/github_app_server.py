@@ -27,7 +27,7 @@ from perfci.service.pulls.results_artifact_files import PullResults, write_pull_
 from perfci.service.worker.lease import INBOX_LEASE, LeasedLoop
 from perfci.store import Store
 from perfci.store.projects import find_project
-from perfci.store.queries import measured_samples, paged_lists, record_listings
+from perfci.store.queries import measured_samples, paged_lists, runs_and_sessions
 from perfci.store.queries.paged_lists import RunFilter
 from perfci.store.tables.github import RunEventRow
 from perfci_web import create_app
@@ -145,7 +145,9 @@ class Server:
 
     def kinds(self) -> dict[str, str]:
         with self.store.read() as tx:
-            return {session.uid: session.kind for session in record_listings.load_sessions(tx, "acme/model")}
+            return {
+                session.uid: session.kind for session in runs_and_sessions.load_sessions(tx, "acme/model")
+            }
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from perfci.config import Settings
 from perfci.service.accounts import projects_members_tokens
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
-from perfci.store.access import github_bindings
-from perfci.store.access.github_bindings import RunToken
+from perfci.store.access import ci_job_tokens
+from perfci.store.access.ci_job_tokens import RunToken
 from perfci.store.projects import Project, create_project, find_project
 from perfci_web import create_app
 from tests.support.builders import NOON, a_process, a_result, a_run, a_series, a_sha
@@ -112,7 +112,7 @@ class AccessScenario:
                 "project_id": require_project(tx, SECRET).id,
                 "secret_hash": minted.hash,
             }
-            github_bindings.add_job_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
+            ci_job_tokens.add_job_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
         return Caller({"Authorization": f"Bearer {minted.text}"})
 
 

@@ -20,7 +20,7 @@ from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
 from perfci.store.columns import series_identity
-from perfci.store.jobs.delivery_queue import Destination, save_destination
+from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.projects import load_projects
 from perfci.store.writes.row_ids import upsert_commits
 from perfci.verdicts.policy import Policy

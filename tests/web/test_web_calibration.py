@@ -17,7 +17,7 @@ from web_builders import NOW, PROJECT, STEP_TIME, TOKENS, a_commit, a_run, a_sto
 from perfci.config import JudgeTable, Settings
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, start_session
 from perfci.store.writes.row_ids import upsert_commits
 from perfci_web import create_app

@@ -100,7 +100,7 @@ def test_explains_an_unreadable_store(empty_store: Store, monkeypatch: pytest.Mo
             f"The database {empty_store.url} is locked by another perfci process: wait for it to finish."
         )
 
-    monkeypatch.setattr("perfci.store.queries.record_listings.load_projects_with_counts", broken)
+    monkeypatch.setattr("perfci.store.queries.project_counts.load_projects_with_counts", broken)
     answer = create_app(empty_store).test_client().get("/")
 
     assert answer.status_code == 503

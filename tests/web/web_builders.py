@@ -28,7 +28,7 @@ from perfci.model import (
     freeze_named_values,
 )
 from perfci.store import Store, open_store
-from perfci.store.verdict_store import add_verdicts
+from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
 from perfci.store.writes.row_ids import upsert_commits
 from tests.support.stored_runs import replace_change_points

@@ -12,11 +12,8 @@ from flask import Flask, Response, jsonify
 from perfci.model import PerfciError
 from perfci.report.number_format import format_count
 from perfci.store import Store
-from perfci.store.maintenance.database_stats import (
-    find_sqlite_file,
-    load_database_stats,
-    require_writable_database,
-)
+from perfci.store.maintenance.database_health import load_database_stats, require_writable_database
+from perfci.store.open_database import find_sqlite_file
 
 WRITE_LOCK_WAIT_S = 1.0
 """How long a readiness check waits for the write lock of the database."""

@@ -24,7 +24,7 @@ from perfci.service.notify.manage_destinations import (
     send_test_message,
 )
 from perfci.service.notify.senders import build_sender_config
-from perfci.store.jobs.delivery_queue import Destination, find_destination, load_destinations
+from perfci.store.jobs.notification_destinations import Destination, find_destination, load_destinations
 
 
 @click.group("destination")

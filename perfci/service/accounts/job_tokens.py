@@ -28,8 +28,9 @@ from perfci.auth.tokens import make_token
 from perfci.config import Settings
 from perfci.model import PerfciError
 from perfci.service.accounts.repository_bindings import update_repository_name
-from perfci.store.access import audit_log, github_bindings
-from perfci.store.access.github_bindings import ProjectBinding, RunToken
+from perfci.store.access import audit_log, ci_job_tokens, github_bindings
+from perfci.store.access.ci_job_tokens import RunToken
+from perfci.store.access.github_bindings import ProjectBinding
 from perfci.store.writes.group_commit import GroupCommitter
 
 TOKEN_LIFETIME = timedelta(minutes=15)
@@ -119,9 +120,9 @@ class _TokenExchange:
         return self._issue_token(tx, binding.project_id, grant)
 
     def _mark_used(self, tx: Session) -> None:
-        github_bindings.delete_expired_job_tokens(tx, self.now)
+        ci_job_tokens.delete_expired_tokens(tx, self.now)
         name = sha256(f"{self.issuer}\n{self.claims.jti}".encode()).hexdigest()
-        if not github_bindings.mark_oidc_token_used(tx, name, self._compute_expiry()):
+        if not ci_job_tokens.mark_oidc_token_used(tx, name, self._compute_expiry()):
             raise build_job_refusal(RefusalReason.REPLAY)
 
     def _compute_expiry(self) -> datetime:
@@ -141,7 +142,7 @@ class _TokenExchange:
             expires_at=self.now + TOKEN_LIFETIME,
             secret_hash=minted.hash,
         )
-        github_bindings.add_job_token(tx, token)
+        ci_job_tokens.add_job_token(tx, token)
         self._record_audit(
             tx, AUDIT_ADMIT, token.uid, project_id, self._build_audit_detail() | {"baseline": grant.baseline}
         )

@@ -12,7 +12,7 @@ from itertools import pairwise
 from perfci.model import Status
 from perfci.report.number_format import format_count
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, RunArrival
-from perfci.store.queries.unresolved_results import UnresolvedResult
+from perfci.store.unresolved_results import UnresolvedResult
 
 REPORT_WINDOW = timedelta(hours=1)
 """Runs that arrive within this time of the first one form one report, such as a matrix of jobs."""

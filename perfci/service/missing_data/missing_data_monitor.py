@@ -29,6 +29,7 @@ from perfci.service.missing_data.find_missing_data import (
     group_runs_into_reports,
 )
 from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
+from perfci.store import unresolved_results
 from perfci.store.incidents import incident_store
 from perfci.store.incidents import reporting_schedules as stored
 from perfci.store.incidents.incident_records import (
@@ -42,7 +43,6 @@ from perfci.store.incidents.incident_records import (
 from perfci.store.incidents.members_and_impacts import add_members, load_members
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, ReportSource
 from perfci.store.projects import Project, mark_projects_changed
-from perfci.store.queries import unresolved_results
 
 MACHINE_INCIDENT_INTERVAL = timedelta(hours=1)
 """Minimum time between new incidents of one machine, since a clock jump makes everything late at once."""

@@ -18,8 +18,9 @@ from perfci.net.ssrf_safe_http import parse_destination_url as web_address
 from perfci.service.audit_context import AuditContext
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time_of_day
 from perfci.service.notify.senders import SENDERS, SenderConfig
-from perfci.store.jobs import delivery_queue
-from perfci.store.jobs.delivery_queue import WAITING, Delivery, Destination
+from perfci.store.jobs import notification_destinations
+from perfci.store.jobs.delivery_queue import WAITING, Delivery
+from perfci.store.jobs.notification_destinations import Destination
 from perfci.store.projects import Project, mark_projects_changed
 
 ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {
@@ -44,11 +45,11 @@ def save_destination(
     compute_send_time(context.at, destination.quiet, destination.digest)
     for end in {"from", "to"} & destination.quiet.keys():
         parse_time_of_day(destination.quiet[end])
-    existing = delivery_queue.find_destination(tx, project.id, destination.name)
+    existing = notification_destinations.find_destination(tx, project.id, destination.name)
     kept_secret = existing.secret if secret is None and existing is not None else secret or ""
     if destination.kind == "github_issue" and not kept_secret:
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
-    new = delivery_queue.save_destination(tx, project.id, replace(destination, secret=kept_secret))
+    new = notification_destinations.save_destination(tx, project.id, replace(destination, secret=kept_secret))
     detail = {"kind": destination.kind, "enabled": destination.enabled}
     context.add_audit_entry(tx, "destination.set", destination.name, project.id, detail)
     mark_projects_changed(tx, [project.id])
@@ -76,7 +77,7 @@ MAX_NAME_LENGTH, MAX_GLOB_LENGTH, MAX_GLOBS = 100, 200, 50
 
 def delete_destination(tx: Transaction, project: Project, name: str, context: AuditContext) -> bool:
     """Remove a destination and its queued deliveries; return False if there is none."""
-    existed = delivery_queue.delete_destination(tx, project.id, name)
+    existed = notification_destinations.delete_destination(tx, project.id, name)
     if existed:
         context.add_audit_entry(tx, "destination.remove", name, project.id, {})
         mark_projects_changed(tx, [project.id])

@@ -26,7 +26,7 @@ from perfci.service.uploads.receive_runs import (
 )
 from perfci.store import Store
 from perfci.store.projects import Project
-from perfci.store.queries import run_and_session_lookup
+from perfci.store.queries import runs_and_sessions
 
 TRUSTED_ORIGIN_FIELDS = ("job", "step")
 """Origin fields taken from a document: they only distinguish runs of one workflow run."""
@@ -118,7 +118,7 @@ def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, cont
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     require_full_sha(run.commit.sha)
     key = idempotency_key(run)
-    if run_and_session_lookup.find_run_by_key(tx, key) is not None:
+    if runs_and_sessions.find_run_by_key(tx, key) is not None:
         return True
     [receipt] = store_uploaded_runs(tx, [IncomingRun(run, key, body_hash, project, context)])
     return receipt.stored

@@ -10,8 +10,8 @@ from perfci.formats.registry import WRITER_MODULES, get_writer
 from perfci.model import Run
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store
-from perfci.store.queries.measured_samples import load_points_by_sha, load_run
-from perfci.store.queries.run_and_session_lookup import load_history_run_ids
+from perfci.store.queries.measured_samples import load_points_in_sha_order, load_run
+from perfci.store.queries.runs_and_sessions import load_history_run_ids
 
 EXPORT_FORMATS = ("csv", *WRITER_MODULES)
 
@@ -31,7 +31,7 @@ def export_history(
 
 def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:
     with store.read() as tx:
-        points = load_points_by_sha(tx, project)
+        points = load_points_in_sha_order(tx, project)
         for line in history_csv_writer.iter_history_csv_lines(
             points, project, samples=samples, write_name=escape_csv_cell
         ):

@@ -19,9 +19,9 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun
 from perfci.formats.registry import detect_format, get_reader, read_imported_runs
 from perfci.model import Benchmark, Commit, Run
 from perfci.service.uploads.unresolved_units import resolve_known_units
-from perfci.store import Store
-from perfci.store.queries import unresolved_results
-from perfci.store.queries.unresolved_results import UnitAnswer
+from perfci.store import Store, unresolved_results
+from perfci.store.unresolved_results import UnitAnswer
+from perfci.store.writes import ingest
 from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
 from perfci.verdicts.process_levels import summarize_result
 
@@ -68,7 +68,7 @@ def import_file_or_folder(
         )
         save_benchmark_descriptions(tx, defaults.project, arriving.descriptions)
         unresolved_count = arriving.save_unresolved(tx, defaults.project, name, datetime.now(UTC))
-        unresolved_results.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
+        ingest.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
     return IngestReport(
         runs_new=counts.runs_new,
         runs_known=counts.runs_known,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from perfci.store import Store
-from perfci.store.maintenance.retention import ReducedSamples, reduce_samples
+from perfci.store.maintenance.reduce_old_samples import ReducedSamples, reduce_old_samples
 from perfci.store.projects import Project, load_projects
 from perfci.verdicts.process_levels import process_level
 
@@ -41,7 +41,7 @@ def _prune_project(
     after = 0
     while not steps or after:
         with store.begin() as tx:
-            reduced = reduce_samples(
+            reduced = reduce_old_samples(
                 tx, project.id, older_than, compute_level=process_level, at=now, after=after, limit=BATCH_SIZE
             )
             if dry_run:

@@ -16,7 +16,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.database import IDS, IdCache
 from perfci.store.projects import Project, mark_projects_changed, promise_work
-from perfci.store.queries import run_and_session_lookup
+from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.series_and_commits import HISTORY_KINDS
 from perfci.store.writes.ingest import ingest_batch, load_session_kinds
 from perfci.verdicts.process_levels import summarize_result
@@ -134,14 +134,14 @@ def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
         return incoming
     if problem := upload_refusal(grant, run, history=kind == KIND_HISTORY):
         raise AccessDenied(403, problem)
-    origins = run_and_session_lookup.load_run_origins_of_session(tx, run.session)
+    origins = runs_and_sessions.load_run_origins_of_session(tx, run.session)
     if any(dict(origin).get("run_id") != grant.run_id for origin in origins):
         raise AccessDenied(403, OTHER_SESSION.format(run.session))
     if grant.baseline:
         return incoming
     # Position, branch and date of a commit decide the order of histories, which this job may not write: of
     # a new commit it may set the subject.
-    is_stored = run_and_session_lookup.has_commit(tx, incoming.project.id, run.commit.sha)
+    is_stored = runs_and_sessions.has_commit(tx, incoming.project.id, run.commit.sha)
     subject = "" if is_stored else run.commit.subject
     commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)
     return replace(incoming, run=replace(run, commit=commit))

@@ -20,7 +20,7 @@ from perfci.net.http_client import open_http_client
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
-from perfci.store.queries import measured_samples, run_and_session_lookup
+from perfci.store.queries import measured_samples, runs_and_sessions
 from perfci.verdicts.expected_change import MergedExpectedChange
 
 
@@ -108,5 +108,5 @@ def load_session_runs(store: Store, uid: str) -> list[Run]:
     with store.read() as tx:
         return [
             measured_samples.load_run(tx, run_id)
-            for run_id in run_and_session_lookup.load_session_run_ids(tx, uid)
+            for run_id in runs_and_sessions.load_session_run_ids(tx, uid)
         ]

@@ -12,10 +12,10 @@ from perfci.formats import run_document
 from perfci.formats.metric_identification import parse_direction
 from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion
 from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
+from perfci.store import unresolved_results
 from perfci.store.projects import find_project, promise_work
-from perfci.store.queries import unresolved_results
 from perfci.store.queries.measured_samples import load_run
-from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
+from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_process_count
 
 

@@ -27,9 +27,9 @@ from perfci.store import Store
 from perfci.store.jobs import outbox_and_leases
 from perfci.store.jobs.outbox_and_leases import OutboxItem
 from perfci.store.projects import find_project, load_projects, mark_projects_changed
-from perfci.store.queries import latest_results
-from perfci.store.queries.result_summaries import save_result_summaries
-from perfci.store.verdict_store import save_change_points
+from perfci.store.queries import measured_series
+from perfci.store.queries.result_levels import save_result_summaries
+from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_point_detection import SegmentationCache
 
 JUDGE_LEASE = "judge"
@@ -144,7 +144,7 @@ class JudgeWorker:
             with self.store.read() as tx:
                 project = find_project(tx, work[0].project)
                 assert project is not None  # a foreign key of the outbox
-                histories = SeriesHistories.load(tx, latest_results.load_series_ids_of_runs(tx, runs))
+                histories = SeriesHistories.load(tx, measured_series.load_series_ids_of_runs(tx, runs))
                 uploads = [UploadedPairs.load(tx, project.slug, uid) for uid in sessions]
             policies = self.load_policies(project)
             changes = histories.find_change_points(policies.policy, self._segmentation_cache)

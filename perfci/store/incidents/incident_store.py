@@ -134,7 +134,7 @@ def list_incidents_of_section(
     return _load_records(tx, project_id, SECTIONS[section], limit=limit)
 
 
-def load_newest_open_incidents(
+def count_and_load_open_incidents(
     tx: Session, project_id: int, *, limit: int
 ) -> tuple[int, list[IncidentRecord]]:
     """Count the open incidents and load the newest, in one query."""

@@ -1,10 +1,10 @@
-"""Store notification destinations and the queue of deliveries. The caller owns the transaction ``tx``."""
+"""Store the queue of deliveries to notification destinations. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,33 +12,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
-from perfci.store.tables.incidents import DeliveryRow, DestinationRow, IncidentRow
+from perfci.store.jobs.notification_destinations import DESTINATIONS, Destination, build_destination
+from perfci.store.tables.incidents import IncidentRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.tables.notifications import DeliveryRow
 
-DESTINATIONS, DELIVERIES, INCIDENTS = (
-    DestinationRow.__table__,
-    DeliveryRow.__table__,
-    IncidentRow.__table__,
-)
+DELIVERIES, INCIDENTS = DeliveryRow.__table__, IncidentRow.__table__
 
 WAITING, CLAIMED, SENT, FAILED = "waiting", "claimed", "sent", "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """A destination: ``routes`` filter its messages, ``quiet`` holds its quiet hours, ``digest`` batches
-    them.
-    """
-
-    name: str
-    kind: str
-    address: str
-    secret: str = field(default="", repr=False)
-    routes: Mapping[str, Any] = field(default_factory=dict)
-    quiet: Mapping[str, str] = field(default_factory=dict)
-    digest: str = ""
-    enabled: bool = True
-    id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,45 +43,6 @@ class Delivery:
     problem: str
     body: Mapping[str, Any]
     issue_url: str
-
-
-def load_destinations(tx: Session, project_id: int) -> list[Destination]:
-    """Load the destinations of a project by name, disabled ones included."""
-    query = sa.select(DESTINATIONS).where(DESTINATIONS.c.project_id == project_id)
-    return sorted(
-        (_build_destination(row) for row in tx.execute(query).mappings()),
-        key=lambda destination: destination.name,
-    )
-
-
-def find_destination(tx: Session, project_id: int, name: str) -> Destination | None:
-    """Find a destination by name."""
-    return next(
-        (destination for destination in load_destinations(tx, project_id) if destination.name == name), None
-    )
-
-
-def save_destination(tx: Session, project_id: int, destination: Destination) -> bool:
-    """Add or update a destination; return True if it is new."""
-    columns = {key: value for key, value in asdict(destination).items() if key not in ("id", "name")}
-    chosen = (DESTINATIONS.c.project_id == project_id, DESTINATIONS.c.name == destination.name)
-    if execute_and_count_rows(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
-        return False
-    tx.execute(
-        insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": destination.name, **columns}
-    )
-    return True
-
-
-def delete_destination(tx: Session, project_id: int, name: str) -> bool:
-    """Delete a destination and its queued deliveries."""
-    destination = find_destination(tx, project_id, name)
-    if destination is None:
-        return False
-    tx.execute(sa.delete(DELIVERIES).where(DELIVERIES.c.destination_id == destination.id))
-    return bool(
-        execute_and_count_rows(tx, sa.delete(DESTINATIONS).where(DESTINATIONS.c.id == destination.id))
-    )
 
 
 def add_delivery(
@@ -239,9 +181,5 @@ def _load_deliveries(
     for row in tx.execute(query).mappings():
         there = {name.removeprefix("to_"): value for name, value in row.items() if name.startswith("to_")}
         own = {name: value for name, value in row.items() if not name.startswith("to_")}
-        deliveries.append(Delivery(destination=_build_destination(there), **own))
+        deliveries.append(Delivery(destination=build_destination(there), **own))
     return deliveries
-
-
-def _build_destination(row: Any) -> Destination:
-    return Destination(**{name: value for name, value in row.items() if name != "project_id"})

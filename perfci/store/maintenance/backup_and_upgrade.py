@@ -10,13 +10,14 @@ from pathlib import Path
 
 from perfci.model import PerfciError
 from perfci.store.database import translate_errors
-from perfci.store.engine import (
+from perfci.store.maintenance.dump import load_dump, write_dump
+from perfci.store.open_database import (
     SQLITE_HEADER,
     check_sqlite_file,
     format_address,
     is_older_schema,
+    make_database_folder,
     make_engine,
-    make_folder,
     open_store,
     parse_database_url,
     read_schema_version,
@@ -24,12 +25,11 @@ from perfci.store.engine import (
     require_schema_not_newer,
     sqlite_path,
 )
-from perfci.store.maintenance.dump import load_dump, write_dump
 
 
 def upgrade(url: str) -> None:
     """Migrate an older database to the current schema."""
-    from perfci.store.schema import migrate  # Alembic takes long to import: only where it migrates
+    from perfci.store.migrate_schema import migrate  # Alembic takes long to import: only where it migrates
 
     address = parse_database_url(url)
     shown = format_address(address)
@@ -105,7 +105,7 @@ def restore(url: str, path: Path) -> None:
             "name another database with --db."
         )
     require_no_sqlite_side_files(target)
-    make_folder(target.parent)
+    make_database_folder(target.parent)
     with translate_errors(str(path)):
         _copy_sqlite(path, target)
 

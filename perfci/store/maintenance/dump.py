@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store.database import Store, bulk_insert
 from perfci.store.dialects import is_sqlite
-from perfci.store.engine import SCHEMA, open_store
+from perfci.store.open_database import SCHEMA, open_store
 
 DUMP_FORMAT = "perfci.dump/1"
 
@@ -133,7 +133,7 @@ def _set_sequences(tx: Session) -> None:
 
 def _list_tables() -> list[sa.Table]:
     """List all tables, referenced ones before those that refer to them."""
-    from perfci.store.schema import TABLE_MODULES  # which loads Alembic
+    from perfci.store.migrate_schema import TABLE_MODULES  # which loads Alembic
 
     return list(TABLE_MODULES[0].TableBase.metadata.sorted_tables)
 

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Status
 from perfci.store.columns import series_identity, unpack_samples
-from perfci.store.engine import open_store
-from perfci.store.maintenance import invariants
-from perfci.store.queries import record_listings
+from perfci.store.maintenance import service_integrity_checks
+from perfci.store.open_database import open_store
+from perfci.store.queries import series_and_commits
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -22,8 +22,8 @@ from perfci.store.tables.measurements import (
     RunRow,
     SeriesRow,
     SessionRow,
-    VerdictRow,
 )
+from perfci.store.tables.verdicts import VerdictRow
 
 
 def check_integrity(url: str) -> list[str]:
@@ -38,7 +38,11 @@ def check_integrity(url: str) -> list[str]:
             _check_current_verdicts,
             _check_triggers,
         )
-        return [problem for find_problems in (*rows, *invariants.CHECKS) for problem in find_problems(tx)]
+        return [
+            problem
+            for find_problems in (*rows, *service_integrity_checks.CHECKS)
+            for problem in find_problems(tx)
+        ]
 
 
 def _check_sqlite_file(tx: Session) -> Iterator[str]:
@@ -90,7 +94,7 @@ def _check_run_projects(tx: Session) -> Iterator[str]:
 
 
 def _check_series_identities(tx: Session) -> Iterator[str]:
-    for row_id, stored, project, series in record_listings.load_series_identities(tx):
+    for row_id, stored, project, series in series_and_commits.load_series_identities(tx):
         if stored != series_identity(project, series):
             yield f"Series {row_id} ({series.label}) does not match its identity."
 

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from perfci.model import VerdictKind
 from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.series_and_commits import build_verdict_record, load_series_by_ids
-from perfci.store.tables.measurements import SessionRow, VerdictRow
+from perfci.store.tables.measurements import SessionRow
+from perfci.store.tables.verdicts import VerdictRow
 
 VERDICTS, SESSIONS = VerdictRow.__table__, SessionRow.__table__
 

@@ -33,12 +33,12 @@ from perfci.store.queries.query_records import (
 )
 from perfci.store.queries.series_and_commits import (
     Condition,
-    load_commits,
     load_commits_by_ids,
+    load_commits_where,
     load_environments,
     load_machines,
-    load_series,
     load_series_by_ids,
+    load_series_where,
     load_variants,
     project_id_matches,
     restrict_to_history,
@@ -64,7 +64,7 @@ def load_history_points(tx: Session, condition: Condition) -> Iterator[tuple[int
     )
     rows = tx.connection().execute(ordered).all()
     processes, environments = (
-        load_processes(tx, condition),
+        load_processes_where(tx, condition),
         load_environments(tx, {row.environment_id for row in rows}),
     )
     by_id = load_commits_by_ids(tx, {row.commit_id for row in rows})
@@ -95,7 +95,7 @@ def _build_point(
     )
 
 
-def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]]:
+def load_processes_where(tx: Session, condition: Condition) -> dict[int, list[Process]]:
     """Load the processes of the chosen results, by result id."""
     query = (
         sa.select(*ProcessRow.__table__.c)
@@ -110,9 +110,9 @@ def load_processes(tx: Session, condition: Condition) -> dict[int, list[Process]
     return processes
 
 
-def load_results(tx: Session, condition: Condition) -> Iterator[Result]:
+def load_results_where(tx: Session, condition: Condition) -> Iterator[Result]:
     """Load the chosen results with their processes."""
-    processes = load_processes(tx, condition)
+    processes = load_processes_where(tx, condition)
     rows = tx.execute(sa.select(*ResultRow.__table__.c).where(condition).order_by(ResultRow.id)).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     for row in rows:
@@ -149,7 +149,7 @@ def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Poi
     }
 
 
-def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
+def load_points_in_sha_order(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
     """Load every point of a project, commit by commit in the order of their shas, few at a time."""
     shas = (
         sa.select(CommitRow.id)
@@ -157,7 +157,7 @@ def load_points_by_sha(tx: Session, project: str) -> Iterator[tuple[Series, Poin
         .order_by(CommitRow.sha)
     )
     commit_ids = tx.scalars(shas).all()
-    series = load_series(tx, project_id_matches(BenchmarkRow.project_id, project))
+    series = load_series_where(tx, project_id_matches(BenchmarkRow.project_id, project))
     for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
         points = load_history_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
         yield from sorted(
@@ -195,7 +195,7 @@ def load_run(tx: Session, run_id: int) -> Run:
     return Run(
         project=row.slug,
         session=row.uid,
-        commit=load_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
+        commit=load_commits_where(tx, CommitRow.id == row.commit_id)[row.commit_id],
         machine=load_machines(tx)[row.machine_id],
         environment=load_environments(tx, [row.environment_id])[row.environment_id],
         variant=load_variants(tx)[row.variant_id],
@@ -204,7 +204,7 @@ def load_run(tx: Session, run_id: int) -> Run:
         started_at=row.started_at,
         finished_at=row.finished_at,
         origin=pairs_from_json(row.origin),
-        results=tuple(load_results(tx, ResultRow.run_id == run_id)),
+        results=tuple(load_results_where(tx, ResultRow.run_id == run_id)),
     )
 
 
@@ -223,4 +223,4 @@ def load_stored_results_of_run(tx: Session, run: Run) -> Iterator[Result]:
         .join(EnvironmentRow, RunRow.environment_id == EnvironmentRow.id)
         .where(*of_run)
     )
-    return load_results(tx, ResultRow.run_id.in_(run_ids))
+    return load_results_where(tx, ResultRow.run_id.in_(run_ids))

@@ -29,8 +29,8 @@ from perfci.store.tables.measurements import (
     RunRow,
     SeriesRow,
     SessionRow,
-    VerdictRow,
 )
+from perfci.store.tables.verdicts import VerdictRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.store.columns import build_verdict
 from perfci.store.dialects import in_chunks
-from perfci.store.queries.latest_results import (
+from perfci.store.queries.measured_series import (
     LATEST_MEASURED_RESULT,
     LATEST_RESULT,
     load_history_ends,
@@ -26,16 +26,8 @@ from perfci.store.queries.series_and_commits import (
     project_id_matches,
     restrict_to_history,
 )
-from perfci.store.tables.measurements import (
-    BenchmarkRow,
-    ChangePointRow,
-    CommitRow,
-    ResultRow,
-    RunRow,
-    SeriesRow,
-    SessionRow,
-    VerdictRow,
-)
+from perfci.store.tables.measurements import BenchmarkRow, CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
+from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 
 COMMIT_BATCH = 32
 """Commits per query in the search for a measured one: heads of pull requests may be newer."""
@@ -109,7 +101,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
     )
 
 
-def count_decisions(tx: Session, project: str) -> DecisionCounts:
+def count_confirmed_and_undecided(tx: Session, project: str) -> DecisionCounts:
     """Count the decisions of a project."""
     mine = (project_id_matches(VerdictRow.project_id, project), VerdictRow.superseded_by.is_(None))
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)

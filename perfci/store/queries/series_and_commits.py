@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -82,7 +82,7 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     missing = [row_id for row_id in ordered if series[row_id] is None]
     read: dict[int, Series] = {}
     for some in in_chunks(missing):
-        read |= load_series(tx, SeriesRow.id.in_(some))
+        read |= load_series_where(tx, SeriesRow.id.in_(some))
     return {row_id: shared or read[row_id] for row_id, shared in series.items()}
 
 
@@ -94,10 +94,10 @@ def load_project_series(tx: Session, project: str) -> dict[int, Series]:
     shared = {row_id: series for row_id in ids if (series := cached.get(row_id)) is not None}
     if len(shared) == len(ids):
         return shared
-    return load_series(tx, project_id_matches(BenchmarkRow.project_id, project))
+    return load_series_where(tx, project_id_matches(BenchmarkRow.project_id, project))
 
 
-def load_series(tx: Session, *conditions: Condition) -> dict[int, Series]:
+def load_series_where(tx: Session, *conditions: Condition) -> dict[int, Series]:
     """Load the chosen series, by id, and cache them."""
     query = (
         sa.select(*SeriesRow.__table__.c, BenchmarkRow.name, BenchmarkRow.version)
@@ -157,11 +157,11 @@ def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
     """Load commits by id."""
     commits: dict[int, Commit] = {}
     for some in in_chunks(ids):
-        commits |= load_commits(tx, CommitRow.id.in_(some))
+        commits |= load_commits_where(tx, CommitRow.id.in_(some))
     return commits
 
 
-def load_commits(tx: Session, *conditions: Condition) -> dict[int, Commit]:
+def load_commits_where(tx: Session, *conditions: Condition) -> dict[int, Commit]:
     """Load the chosen commits, by id."""
     rows = tx.connection().execute(sa.select(*CommitRow.__table__.c).where(*conditions))
     return {row.id: build_commit(row) for row in rows}
@@ -220,7 +220,7 @@ def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series
             BenchmarkRow.name.in_(some),
             SeriesRow.parameters.in_(parameters),
         )
-        matching += load_series(tx, *chosen).values()
+        matching += load_series_where(tx, *chosen).values()
     return matching
 
 
@@ -263,14 +263,14 @@ def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = 
             by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
             newest = sa.select(CommitRow.id).where(*chosen).order_by(*by_position).limit(limit)
             chosen.append(CommitRow.id.in_(newest))
-    return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
+    return sort_commits(load_commits_where(tx, *chosen).values())[::-1][:limit]
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
     """Load commits by full sha; a clean commit is preferred to a dirty working tree."""
     commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
-        stored = load_commits(
+        stored = load_commits_where(
             tx, project_id_matches(CommitRow.project_id, project), CommitRow.sha.in_(some)
         ).values()
         commits |= {item.sha: item for item in sorted(stored, key=lambda item: not item.dirty)}
@@ -284,7 +284,7 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
         return None
     starting = CommitRow.sha.startswith(prefix, autoescape=True)
     matching = sorted(
-        load_commits(tx, project_id_matches(CommitRow.project_id, project), starting).values(),
+        load_commits_where(tx, project_id_matches(CommitRow.project_id, project), starting).values(),
         key=lambda item: item.dirty,
     )
     shas = sorted({commit.sha for commit in matching})
@@ -295,3 +295,15 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
         )
     exact = [commit for commit in matching if commit.sha == prefix]
     return next(iter(exact or matching), None)
+
+
+def load_series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]]:
+    """Every series as (id, stored identity, project, what its columns say)."""
+    query = (
+        sa.select(SeriesRow.id, SeriesRow.identity, ProjectRow.slug)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .join(ProjectRow, BenchmarkRow.project_id == ProjectRow.id)
+    )
+    series = load_series_where(tx)
+    for row_id, stored, slug in tx.execute(query):
+        yield row_id, stored, slug, series[row_id]

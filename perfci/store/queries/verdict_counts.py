@@ -13,7 +13,8 @@ from perfci.model import Stage, VerdictKind
 from perfci.store.columns import EPOCH
 from perfci.store.queries.query_records import VerdictCount, VerdictOutcome
 from perfci.store.queries.series_and_commits import Condition, load_series_by_ids, project_id_matches
-from perfci.store.tables.measurements import RunRow, SessionRow, VerdictRow
+from perfci.store.tables.measurements import RunRow, SessionRow
+from perfci.store.tables.verdicts import VerdictRow
 
 CHANGED_KINDS = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
 
@@ -46,7 +47,7 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
     ]
 
 
-def load_verdicts_by_commit_pair(
+def load_verdicts_of_changed_pairs(
     tx: Session, project: str, since: datetime = EPOCH
 ) -> Iterator[list[VerdictOutcome]]:
     """Load the verdicts, oldest first, on each pair of different commits that ever had a change."""

@@ -16,7 +16,16 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Benchmark, PerfciError, Process, Result, ResultSummary, Run, Series, Status
+from perfci.model import (
+    Benchmark,
+    PerfciError,
+    Process,
+    Result,
+    ResultSummary,
+    Run,
+    Series,
+    Status,
+)
 from perfci.store.columns import (
     ABSENT,
     as_json,
@@ -28,7 +37,14 @@ from perfci.store.columns import (
 )
 from perfci.store.database import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.queries import measured_samples
-from perfci.store.tables.measurements import BenchmarkRow, ProcessRow, ResultRow, RunRow, SeriesRow
+from perfci.store.tables.measurements import (
+    BenchmarkRow,
+    ProcessRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+)
 from perfci.store.writes.row_ids import (
     add_imported_sessions,
     ensure_benchmark_id,
@@ -356,3 +372,9 @@ def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple
         *sample_values,
         *level_values,
     )
+
+
+def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:
+    """Store the source of sessions measured elsewhere."""
+    if sessions:
+        tx.execute(sa.update(SessionRow.__table__).where(SessionRow.uid.in_(sessions)).values(source=source))

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError, Process, ProcessBoundaries, Run, Series, Status
 from perfci.store.columns import process_to_columns, replace_unstorable_characters
 from perfci.store.database import IDS, IdCache
-from perfci.store.queries import record_listings
+from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.query_records import SessionRecord
 from perfci.store.tables.measurements import ProcessRow, ProjectRow, ResultRow, RunRow, SessionRow
 from perfci.store.writes.ingest import (
@@ -67,7 +67,7 @@ def find_unfinished_session(tx: Session, project: str, spec_hash: str) -> Sessio
         .order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
         .limit(1)
     ).first()
-    return None if row is None else record_listings.build_session_record(row, project)
+    return None if row is None else runs_and_sessions.build_session_record(row, project)
 
 
 def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:

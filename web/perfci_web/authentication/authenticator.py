@@ -37,7 +37,7 @@ from perfci.auth.tokens import JOB_TOKEN_PREFIX, hash_token, hash_token_if_valid
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.access import api_tokens, audit_log, github_bindings, logins_and_secrets, users
+from perfci.store.access import api_tokens, audit_log, ci_job_tokens, logins_and_secrets, users
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.authentication.github_login import Encryptor, GitHubLogin, GitHubLoginError
 
@@ -176,7 +176,7 @@ class Authenticator:
     def _authenticate_job_token(self, token_hash: str, now: datetime) -> Actor:
         """The token of a CI job may write the results of that job, and read nothing."""
         with self._store.read() as tx:
-            token = github_bindings.find_job_token(tx, token_hash)
+            token = ci_job_tokens.find_job_token(tx, token_hash)
         if token is None or not hmac.compare_digest(token.secret_hash, token_hash) or now >= token.expires_at:
             raise AccessDenied(401, BAD_TOKEN)
         grant = JobGrant(

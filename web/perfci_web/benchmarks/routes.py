@@ -12,8 +12,8 @@ from perfci.history.series_histories import JudgedHistories
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
-from perfci.store.queries import record_listings
-from perfci.store.queries.latest_results import count_series_commits, load_series_with_history_ends
+from perfci.store.queries import series_search
+from perfci.store.queries.measured_series import count_series_commits, load_series_with_history_ends
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries
 from perfci_web.benchmarks import view_model
 from perfci_web.csv_response import csv_response, format_name_value_pairs
@@ -66,7 +66,7 @@ def benchmarks_csv(project: str) -> Response:
     unavailable = request.args.get("show") == view_model.UNAVAILABLE
     with web_context().store.read() as tx:
         require_project(tx, project)
-        matches = record_listings.search_series(tx, project, search=query)
+        matches = series_search.search_series(tx, project, search=query)
         records = [record for record in matches if record.never_measured == unavailable]
         rows = _load_rows(tx, records, records)
     csv_rows = []
@@ -111,7 +111,7 @@ def _load_selection(
 ) -> tuple[list[StoredSeries], view_model.SeriesSelection]:
     """Load all series of a project, and select the page of them that a request is for."""
     require_project(tx, project)
-    all_series = record_listings.search_stored_series(tx, project)
+    all_series = series_search.search_stored_series(tx, project)
     ranks = _load_ranks(tx, project, all_series, options["sort"])
     return all_series, view_model.select_series_page(all_series, ranks, **options)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from perfci.store import verdict_store
-from perfci.store.queries import measured_samples, record_listings, series_and_commits
+from perfci.store import verdicts_and_change_points
+from perfci.store.queries import measured_samples, runs_and_sessions, series_and_commits
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.commits.view_model import build_commit_view
 from perfci_web.url_lookups import project_links, require_commit
@@ -18,10 +18,10 @@ blueprint = Blueprint("commits", __name__)
 def commit_page(project: str, sha: str) -> str:
     with web_context().store.read() as tx:
         commit = require_commit(tx, project, sha)
-        records = record_listings.load_runs_of_commit(tx, project, commit.sha)
+        records = runs_and_sessions.load_runs_of_commit(tx, project, commit.sha)
         verdicts = [
-            *verdict_store.load_verdict_records(tx, project, head=commit.sha),
-            *verdict_store.load_verdict_records(tx, project, base=commit.sha),
+            *verdicts_and_change_points.load_verdict_records(tx, project, head=commit.sha),
+            *verdicts_and_change_points.load_verdict_records(tx, project, base=commit.sha),
         ]
         page = build_commit_view(
             project,

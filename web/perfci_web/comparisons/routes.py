@@ -9,8 +9,8 @@ from werkzeug.wrappers import Response as BaseResponse
 from perfci.model import Commit, EnvironmentChange, Run
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
-from perfci.store import verdict_store
-from perfci.store.queries import measured_samples, record_listings, series_and_commits
+from perfci.store import verdicts_and_change_points
+from perfci.store.queries import measured_samples, runs_and_sessions, series_and_commits
 from perfci.store.queries.series_and_commits import load_project_series
 from perfci_web.comparisons import view_model
 from perfci_web.page_urls import ProjectLinks
@@ -33,7 +33,7 @@ def compare_chooser(project: str) -> str | BaseResponse:
     with web_context().store.read() as tx:
         require_project(tx, project)
         commits = series_and_commits.load_commits_newest_first(tx, project, limit=50)
-        verdicts = verdict_store.load_verdict_records(tx, project)
+        verdicts = verdicts_and_change_points.load_verdict_records(tx, project)
     pairs = view_model.list_compared_pairs(verdicts, commits)
     return render_template(
         "comparisons/choose_commits.html", project=project, pairs=pairs, commits=commits, links=links
@@ -78,7 +78,9 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             project,
             base_commit,
             head_commit,
-            verdict_store.load_verdict_records(tx, project, base=base_commit.sha, head=head_commit.sha),
+            verdicts_and_change_points.load_verdict_records(
+                tx, project, base=base_commit.sha, head=head_commit.sha
+            ),
             _load_runs(tx, project, base_commit),
             _load_runs(tx, project, head_commit),
             series_and_commits.load_commits_newest_first(tx, project),
@@ -88,5 +90,5 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
 
 
 def _load_runs(tx: Session, project: str, commit: Commit) -> list[Run]:
-    records = record_listings.load_runs_of_commit(tx, project, commit.sha)
+    records = runs_and_sessions.load_runs_of_commit(tx, project, commit.sha)
     return [measured_samples.load_run(tx, record.id) for record in records]

@@ -6,7 +6,7 @@ from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.series_histories import JudgedHistories
-from perfci.store.queries import project_status, record_listings, series_and_commits
+from perfci.store.queries import project_counts, project_status, series_and_commits
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.incidents.list_view_model import load_open_incidents
 from perfci_web.load_trends import SeriesDecisions, load_trends_from_levels
@@ -24,7 +24,7 @@ def projects_page() -> str | BaseResponse:
     with web_context().store.read() as tx:
         visible = {project.slug for project in list_visible_projects(tx)}
         records = [
-            record for record in record_listings.load_projects_with_counts(tx) if record.slug in visible
+            record for record in project_counts.load_projects_with_counts(tx) if record.slug in visible
         ]
     if len(records) == 1:
         return redirect(f"{request.script_root}/{encode_project_segment(records[0].slug)}/")
@@ -36,7 +36,7 @@ def overview_page(project: str) -> str:
     context = web_context()
     with context.store.read() as tx:
         project_record = require_project(tx, project)
-        [record] = record_listings.load_projects_with_counts(tx, project)
+        [record] = project_counts.load_projects_with_counts(tx, project)
         changed_series = project_status.find_changed_series(tx, project, view_model.MAX_LARGEST_CHANGES)
         histories = JudgedHistories.load(tx, changed_series)
         decisions = SeriesDecisions.load(tx, histories.points)
@@ -46,7 +46,7 @@ def overview_page(project: str) -> str:
         page = view_model.build_overview(
             record,
             view_model.build_head_coverage(project_status.load_head_status(tx, project)),
-            project_status.count_decisions(tx, project),
+            project_status.count_confirmed_and_undecided(tx, project),
             decisions,
             trends_by_label,
             series_and_commits.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),

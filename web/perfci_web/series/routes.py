@@ -9,9 +9,9 @@ from perfci.net.url_segments import encode_segment
 from perfci.report.charts.series_trend import Trend, downsample_trend, hide_levels_of_informational_trend
 from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.report.serializers import serialize_trend
-from perfci.store import verdict_store
+from perfci.store import verdicts_and_change_points
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.query_records import SeriesRecord
 from perfci.store.queries.series_and_commits import load_project_series
 from perfci_web.csv_response import csv_response
@@ -41,7 +41,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str:
         record, records = _find_series(tx, project, benchmark, metric)
         twin = view_model.find_clock_twin(record, records)
         trends, judged = _load_trends(tx, record, twin)
-        verdicts = verdict_store.load_verdict_records(tx, project, series_id=record.id)
+        verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
     twin_trend = trends[twin.id] if twin else None
     page = view_model.build_series_view(
@@ -83,7 +83,7 @@ def _find_series(
 ) -> tuple[SeriesRecord, list[SeriesRecord]]:
     """Find the series of an address, and all series of its benchmark."""
     require_project(tx, project)
-    records = record_listings.find_series_of_benchmark(tx, project, benchmark)
+    records = series_search.find_series_of_benchmark(tx, project, benchmark)
     candidates = [record for record in records if record.series.metric.name == metric]
     if not candidates:
         raise _benchmark_not_found(tx, project, f"{benchmark} · {metric}")

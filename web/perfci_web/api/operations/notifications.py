@@ -28,8 +28,8 @@ from perfci.service.notify.manage_destinations import (
     send_test_message,
 )
 from perfci.service.notify.senders import build_sender_config
-from perfci.store.jobs import delivery_queue
-from perfci.store.jobs.delivery_queue import Destination
+from perfci.store.jobs import delivery_queue, notification_destinations
+from perfci.store.jobs.notification_destinations import Destination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
 
@@ -39,7 +39,7 @@ NO_DESTINATION = "There is no destination of this name here."
 
 def list_destinations(call: Call) -> Reply:
     with call.store.read() as tx:
-        destinations = delivery_queue.load_destinations(tx, call.required_project.id)
+        destinations = notification_destinations.load_destinations(tx, call.required_project.id)
     return Reply(DestinationPage(items=tuple(map(_destination_shape, destinations))))
 
 
@@ -96,7 +96,9 @@ def list_deliveries(call: Call) -> Reply:
 
 def _require_destination(call: Call) -> Destination:
     with call.store.read() as tx:
-        destination = delivery_queue.find_destination(tx, call.required_project.id, call.path["destination"])
+        destination = notification_destinations.find_destination(
+            tx, call.required_project.id, call.path["destination"]
+        )
     if destination is None:
         raise ProblemError("not-found", NO_DESTINATION)
     return destination

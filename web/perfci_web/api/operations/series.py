@@ -19,7 +19,7 @@ from perfci.net.api_schemas.commits_and_machines import (
 )
 from perfci.report.charts.series_trend import build_trend, downsample_trend
 from perfci.report.serializers import serialize_series, serialize_trend
-from perfci.store import verdict_store
+from perfci.store import verdicts_and_change_points
 from perfci.store.queries import measured_samples, paged_lists, series_and_commits
 from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
@@ -53,10 +53,10 @@ def get_points(call: Call) -> Reply:
     item = require_series(call, call.path["series"])
     with call.store.read() as tx:
         points = [point for point in measured_samples.load_history(tx, item.id) if _is_within(point, query)]
-        changes = verdict_store.load_change_points(tx, call.required_project.slug, item.id)
+        changes = verdicts_and_change_points.load_change_points(tx, call.required_project.slug, item.id)
         verdicts = [
             record.verdict
-            for record in verdict_store.load_verdict_records(
+            for record in verdicts_and_change_points.load_verdict_records(
                 tx, call.required_project.slug, series_id=item.id
             )
         ]

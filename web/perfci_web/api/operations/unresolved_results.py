@@ -13,9 +13,9 @@ from perfci.net.api_schemas.unresolved_results import (
     UnresolvedResultShape,
 )
 from perfci.service.uploads.unresolved_units import resolve_unit
+from perfci.store import unresolved_results
 from perfci.store.projects import mark_projects_changed
-from perfci.store.queries import unresolved_results
-from perfci.store.queries.unresolved_results import UnitAnswer, UnresolvedResult
+from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError

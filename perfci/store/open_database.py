@@ -59,7 +59,7 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
             current_schema = read_schema_version(engine, shown)
             if current_schema is None and create:
                 # Alembic takes long to import: only where it migrates.
-                from perfci.store.schema import migrate
+                from perfci.store.migrate_schema import migrate
 
                 migrate(engine)
                 current_schema = read_schema_version(engine, shown)
@@ -197,7 +197,7 @@ def check_sqlite_file(address: sa.URL, *, create: bool) -> bool:
         if not create:
             raise PerfciError(f"There is no database at {path}: measure something first with `perfci run`.")
         require_no_sqlite_side_files(path)
-        make_folder(path.parent)
+        make_database_folder(path.parent)
         # Keys of cookies and addresses of web hooks are in it: SQLite itself makes files that all may read.
         path.touch(mode=0o600)
         return False
@@ -234,7 +234,7 @@ def _require_current(display_name: str, schema: str | None) -> None:
         )
 
 
-def make_folder(folder: Path) -> None:
+def make_database_folder(folder: Path) -> None:
     """Make the folder of a database."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -283,3 +283,8 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
         time.sleep(0.02)
+
+
+def find_sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite database; None for PostgreSQL."""
+    return sqlite_path(parse_database_url(url))

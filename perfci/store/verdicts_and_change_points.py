@@ -20,14 +20,8 @@ from perfci.store.queries.series_and_commits import (
     load_series_by_ids,
     project_id_matches,
 )
-from perfci.store.tables.measurements import (
-    BenchmarkRow,
-    ChangePointRow,
-    ProjectRow,
-    SeriesRow,
-    SessionRow,
-    VerdictRow,
-)
+from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, SeriesRow, SessionRow
+from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.writes import row_ids
 
 CHANGE_POINTS = ChangePointRow.__table__

@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Status
 from perfci.store.columns import build_process, pack_samples, unpack_samples
 from perfci.store.queries.series_and_commits import HISTORY_KINDS
-from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow, VerdictRow
+from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
+from perfci.store.tables.verdicts import VerdictRow
 
 REDUCED_FLAG = "thinned"
 """The flag of a process whose samples were reduced to one."""
@@ -34,7 +35,7 @@ class ReducedSamples:
     samples: int = 0
 
 
-def reduce_samples(
+def reduce_old_samples(
     tx: Session,
     project_id: int,
     older_than: datetime,

@@ -104,12 +104,6 @@ def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at:
     return bool(execute_and_count_rows(tx, statement))
 
 
-def set_session_source(tx: Session, sessions: Sequence[str], source: str) -> None:
-    """Store the source of sessions measured elsewhere."""
-    if sessions:
-        tx.execute(sa.update(SessionRow.__table__).where(SessionRow.uid.in_(sessions)).values(source=source))
-
-
 def _load_records(
     tx: Session, *conditions: sa.ColumnElement[bool], limit: int | None = None
 ) -> list[UnresolvedResult]:

@@ -7,8 +7,8 @@ from stored_summaries import compute_stored_summaries
 from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
 from perfci.store.columns import series_identity
-from perfci.store.queries import record_listings
-from perfci.store.queries.result_summaries import load_levels_of_two_commits, load_result_levels
+from perfci.store.queries import series_search
+from perfci.store.queries.result_levels import load_levels_of_two_commits, load_result_levels
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -60,9 +60,7 @@ def test_stores_the_summary_of_the_processes_of_a_result(store: Store) -> None:
     fill(store)
 
     with store.read() as tx:
-        ids = {
-            each_series.series: each_series.id for each_series in record_listings.search_series(tx, PROJECT)
-        }
+        ids = {each_series.series: each_series.id for each_series in series_search.search_series(tx, PROJECT)}
         levels = {
             item: sorted(load_result_levels(tx, [ids[item]]), key=lambda row: row.id)
             for item in (STEP, IMPORTED, GONE)
@@ -84,7 +82,7 @@ def test_stores_no_clock_where_clocks_differ(store: Store) -> None:
 
     with store.read() as tx:
         [row] = load_result_levels(
-            tx, [each_series.id for each_series in record_listings.search_series(tx, PROJECT)]
+            tx, [each_series.id for each_series in series_search.search_series(tx, PROJECT)]
         )
 
     assert (row.level, row.clock, row.result_summary) == (1.5, "", None)

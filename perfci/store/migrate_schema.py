@@ -9,9 +9,9 @@ from alembic import command
 from alembic.config import Config
 
 from perfci.store.dialects import lock_for_migration
-from perfci.store.tables import access, github, incidents, jobs, measurements
+from perfci.store.tables import access, github, incidents, jobs, measurements, notifications, verdicts
 
-TABLE_MODULES = (measurements, access, jobs, incidents, github)
+TABLE_MODULES = (measurements, verdicts, access, jobs, incidents, notifications, github)
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -1,4 +1,4 @@
-"""Check invariants of jobs, incidents and access that the database itself does not enforce."""
+"""Check rows of jobs, incidents and access for what the database itself does not enforce."""
 
 from __future__ import annotations
 
@@ -13,16 +13,10 @@ from perfci.store.columns import ABSENT
 from perfci.store.jobs import github_events
 from perfci.store.jobs.outbox_and_leases import MAX_ATTEMPTS
 from perfci.store.tables.access import MembershipRow, TokenRow
-from perfci.store.tables.incidents import (
-    DeliveryRow,
-    DestinationRow,
-    ExpectedChangeRow,
-    ImpactRow,
-    IncidentMemberRow,
-    IncidentRow,
-)
+from perfci.store.tables.incidents import ExpectedChangeRow, ImpactRow, IncidentMemberRow, IncidentRow
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, RunRow, SeriesRow, SessionRow
+from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 
 
 def check_work_subjects(tx: Session) -> Iterator[str]:

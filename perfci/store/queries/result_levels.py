@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Status
 from perfci.store.columns import CLOCKS, STATUSES, build_process
 from perfci.store.dialects import CHUNK, in_chunks
-from perfci.store.queries.measured_samples import load_processes
+from perfci.store.queries.measured_samples import load_processes_where
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
     load_machines,
@@ -161,7 +161,7 @@ def load_processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[
     """Load all processes of some results, failed ones included."""
     processes: dict[int, list[Process]] = {}
     for some in in_chunks(result_ids):
-        processes |= load_processes(tx, ResultRow.id.in_(some))
+        processes |= load_processes_where(tx, ResultRow.id.in_(some))
     return processes
 
 
@@ -224,7 +224,7 @@ class VisitRecord:
     started_at: datetime
 
 
-def load_visits(tx: Session, project: str) -> list[VisitRecord]:
+def load_commit_visits(tx: Session, project: str) -> list[VisitRecord]:
     """Load which sessions measured which commits of the main line on which machines, earliest first."""
     columns = (CommitRow.sha, RunRow.machine_id, SessionRow.uid, SessionRow.kind, SessionRow.rounds)
     started = sa.func.min(RunRow.started_at, type_=RunRow.started_at.type)

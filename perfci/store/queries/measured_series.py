@@ -19,7 +19,7 @@ from perfci.store.queries.query_records import (
     StoredSeries,
 )
 from perfci.store.queries.series_and_commits import (
-    load_commits,
+    load_commits_where,
     load_project_series,
     project_id_matches,
     restrict_to_history,
@@ -140,7 +140,7 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
     """Load the newest commit of each history; most histories end within the newest commits, so those come
     first.
     """
-    commits = load_commits(tx, project_id_matches(CommitRow.project_id, project))
+    commits = load_commits_where(tx, project_id_matches(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
     newest_first = sorted(places, key=places.__getitem__, reverse=True)
@@ -231,3 +231,8 @@ def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
     for some in in_chunks(keys):
         run_ids.update(tx.scalars(query.where(RunRow.key.in_(some))))
     return sorted(run_ids)
+
+
+def load_latest_result_id(tx: Session) -> int:
+    """Return the id of the latest result; 0 if there is none."""
+    return tx.scalar(sa.select(sa.func.max(ResultRow.id))) or 0

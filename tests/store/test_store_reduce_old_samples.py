@@ -6,9 +6,9 @@ import random
 from datetime import timedelta
 
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
-from perfci.store import Store, check_integrity, projects, verdict_store
-from perfci.store.maintenance.retention import REDUCED_FLAG, ReducedSamples, reduce_samples
-from perfci.store.queries import measured_samples, record_listings
+from perfci.store import Store, check_integrity, projects, verdicts_and_change_points
+from perfci.store.maintenance.reduce_old_samples import REDUCED_FLAG, ReducedSamples, reduce_old_samples
+from perfci.store.queries import measured_samples, series_search
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_level, process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
@@ -53,7 +53,7 @@ def reduce_all_samples(store: Store, *, step: int = 50) -> list[ReducedSamples]:
             project = projects.find_project(tx, PROJECT)
             assert project is not None
             steps.append(
-                reduce_samples(
+                reduce_old_samples(
                     tx,
                     project.id,
                     LATER,
@@ -70,7 +70,7 @@ def judged(store: Store, series: Series) -> tuple[list[float | None], list[Chang
     with store.read() as tx:
         result = next(
             each_series
-            for each_series in record_listings.search_series(tx, PROJECT)
+            for each_series in series_search.search_series(tx, PROJECT)
             if each_series.series == series
         )
         history = measured_samples.load_history(tx, result.id)
@@ -116,7 +116,9 @@ def test_does_not_reduce_the_evidence_of_a_verdict(store: Store) -> None:
             for session_process in measured_samples.load_session_processes(tx, "session-0")
             if session_process.series == TIMED
         )
-        verdict_store.add_verdicts(tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON)
+        verdicts_and_change_points.add_verdicts(
+            tx, PROJECT, "session-0", [a_verdict(TIMED, evidence=evidence[:2])], NOON
+        )
 
     reduce_all_samples(store)
 

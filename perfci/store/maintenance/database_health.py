@@ -1,4 +1,4 @@
-"""Statistics of a database for monitoring: its size and its waiting work."""
+"""Health of a database for monitoring: its size, its waiting work, and whether it can be written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -14,11 +13,11 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store.database import Store, translate_errors
 from perfci.store.dialects import database_size
-from perfci.store.engine import parse_database_url, sqlite_path
 from perfci.store.jobs import outbox_and_leases
+from perfci.store.open_database import find_sqlite_file
 from perfci.store.tables.github import RunEventRow
-from perfci.store.tables.incidents import DeliveryRow
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
+from perfci.store.tables.notifications import DeliveryRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,6 @@ def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
 
 def _count_by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> dict[str, int]:
     return dict(tx.execute(sa.select(row.state, sa.func.count()).group_by(row.state)).all())
-
-
-def find_sqlite_file(url: str) -> Path | None:
-    """Return the file of a SQLite database; None for PostgreSQL."""
-    return sqlite_path(parse_database_url(url))
 
 
 def require_writable_database(store: Store, wait_s: float) -> None:

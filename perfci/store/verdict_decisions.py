@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Series
 from perfci.store.queries.series_and_commits import load_series_by_ids, project_id_matches
-from perfci.store.tables.measurements import DecisionRow, SessionRow, VerdictRow
+from perfci.store.tables.measurements import SessionRow
+from perfci.store.tables.verdicts import DecisionRow, VerdictRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,155 @@
+"""Find and list runs and sessions. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import groupby
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import (
+    NamedValues,
+    Status,
+)
+from perfci.store.columns import pairs_from_json
+from perfci.store.database import execute_on_driver
+from perfci.store.queries.query_records import (
+    RunRecord,
+    SessionRecord,
+)
+from perfci.store.queries.series_and_commits import (
+    HISTORY_KINDS,
+    load_commits_where,
+    load_environments,
+    load_machines,
+    load_variants,
+    project_id_matches,
+    sort_commits,
+)
+from perfci.store.tables.measurements import (
+    CommitRow,
+    ResultRow,
+    RunRow,
+    SessionRow,
+)
+
+
+def find_run_by_key(tx: Session, key: str) -> int | None:
+    """Find the id of a run by its key."""
+    return tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
+
+
+def has_commit(tx: Session, project_id: int, sha: str) -> bool:
+    """Whether a commit is stored."""
+    return (
+        execute_on_driver(
+            tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]
+        ).fetchone()
+        is not None
+    )
+
+
+def load_session_run_ids(tx: Session, uid: str) -> list[int]:
+    """Load the ids of the runs of a session in the order they started."""
+    query = (
+        sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id).where(SessionRow.uid == uid)
+    )
+    return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
+
+
+def find_sessions_started_after(tx: Session, uid: str, others: Collection[str]) -> set[str]:
+    """Find which of some other sessions started after this one."""
+    mine = sa.select(SessionRow.started_at).where(SessionRow.uid == uid).scalar_subquery()
+    return set(
+        tx.scalars(sa.select(SessionRow.uid).where(SessionRow.uid.in_(others), SessionRow.started_at > mine))
+    )
+
+
+def load_run_origins_of_session(tx: Session, uid: str) -> list[NamedValues]:
+    """Load the distinct origins of the runs of a session."""
+    query = (
+        sa.select(RunRow.origin)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.uid == uid)
+    )
+    return [pairs_from_json(row) for row in tx.scalars(query.distinct())]
+
+
+def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
+    """Load the ids of the runs in a project's histories, oldest commit first.
+
+    Runs of pull requests and A/A runs are in no history.
+    """
+    rows = tx.execute(
+        sa.select(RunRow.id, RunRow.commit_id)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(project_id_matches(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
+        .order_by(RunRow.started_at, RunRow.id)
+    ).all()
+    commits = load_commits_where(tx, project_id_matches(CommitRow.project_id, project))
+    ids = {commit: row_id for row_id, commit in commits.items()}
+    place = {ids[commit]: number for number, commit in enumerate(sort_commits(ids))}
+    ordered = sorted(rows, key=lambda row: place[row.commit_id])
+    return [[row.id for row in of_commit] for _, of_commit in groupby(ordered, key=lambda row: row.commit_id)]
+
+
+def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
+    """Load the runs of a commit, newest first, with the number of failed results."""
+    failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
+    query = (
+        sa.select(
+            *RunRow.__table__.c,
+            SessionRow.uid.label("session_uid"),
+            sa.func.count(ResultRow.id).label("results"),
+            sa.func.count(sa.case((failed, 1))).label("failed"),
+        )
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
+        .where(project_id_matches(CommitRow.project_id, project), CommitRow.sha == sha)
+        .group_by(RunRow.id, SessionRow.uid)
+        .order_by(RunRow.started_at.desc(), RunRow.id.desc())
+    )
+    rows = tx.execute(query).all()
+    environments = load_environments(tx, {row.environment_id for row in rows})
+    machines, variants = load_machines(tx), load_variants(tx)
+    return [
+        RunRecord(
+            id=row.id,
+            session_uid=row.session_uid,
+            machine=machines[row.machine_id],
+            environment=environments[row.environment_id],
+            variant=variants[row.variant_id],
+            suite=row.suite,
+            harness=row.harness,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+            results=row.results,
+            failed=row.failed,
+        )
+        for row in rows
+    ]
+
+
+def load_sessions(tx: Session, project: str) -> list[SessionRecord]:
+    """Load the sessions of a project, newest first."""
+    query = sa.select(*SessionRow.__table__.c).where(project_id_matches(SessionRow.project_id, project))
+    newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
+    return [build_session_record(row, project) for row in tx.execute(newest_first)]
+
+
+def build_session_record(row: Any, project: str) -> SessionRecord:
+    """Build a session record from a row of ``sessions``."""
+    return SessionRecord(
+        uid=row.uid,
+        project=project,
+        kind=row.kind,
+        spec_hash=row.spec_hash,
+        seed=int(row.seed),
+        rounds=row.rounds,
+        state=row.state,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )

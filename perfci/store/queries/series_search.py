@@ -1,0 +1,74 @@
+"""Search the series of a project by name or benchmark. The caller owns the transaction ``tx``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.store.columns import EPOCH
+from perfci.store.dialects import in_chunks
+from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_history_ends
+from perfci.store.queries.query_records import (
+    SeriesRecord,
+    StoredSeries,
+    matches_search,
+)
+from perfci.store.queries.series_and_commits import (
+    load_project_series,
+    load_series_where,
+    project_id_matches,
+)
+from perfci.store.tables.measurements import (
+    BenchmarkRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+)
+
+
+def search_series(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:
+    """Load the series of a project whose names contain every word of ``search``, with the ends of
+    histories.
+    """
+    return load_series_with_history_ends(tx, project, search_stored_series(tx, project, search=search))
+
+
+def search_stored_series(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
+    """Load the series of a project whose names contain every word of ``search``, without histories."""
+    all_series = load_project_series(tx, project)
+    matching = (
+        {row_id: item for row_id, item in all_series.items() if matches_search(item, search)}
+        if search
+        else all_series
+    )
+    return load_series_with_clocks(tx, project, matching)
+
+
+def find_series_of_benchmark(
+    tx: Session, project: str, benchmark: str, metric: str = "", parameters: Mapping[str, str] | None = None
+) -> list[SeriesRecord]:
+    """Find the series of one benchmark, those measured last first: the newest version leads.
+
+    A ``metric`` or ``parameters`` keep only the series of that metric or cell.
+    """
+    named = [BenchmarkRow.name == benchmark, *([SeriesRow.metric == metric] if metric else [])]
+    matching = {
+        row_id: series
+        for row_id, series in load_series_where(
+            tx, project_id_matches(BenchmarkRow.project_id, project), *named
+        ).items()
+        if parameters is None or dict(series.parameters) == dict(parameters)
+    }
+    last: dict[int, datetime] = {}
+    started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(
+        RunRow, ResultRow.run_id == RunRow.id
+    )
+    for some in in_chunks(matching):
+        last |= dict(
+            tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all()
+        )
+    records = load_series_with_history_ends(tx, project, load_series_with_clocks(tx, project, matching))
+    return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
