@@ -1,4 +1,4 @@
-"""Select complete pairs of a comparison and the judged processes of both sides."""
+"""Find the complete pairs of processes of two commits in a session, and the judged processes in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute the false-alarm meter of a project and the noise floors of its series from the store."""
+"""False alarm calibration: how often A/A runs raise false alarms, and the noise floor of each series."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ RECENT_DAYS = 30
 
 
 def load_calibration(store: Store, project: str, policy: Policy, now: datetime) -> Calibration:
-    """Count over all time and over the last month."""
+    """Compute the calibration of a project over all time and over the last month."""
     with store.read() as tx:
         return compute_calibration(tx, project, policy, now)
 
 
 def compute_calibration(tx: Transaction, project: str, policy: Policy, now: datetime) -> Calibration:
-    """Count over all time and over the last month, within a transaction."""
+    """Compute the calibration within a transaction."""
     windows = [_compute_window(tx, project, policy, days, now) for days in (None, RECENT_DAYS)]
     return Calibration(windows, compute_noise_floors(tx, project, policy), count_aa_sessions(tx, project)[1])
 

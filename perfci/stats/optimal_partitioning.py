@@ -1,4 +1,4 @@
-"""Optimal partitioning: from the values of series to the boundaries that their least-squares partition proposes.
+"""Optimal partitioning: from values to the boundaries that their least-squares partition proposes.
 
 Values become logarithms, their noise is estimated and spikes are clipped. The clipped values in
 units of the noise are partitioned into segments of constant level, exactly (Jackson et al. 2005).
