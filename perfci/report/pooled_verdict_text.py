@@ -45,6 +45,6 @@ def pooled_verdict_sentence(pooled: PooledVerdict) -> str:
         return f"no overall shift beyond {format_percent(pooled.bar)}: {size} over {benchmarks}"
     agreeing = f"{pooled.agreeing} of {benchmarks} in this direction"
     finding = f"{KIND_LABELS[pooled.kind]}: {size}, {agreeing}"
-    if not pooled.is_finding:
+    if not pooled.shows_change:
         return f"{finding}; a shift of {format_percent(pooled.bar)} is neither shown nor excluded"
     return f"{finding}; from screening only, so it fails no check; look for a common cause"

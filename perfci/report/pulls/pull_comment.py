@@ -93,7 +93,7 @@ def render_pull_comment(findings: Findings) -> str:
 def should_comment(findings: Findings) -> bool:
     """Whether there is anything to report; an existing comment is updated in any case."""
     goals = any(goal.outcome is not GoalOutcome.MET for goal in findings.goals)
-    pooled = findings.pooled is not None and findings.pooled.is_finding
+    pooled = findings.pooled is not None and findings.pooled.shows_change
     quiet = {"unchanged", "new", "not measured"}
     return (
         goals

@@ -10,11 +10,11 @@ from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.paired_log_costs import match_pairs
 from perfci.verdicts.compare.reason_text import (
     append_disqualified_note,
-    format_change,
+    format_both_levels,
     format_disqualified_processes,
     format_failure,
+    format_level,
     format_missing_reason,
-    format_number,
     format_percent_change,
 )
 from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE
@@ -113,7 +113,7 @@ def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence
     if before == after:
         return case.make_verdict(
             VerdictKind.UNCHANGED,
-            f"Exactly {format_number(before)} on both sides.",
+            f"Exactly {format_level(before)} on both sides.",
             ratio=1.0,
             interval=Interval(1.0, 1.0),
             p_value=1.0,
@@ -129,7 +129,7 @@ def _exact_move_verdict(
 ) -> Verdict:
     ratio = after / before
     fields = dict(fields, ratio=ratio, interval=Interval(ratio, ratio), p_value=0.0)
-    text = f"Counted exactly: {format_change(before, after)} ({format_percent_change(ratio)})"
+    text = f"Counted exactly: {format_both_levels(before, after)} ({format_percent_change(ratio)})"
     bar, subject = case.rule.effective_exact_bar, case.rule.subject_phrase
     if abs(ratio - 1) < bar * (1 - ROUNDING_TOLERANCE):
         return case.make_verdict(
@@ -146,9 +146,9 @@ def _exact_move_verdict(
 def _from_zero_verdict(
     case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]
 ) -> Verdict:
-    text = f"Counted exactly: {format_change(before, after)}, which no ratio expresses."
+    text = f"Counted exactly: {format_both_levels(before, after)}, which no ratio expresses."
     if abs(after - before) <= case.rule.floor:
-        text = f"{text} That is within its floor of {format_number(case.rule.floor)}."
+        text = f"{text} That is within its floor of {format_level(case.rule.floor)}."
         return case.make_verdict(VerdictKind.UNCHANGED, text, p_value=1.0, **fields)
     return case.make_verdict(_move_kind(case, after - before), text, p_value=0.0, **fields)
 

@@ -45,7 +45,7 @@ class PairedLogCosts:
             return estimate_shift(self.base, self.head, prior=prior)
         return estimate_unpaired_shift(self.base, self.head, prior=prior)
 
-    def first_pairs(self, pairs: int) -> PairedLogCosts:
+    def truncate_to_pairs(self, pairs: int) -> PairedLogCosts:
         """Costs after the first ``pairs`` pairs."""
         return replace(self, base=self.base[:pairs], head=self.head[:pairs])
 

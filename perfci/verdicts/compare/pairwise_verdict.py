@@ -117,7 +117,7 @@ def interim_analysis(
 
 def _rule_at_level(rule: Rule | None, base: Sequence[Process]) -> Rule:
     rule = rule or Rule()
-    return rule.at_level(steady_level(base)) if rule.floor else rule
+    return rule.apply_floor(steady_level(base)) if rule.floor else rule
 
 
 def _statistical_verdict(

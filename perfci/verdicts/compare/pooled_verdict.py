@@ -61,7 +61,7 @@ class PooledVerdict:
     reason: str = ""
 
     @property
-    def is_finding(self) -> bool:
+    def shows_change(self) -> bool:
         """Whether all benchmarks together moved."""
         return self.kind in (PooledKind.WORSE, PooledKind.BETTER)
 

@@ -30,7 +30,7 @@ def plan_next_pairs(
     looks = rule.planned_looks
     past_looks = [look for look in looks if look <= costs.pairs] or looks[:1]
     # own shifts without the prior: what a prior says may change between two calls, a replay must not
-    shifts = [costs.first_pairs(look).estimate_shift() for look in past_looks]
+    shifts = [costs.truncate_to_pairs(look).estimate_shift() for look in past_looks]
     # the share of the information that decides a change half a bar away from a limit
     deciding_error = limits.equivalence / 2 / DECIDING_SIGMAS
     information = [(deciding_error / shift.error) ** 2 if shift.df > 0 else 0.0 for shift in shifts]
