@@ -29,7 +29,7 @@ from perfci.stats.incremental_segmentation import (
     update_segmentations,
 )
 from perfci.store import open_store
-from perfci.store.projects import promise_work
+from perfci.store.projects import enqueue_work
 from perfci.store.writes import row_ids
 from perfci.verdicts.json_interface import judge_json
 from tests.support.builders import NOON, PROJECT
@@ -139,7 +139,7 @@ def looking(commits: int, series: int) -> Iterator[Figure]:
             add_commits(store, [number], series)
             with store.begin() as tx:
                 project_id = row_ids.ensure_project_id(tx, PROJECT)
-                promise_work(tx, project_id, "judge", [f"{number}-0"], NOON)
+                enqueue_work(tx, project_id, "judge", [f"{number}-0"], NOON)
             done, item = timed(worker.run_once)
             assert done == 1
             took.append(item)

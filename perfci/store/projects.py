@@ -90,7 +90,7 @@ def mark_projects_changed(tx: Session, project_ids: Iterable[int]) -> None:
     tx.info.setdefault(CHANGED_PROJECTS, set()).update(project_ids)
 
 
-def promise_work(tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime) -> None:
+def enqueue_work(tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime) -> None:
     """Put work items of one kind into the outbox, with the change that causes them."""
     columns = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
     insert_rows(tx, OutboxRow.__table__, [{**columns, "subject": subject} for subject in subjects], "id")

@@ -17,7 +17,7 @@ from flask.testing import FlaskClient
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
 from perfci.store.jobs import outbox_and_leases
-from perfci.store.projects import promise_work
+from perfci.store.projects import enqueue_work
 from perfci_web import create_app
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
 from tests.support.databases import database_url as database_url
@@ -45,7 +45,7 @@ def add_waiting_upload(store: Store, attempts: int = 0) -> None:
         ingest_run(tx, a_run(a_result(None, a_process(1.0))), "key", "body")
         project = projects.find_project(tx, PROJECT)
         assert project is not None
-        promise_work(tx, project.id, "judge", ["key"], NOON)
+        enqueue_work(tx, project.id, "judge", ["key"], NOON)
         (work,) = outbox_and_leases.load_due_work(tx, ("judge",), 10, NOON)
         for _ in range(attempts):
             outbox_and_leases.postpone_work(tx, work.id, "no such series", NOON)

@@ -103,7 +103,7 @@ class IncidentWritePlanner:
         moved = [
             member
             for k, member in members.items()
-            if k not in had or had[k].move_values != member.move_values
+            if k not in had or had[k].computed_change != member.computed_change
         ]
         dropped = frozenset(had.keys() - members.keys())
         columns = self._find_changed_columns(record, budgeted)

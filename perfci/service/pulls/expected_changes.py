@@ -13,7 +13,7 @@ from perfci.github.payloads import PullRequest
 from perfci.service.audit_context import AuditContext
 from perfci.store.incidents import expected_changes_and_mutes
 from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
-from perfci.store.projects import Project, mark_projects_changed, promise_work
+from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange, parse_expected_changes
 
 AUDIT_ACTION = "expected_change.record"
@@ -77,7 +77,7 @@ def save_expected_changes(
         tx, project.id, records, context.actor.name, context.at
     )
     if added:
-        promise_work(tx, project.id, "evaluate", ["expected_changes"], context.at)
+        enqueue_work(tx, project.id, "evaluate", ["expected_changes"], context.at)
         sources = sorted({f"{change.source} at {change.sha[:12]}" for change in authorized})
         context.add_audit_entry(tx, AUDIT_ACTION, ", ".join(sources), project.id, {"expected_changes": added})
         mark_projects_changed(tx, [project.id])

@@ -15,7 +15,7 @@ from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.database import IDS, IdCache
-from perfci.store.projects import Project, mark_projects_changed, promise_work
+from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.series_and_commits import HISTORY_KINDS
 from perfci.store.writes.ingest import ingest_batch, load_session_kinds
@@ -111,9 +111,9 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
     if new:
         ids: IdCache = tx.info[IDS]
         if kind == KIND_HISTORY:
-            promise_work(tx, project.id, "judge", [upload.key for upload in new], at)
+            enqueue_work(tx, project.id, "judge", [upload.key for upload in new], at)
         else:
-            promise_work(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
+            enqueue_work(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
         for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
             context = arrival.context
             today = context.at.replace(hour=0, minute=0, second=0, microsecond=0)

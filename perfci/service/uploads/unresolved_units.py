@@ -13,7 +13,7 @@ from perfci.formats.metric_identification import parse_direction
 from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion
 from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
 from perfci.store import unresolved_results
-from perfci.store.projects import find_project, promise_work
+from perfci.store.projects import enqueue_work, find_project
 from perfci.store.queries.measured_samples import load_run
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_process_count
@@ -31,7 +31,7 @@ def resolve_unit(
             if result.series not in {existing.series for existing in run.results}:
                 insert_results(tx, project_id, [(record.run_id, result)])
                 update_process_count(tx, record.run_id)
-            promise_work(tx, project_id, "judge", [record.run_key], at)
+            enqueue_work(tx, project_id, "judge", [record.run_key], at)
             done += 1
     return done
 

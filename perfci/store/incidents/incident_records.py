@@ -85,7 +85,7 @@ class IncidentMember:
     dropped_at: datetime | None = None
 
     @property
-    def move_values(self) -> tuple[str, str, float, float, float]:
+    def computed_change(self) -> tuple[str, str, float, float, float]:
         """What the statistics say of it."""
         return (self.commit, self.last_good, self.relative_change, self.before, self.after)
 
