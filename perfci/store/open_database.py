@@ -100,6 +100,11 @@ def sqlite_path(address: sa.URL) -> Path | None:
     return Path(str(address.database)) if address.get_backend_name() == "sqlite" else None
 
 
+def find_sqlite_file(url: str) -> Path | None:
+    """Return the file of a SQLite database; None for PostgreSQL."""
+    return sqlite_path(parse_database_url(url))
+
+
 def format_address(address: sa.URL) -> str:
     """Format a database address for messages: its file, or its address without the password."""
     return str(sqlite_path(address) or address.render_as_string(hide_password=True))
@@ -283,8 +288,3 @@ def _execute_when_free(connection: sqlite3.Connection, statement: str) -> None:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
                 raise
         time.sleep(0.02)
-
-
-def find_sqlite_file(url: str) -> Path | None:
-    """Return the file of a SQLite database; None for PostgreSQL."""
-    return sqlite_path(parse_database_url(url))
