@@ -56,7 +56,7 @@ class NumericsRecord:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Relative differences that pass; those of losses and gradient norms for all steps alike, or one per
+    """Relative differences that pass; those of losses and gradient norms the same for all steps, or one per
     step.
     """
 

@@ -243,7 +243,7 @@ def _join_results(
     summaries: Mapping[int, ResultSummary],
     to_read: Collection[int],
 ) -> dict[PointKey, JudgedPoint]:
-    """Join the results of a series at one commit into a point: with several all their processes count alike.
+    """Join the results of a series at one commit into a point; all their processes weigh the same.
 
     The newest successful result gives what is not computed from the processes.
     """

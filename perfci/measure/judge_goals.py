@@ -110,7 +110,7 @@ def judge_commit_goals(
 def group_processes_by_side(
     rows: Iterable[MeasuredProcess], base: str, head: str
 ) -> dict[Series, PairedProcesses]:
-    """The processes of base and head by series; in an A/A run both are one commit, told apart by the role."""
+    """The processes of base and head by series; in an A/A run both are one commit with two roles."""
     side_numbers = {(base, Role.BASE): 0, (head, Role.HEAD): 1}
     sides: dict[Series, PairedProcesses] = {}
     for row in rows:

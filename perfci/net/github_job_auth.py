@@ -29,7 +29,7 @@ class IdTokenResponse(Shape):
 
 
 class GitHubJobAuth(httpx.Auth):
-    """Log in with the first request, and again once the token is over; a job that may not is told so when
+    """Log in with the first request, and again once the token is over; a job that may not gets an error when
     asked.
 
     ``token_url`` and ``request_token`` are where and with what GitHub is asked. Neither is sent to the

@@ -69,7 +69,7 @@ class DisplayScale:
 
 
 def choose_display_scale(values: Iterable[float], unit: str, name: str = "") -> DisplayScale:
-    """Choose the unit in which the largest value reads best; ``name`` tells shares from other ratios."""
+    """Choose the unit in which the largest value reads best; ``name`` separates shares from other ratios."""
     largest = max((abs(value) for value in values), default=0.0)
     measure, slash, per = unit.partition("/")
     if measure in UNIT_STEPS:

@@ -54,7 +54,7 @@ MIN_RELOCATION_GAIN = 0.5
 step or more."""
 
 MAX_AUTOCORRELATION = 0.6
-"""Cap of the lag-1 autocorrelation: neighbours more alike than this mean a drifting level."""
+"""Cap of the lag-1 autocorrelation: neighbours more correlated than this mean a drifting level."""
 
 MAX_ERROR_INFLATION = math.sqrt(ar1_variance_inflation(MAX_AUTOCORRELATION))
 """Largest widening of standard errors: what passes with it needs no estimate of the

@@ -279,7 +279,7 @@ def _span_shifts(shifts: Sequence[Shift]) -> Shift:
 
 
 def _fisher_exact_p_value(modes: tuple[ModeMembers, ModeMembers]) -> float:
-    """P-value of base and head visiting the modes alike: Fisher's (1922) exact test of a 2 x 2
+    """P-value of base and head visiting the modes equally often: Fisher's (1922) exact test of a 2 x 2
     table."""
     (low_base, low_head), (high_base, high_head) = ((len(b), len(h)) for b, h in modes)
     low, base, total = low_base + low_head, low_base + high_base, low_base + low_head + high_base + high_head

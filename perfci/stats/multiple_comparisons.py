@@ -11,7 +11,7 @@ DEFAULT_FDR = 0.05
 
 
 def benjamini_hochberg(p_values: Sequence[float], rate: float = DEFAULT_FDR) -> list[bool]:
-    """Tell for each p-value whether it is rejected at this false-discovery rate (Benjamini &
+    """Return for each p-value whether it is rejected at this false-discovery rate (Benjamini &
     Hochberg 1995).
 
     Step-up: with the sorted p(1) <= ... <= p(m), reject the k smallest, k the largest index with

@@ -65,7 +65,7 @@ class Device(Protocol):
 
     @property
     def l2_bytes(self) -> int | None:
-        """The size of the last cache before device memory, where the driver tells."""
+        """The size of the last cache before device memory, where the driver reports it."""
         ...
 
     def synchronize(self) -> None:

@@ -89,7 +89,7 @@ def open_store_to_read(config: Config) -> Store:
 def lock_machine(
     config: Config, verb: str, progress: TerminalProgress, *, no_wait: bool = False
 ) -> AbstractContextManager[None]:
-    """Hold the machine for one verb; another one that wants it is told which verb holds it, and where."""
+    """Hold the machine for one verb; another one that wants it gets an error that names the holder."""
     owner = f"{verb} in {config.root}"
     return machine_lock(config.lock_path, owner=owner, wait=not no_wait, on_wait=progress.report)
 

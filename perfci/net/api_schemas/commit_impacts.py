@@ -21,7 +21,7 @@ class ImpactQuery(PageQuery):
 
 
 class CommitImpactShape(Shape):
-    """This commit moved this series by so much; ``incident`` tells under which number people spoke of it."""
+    """This commit changed this series by so much; ``incident`` is the number of its incident."""
 
     commit: str
     series: dict[str, Any]

@@ -117,7 +117,7 @@ class DeliveryShape(Shape):
 
 
 class IncidentDetailShape(IncidentShape):
-    """One incident with its series, its history and who was told."""
+    """One incident with its series, its activity log and its notifications."""
 
     members: tuple[IncidentSeriesShape, ...] = ()
     candidate_commits: tuple[dict[str, Any], ...] = ()

@@ -17,7 +17,7 @@ from perfci.net.api_schemas.incidents import OptionalLine
 
 
 class MutedBenchmarkShape(Shape):
-    """A benchmark that is watched and told to nobody; an empty ``metric`` means all of its metrics."""
+    """A benchmark whose incidents notify nobody; an empty ``metric`` means all of its metrics."""
 
     benchmark: str
     metric: str

@@ -121,7 +121,7 @@ FullSha = Annotated[str, Field(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$")]
 
 
 class ExpectedChangeShape(Shape):
-    """``commit`` brought the change at ``merged_at``; ``source`` is where it was announced."""
+    """``commit`` brought the change at ``merged_at``; ``source`` is where it was declared."""
 
     commit: str
     match: str
@@ -148,7 +148,7 @@ class NewExpectedChange(RequestShape):
 
 
 class NewExpectedChanges(RequestShape):
-    """What ``source`` (a pull request such as ``#12``) announced of the commit that it became."""
+    """The changes that ``source`` (a pull request such as ``#12``) declared for its merge commit."""
 
     commit: FullSha
     source: Annotated[str, Field(min_length=1, max_length=100, pattern=VISIBLE_LINE_PATTERN)]
@@ -157,6 +157,6 @@ class NewExpectedChanges(RequestShape):
 
 
 class AddedExpectedChanges(Shape):
-    """How many of them nobody told before."""
+    """The number of changes that were not stored before."""
 
     added: int

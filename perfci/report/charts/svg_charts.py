@@ -35,7 +35,7 @@ from perfci.report.verdict_labels import Tone, direction_arrow, status_label, ve
 from perfci.report.verdict_sentences import change_mark_sentence
 
 MAX_DOTS = 300
-"""The number of dots that can be told apart on a page; beyond it neighbours are merged."""
+"""The number of dots that can be distinguished on a page; beyond it neighbours are merged."""
 
 
 def render_trend_chart(

@@ -134,7 +134,7 @@ class ImpactRow(TableBase):
 
 
 class ExpectedChangeRow(TableBase):
-    """An expected change of a commit of the main branch; announced several times, it is one row."""
+    """An expected change of a commit of the main branch; declared several times, it is one row."""
 
     __tablename__ = "expected_changes"
     __table_args__ = (UniqueConstraint("project_id", "sha", "match", "change"),)

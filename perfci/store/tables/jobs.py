@@ -27,7 +27,7 @@ class OutboxRow(TableBase):
 
 
 class LeaseRow(TableBase):
-    """A lease: ``beat`` counts heartbeats, ``token`` counts holders, which tells an old holder apart."""
+    """A lease: ``beat`` counts heartbeats, ``token`` counts holders, which distinguishes an old holder."""
 
     __tablename__ = "leases"
 

@@ -168,7 +168,7 @@ def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> l
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A commit whose points stand out; ``persists`` tells whether the next run saw it as well, None
+    """A commit whose points stand out; ``persists`` is whether the next run saw it as well, None
     without one.
 
     ``size`` is a log ratio, ``log_cost_change`` the same with positive meaning worse.

@@ -53,7 +53,7 @@ StepsByCause = list[tuple[StepCause, list[ExplainedStep]]]
 
 @dataclass(frozen=True, slots=True)
 class SessionJump:
-    """A series that stood out in a session; ``persists`` tells whether the next run saw it, None
+    """A series that stood out in a session; ``persists`` is whether the next run saw it, None
     without one."""
 
     series: Series

@@ -35,7 +35,7 @@ class ImpactPageQuery:
 
 @dataclass(frozen=True, slots=True)
 class ImpactTableRow:
-    """One changed series; ``worse`` tells the direction of the change."""
+    """One changed series; ``worse`` is the direction of the change."""
 
     impact: ImpactRecord
     worse: bool

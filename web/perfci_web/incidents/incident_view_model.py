@@ -23,7 +23,7 @@ KINDS_WITH_CANDIDATES = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKi
 
 @dataclass(frozen=True, slots=True)
 class IncidentSeriesRow:
-    """One series of an incident; ``worse`` tells whether its change is for the worse."""
+    """One series of an incident; ``worse`` is whether its change is for the worse."""
 
     change: ChangePoint
     identity: str
