@@ -13,8 +13,8 @@ from perfci.cli.shared.context import (
     open_store_to_read,
     open_store_to_write,
 )
-from perfci.cli.shared.log_setup import configure_logging
 from perfci.cli.shared.options import global_options
+from perfci.cli.shared.server_logging import configure_logging
 from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
 from perfci.service.pulls.build_github_app import build_github_app

@@ -118,7 +118,7 @@ class GitRepository:
         except PerfciError:
             return None
 
-    def hash_commit_files(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
+    def hash_files_except(self, sha: str, ignored_files: Sequence[str] = ()) -> str:
         """Hash a commit's files without those that match a pattern; ``*`` matches ``/`` as well."""
         files = self._run_git("ls-tree", "-r", "-z", "--full-tree", _require_full_sha(sha)).split("\0")
         kept = (
@@ -132,7 +132,7 @@ class GitRepository:
         """Whether two commits differ only in ignored files; a dirty working tree equals no other commit."""
         if first.sha == second.sha or first.dirty or second.dirty:
             return first.sha == second.sha
-        return self.hash_commit_files(first.sha, ignored_files) == self.hash_commit_files(
+        return self.hash_files_except(first.sha, ignored_files) == self.hash_files_except(
             second.sha, ignored_files
         )
 

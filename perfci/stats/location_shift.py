@@ -99,7 +99,7 @@ class NoisePrior:
     df: float
 
 
-def estimate_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
+def estimate_paired_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
     """Estimate the shift of head against base from paired log levels of shape (n,) each.
 
     Within modes where both sides visit two, else a blend of the paired and the unpaired estimate. A

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from perfci.github.client import GitHubClient
-from perfci.github.find_pulls import find_pulls_of_run
 from perfci.github.pull_report import ReportOutdated
+from perfci.github.pulls_of_workflow_run import find_pulls_of_run
 from perfci.github.webhook_events import (
     EVENT_TYPES,
     CheckRunEvent,

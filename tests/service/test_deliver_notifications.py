@@ -23,7 +23,7 @@ from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.service.notify.senders import SenderConfig, compute_signature
 from perfci.store import Store, open_store
-from perfci.store.jobs import delivery_queue
+from perfci.store.jobs import notification_queue
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.verdicts.policy import Policy
 from tests.support.builders import NOON, PROJECT, acting_as
@@ -81,7 +81,7 @@ def states(store: Store) -> list[tuple[str, int, str]]:
     with store.read() as tx:
         return [
             (delivery.state, delivery.attempts, delivery.problem)
-            for delivery in delivery_queue.load_deliveries(tx, project.id)
+            for delivery in notification_queue.load_deliveries(tx, project.id)
         ]
 
 

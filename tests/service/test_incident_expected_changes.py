@@ -26,8 +26,8 @@ from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
 from perfci.store.incidents.members_and_impacts import list_impacts, load_members
-from perfci.store.jobs.delivery_queue import load_deliveries
 from perfci.store.jobs.notification_destinations import Destination, save_destination
+from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange

@@ -11,8 +11,8 @@ from perfci.service.missing_data.missing_data_monitor import (
 )
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.jobs.delivery_queue import load_deliveries
 from perfci.store.jobs.notification_destinations import Destination, save_destination
+from perfci.store.jobs.notification_queue import load_deliveries
 from tests.support.builders import NOON
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 

@@ -22,8 +22,8 @@ from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.incidents.members_and_impacts import list_impacts
-from perfci.store.jobs.delivery_queue import load_deliveries
 from perfci.store.jobs.notification_destinations import Destination, save_destination
+from perfci.store.jobs.notification_queue import load_deliveries
 from tests.support.builders import NOON, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 

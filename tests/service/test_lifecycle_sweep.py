@@ -12,8 +12,8 @@ from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_mutes import end_mute, load_mutes
 from perfci.store.incidents.incident_records import IncidentRecord
-from perfci.store.jobs.delivery_queue import load_deliveries
 from perfci.store.jobs.notification_destinations import Destination, save_destination
+from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.policy import Policy

@@ -21,8 +21,8 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_mutes import add_mute
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
 from perfci.store.incidents.members_and_impacts import list_impacts, load_members
-from perfci.store.jobs.delivery_queue import load_deliveries
 from perfci.store.jobs.notification_destinations import Destination, save_destination
+from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.verdicts.incidents.page_budget import Disposition
 from perfci.verdicts.policy import Policy
 from tests.support.builders import NOON, a_sha, acting_as

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from perfci.stats.location_shift import (
     NoisePrior,
-    estimate_shift,
+    estimate_paired_shift,
     estimate_unpaired_shift,
     paired_shift,
     unpaired_shift,
@@ -33,7 +33,7 @@ def coverage(make: Callable[[np.random.Generator], Sides], trials: int = 400) ->
     """Share of intervals that hold the true shift of 0."""
     hits = 0
     for trial in range(trials):
-        low, high = estimate_shift(*make(np.random.default_rng(trial))).bounds()
+        low, high = estimate_paired_shift(*make(np.random.default_rng(trial))).bounds()
         hits += low <= 0 <= high
     return hits / trials
 
@@ -64,7 +64,7 @@ def test_pairing_cancels_drift() -> None:
     drift = rng.normal(0, 0.1, 8)
     base, head = drift + rng.normal(0, 0.002, 8), drift + 0.05 + rng.normal(0, 0.002, 8)
 
-    assert estimate_shift(base, head).half_width() < 0.01 < unpaired_shift(base, head).half_width()
+    assert estimate_paired_shift(base, head).half_width() < 0.01 < unpaired_shift(base, head).half_width()
 
 
 def test_weakly_correlated_drift_still_shortens_the_intervals_of_few_pairs() -> None:
@@ -75,12 +75,15 @@ def test_weakly_correlated_drift_still_shortens_the_intervals_of_few_pairs() -> 
         for session_drift, (base, head) in zip(session_drifts, own, strict=True)
     ]
 
-    shorter = np.mean([estimate_shift(*both).half_width() for both in sides])
+    shorter = np.mean([estimate_paired_shift(*both).half_width() for both in sides])
 
     assert shorter < 0.85 * np.mean([unpaired_shift(*both).half_width() for both in sides])
     assert (
         np.mean(
-            [abs(side.centre) < side.half_width() for side in map(estimate_shift, *zip(*sides, strict=True))]
+            [
+                abs(side.centre) < side.half_width()
+                for side in map(estimate_paired_shift, *zip(*sides, strict=True))
+            ]
         )
         > 0.94
     )
@@ -89,11 +92,11 @@ def test_weakly_correlated_drift_still_shortens_the_intervals_of_few_pairs() -> 
 def test_an_outlier_of_one_process_does_not_move_the_shift() -> None:
     rng = np.random.default_rng(5)
     base, head = rng.normal(0, 0.01, 10), rng.normal(0, 0.01, 10)
-    clean = estimate_shift(base, head)
+    clean = estimate_paired_shift(base, head)
 
     head[3] += 0.6
 
-    assert abs(estimate_shift(base, head).centre - clean.centre) < 0.01
+    assert abs(estimate_paired_shift(base, head).centre - clean.centre) < 0.01
 
 
 def test_modes_that_both_sides_visit_are_compared_within() -> None:
@@ -110,7 +113,7 @@ def test_an_ambiguous_mode_matching_gives_an_interval_that_spans_both() -> None:
     base = np.array([0.0, 0.001, -0.001, 0.002, -0.002])
     head = np.array([0.02, 0.021, 0.08, 0.081, 0.079])
 
-    low, high = estimate_shift(base, head).bounds()
+    low, high = estimate_paired_shift(base, head).bounds()
 
     assert low < 0.02 < 0.08 < high
 
@@ -119,7 +122,7 @@ def test_most_of_a_side_in_the_upper_mode_does_not_prove_the_other_side_there_to
     base = np.array([0.0006, 0.0016, 0.0, -0.005, -0.0041])
     head = np.array([0.015, 0.0838, 0.0731, 0.0788, 0.0732])
 
-    low, high = estimate_shift(base, head).bounds()
+    low, high = estimate_paired_shift(base, head).bounds()
 
     assert low < 0.02 < 0.08 < high
 
@@ -130,7 +133,7 @@ def test_a_doubtful_mode_mix_gives_an_interval_that_spans_both_estimates() -> No
     base[:2] += 0.1
     head[:7] += 0.1
 
-    low, high = estimate_shift(base, head).bounds()
+    low, high = estimate_paired_shift(base, head).bounds()
 
     assert low < 0.0 < 0.1 * 5 / 8 < high
 
@@ -140,11 +143,11 @@ def test_a_changed_mode_mix_is_a_shift() -> None:
     head = np.array([0.1] * 9 + [0.0]) + np.linspace(-0.001, 0.001, 10)
 
     assert within_mode_shift(base, head) is None
-    assert estimate_shift(base, head).centre > 0.05
+    assert estimate_paired_shift(base, head).centre > 0.05
 
 
 def test_one_pair_has_a_shift_and_no_interval() -> None:
-    shift = estimate_shift(np.array([0.0]), np.array([0.1]))
+    shift = estimate_paired_shift(np.array([0.0]), np.array([0.1]))
 
     assert shift.centre == pytest.approx(0.1)
     assert shift.half_width() == np.inf
@@ -152,22 +155,22 @@ def test_one_pair_has_a_shift_and_no_interval() -> None:
 
 
 def test_a_noise_prior_gives_one_pair_an_interval() -> None:
-    shift = estimate_shift(np.array([0.0]), np.array([0.1]), prior=NoisePrior(0.02, 10))
+    shift = estimate_paired_shift(np.array([0.0]), np.array([0.1]), prior=NoisePrior(0.02, 10))
 
     assert shift.half_width() == pytest.approx(2.228 * 0.02, rel=1e-3)
 
 
 def test_a_prior_the_pairs_contradict_is_left_out() -> None:
     ratios = np.random.default_rng(12).normal(0.1, 0.02, 12)
-    bare = estimate_shift(np.zeros(12), ratios)
+    bare = estimate_paired_shift(np.zeros(12), ratios)
 
-    assert estimate_shift(np.zeros(12), ratios, prior=NoisePrior(0.5, 8)) == bare
-    assert estimate_shift(np.zeros(12), ratios, prior=NoisePrior(1e-5, 8)) == bare
-    assert estimate_shift(np.zeros(12), ratios, prior=NoisePrior(0.02, 8)).df == bare.df + 8
+    assert estimate_paired_shift(np.zeros(12), ratios, prior=NoisePrior(0.5, 8)) == bare
+    assert estimate_paired_shift(np.zeros(12), ratios, prior=NoisePrior(1e-5, 8)) == bare
+    assert estimate_paired_shift(np.zeros(12), ratios, prior=NoisePrior(0.02, 8)).df == bare.df + 8
 
 
 def test_equal_levels_have_a_positive_error() -> None:
-    shift = estimate_shift(np.zeros(5), np.zeros(5))
+    shift = estimate_paired_shift(np.zeros(5), np.zeros(5))
 
     assert 0 < shift.half_width() < 0.002
 
@@ -200,7 +203,7 @@ def test_the_t_of_pairs_is_the_textbook_one() -> None:
 @given(both_sides(), st.floats(-5, 5))
 def test_the_unit_does_not_matter(sides: Sides, unit: float) -> None:
     base, head = sides
-    before, after = estimate_shift(base, head), estimate_shift(base + unit, head + unit)
+    before, after = estimate_paired_shift(base, head), estimate_paired_shift(base + unit, head + unit)
 
     assert after.centre == pytest.approx(before.centre, abs=1e-9)
 
@@ -211,11 +214,11 @@ def test_the_order_of_pairs_does_not_matter(sides: Sides, random: object) -> Non
     base, head = sides
     order = np.random.default_rng(len(base)).permutation(len(base))
 
-    assert estimate_shift(base[order], head[order]).centre == pytest.approx(
-        estimate_shift(base, head).centre, abs=1e-9
+    assert estimate_paired_shift(base[order], head[order]).centre == pytest.approx(
+        estimate_paired_shift(base, head).centre, abs=1e-9
     )
-    assert estimate_shift(base[order], head[order]).error == pytest.approx(
-        estimate_shift(base, head).error, abs=1e-9
+    assert estimate_paired_shift(base[order], head[order]).error == pytest.approx(
+        estimate_paired_shift(base, head).error, abs=1e-9
     )
 
 
@@ -223,7 +226,7 @@ def test_the_order_of_pairs_does_not_matter(sides: Sides, random: object) -> Non
 @given(both_sides())
 def test_swapping_the_sides_negates_the_shift(sides: Sides) -> None:
     base, head = sides
-    forth, back = estimate_shift(base, head), estimate_shift(head, base)
+    forth, back = estimate_paired_shift(base, head), estimate_paired_shift(head, base)
 
     assert back.centre == pytest.approx(-forth.centre, abs=1e-9)
     assert back.error == pytest.approx(forth.error, abs=1e-9)

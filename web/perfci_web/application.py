@@ -112,7 +112,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
             return api.http_error_response(error)
         if request.path.startswith("/static/"):
             return Response(f"{error.description}\n", 404, content_type="text/plain; charset=utf-8")
-        return render_not_found(url_lookups.page_not_found_error(store, request.path))
+        return render_not_found(url_lookups.unknown_path_error(store, request.path))
 
     @app.errorhandler(PerfciError)
     def handle_perfci_error(error: PerfciError) -> tuple[str, int] | Response:

@@ -12,7 +12,7 @@ from flask import Flask, Response, jsonify
 from perfci.model import PerfciError
 from perfci.report.number_format import format_count
 from perfci.store import Store
-from perfci.store.maintenance.database_health import load_database_stats, require_writable_database
+from perfci.store.maintenance.monitoring_figures import load_database_stats, require_writable_database
 from perfci.store.open_database import find_sqlite_file
 
 WRITE_LOCK_WAIT_S = 1.0

@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from perfci import __version__
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.maintenance.database_health import DatabaseStats, load_database_stats
+from perfci.store.maintenance.monitoring_figures import DatabaseStats, load_database_stats
 from perfci.store.open_database import find_sqlite_file
 
 REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)

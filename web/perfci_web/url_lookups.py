@@ -43,7 +43,7 @@ class PageNotFound(Exception):
         self.suggestions_title = suggestions_title
 
 
-def page_not_found_error(store: Store, path: str) -> PageNotFound:
+def unknown_path_error(store: Store, path: str) -> PageNotFound:
     """Build the 404 of a path without a page, with pages of its project as suggestions."""
     first_segment = path.split("/")[1]
     text = f"There is no page at {path}."

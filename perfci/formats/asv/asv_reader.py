@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats.asv.cell_conversion import (
+from perfci.formats.asv.read_asv_cells import (
     BenchmarkDescription,
     convert_cell,
     index_grid_cells,

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from perfci.formats.asv.asv_reader import BENCHMARKS, MACHINE, sanitize_file_name
-from perfci.formats.asv.cell_conversion import MAX_CELLS, METRIC_NAMES
+from perfci.formats.asv.read_asv_cells import MAX_CELLS, METRIC_NAMES
 from perfci.formats.format_types import WarnCallback, WarnOnce
 from perfci.model import (
     Machine,

@@ -18,7 +18,7 @@ from perfci.store.incidents.incident_records import (
     IncidentRecord,
 )
 from perfci.store.incidents.members_and_impacts import load_members
-from perfci.store.jobs.delivery_queue import Delivery, load_deliveries
+from perfci.store.jobs.notification_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_series_by_ids
 

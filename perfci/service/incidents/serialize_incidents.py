@@ -16,7 +16,7 @@ from perfci.store.incidents.incident_records import (
     IncidentMember,
     IncidentRecord,
 )
-from perfci.store.jobs.delivery_queue import Delivery
+from perfci.store.jobs.notification_queue import Delivery
 from perfci.store.projects import Project
 
 PLAIN_FIELDS = (

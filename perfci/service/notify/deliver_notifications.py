@@ -14,8 +14,8 @@ from perfci.service.notify.quiet_hours import compute_send_time
 from perfci.service.notify.senders import SENDERS, DeliveryError, SenderConfig
 from perfci.service.retry_backoff import compute_next_attempt_time
 from perfci.store import Store
-from perfci.store.jobs import delivery_queue as stored
-from perfci.store.jobs.delivery_queue import CLAIMED, Delivery
+from perfci.store.jobs import notification_queue as stored
+from perfci.store.jobs.notification_queue import CLAIMED, Delivery
 
 log = logging.getLogger("perfci.notify")
 

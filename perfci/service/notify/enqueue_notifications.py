@@ -19,8 +19,8 @@ from perfci.store.incidents.members_and_impacts import (
     load_member_change_points,
     load_members,
 )
-from perfci.store.jobs.delivery_queue import add_delivery
 from perfci.store.jobs.notification_destinations import Destination, load_destinations
+from perfci.store.jobs.notification_queue import add_delivery
 from perfci.store.projects import Project
 
 DEFAULT_KINDS = (IncidentKind.REGRESSION.value, IncidentKind.MIXED.value, DATA_KIND)

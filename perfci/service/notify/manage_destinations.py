@@ -19,8 +19,8 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time_of_day
 from perfci.service.notify.senders import SENDERS, SenderConfig
 from perfci.store.jobs import notification_destinations
-from perfci.store.jobs.delivery_queue import WAITING, Delivery
 from perfci.store.jobs.notification_destinations import Destination
+from perfci.store.jobs.notification_queue import WAITING, Delivery
 from perfci.store.projects import Project, mark_projects_changed
 
 ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {

@@ -22,7 +22,7 @@ from perfci.net.address_check import IpNetwork
 from perfci.net.ssrf_safe_http import CheckedResponse, CheckedTransport, send_checked_request
 from perfci.net.url_segments import encode_segment
 from perfci.report.incidents import notification_text
-from perfci.store.jobs.delivery_queue import Delivery
+from perfci.store.jobs.notification_queue import Delivery
 
 ISSUE_LABEL = "perfci"
 """Label of issues that perfci opens; it limits the search for existing ones."""

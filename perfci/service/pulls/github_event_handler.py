@@ -12,9 +12,9 @@ from perfci.config import Settings
 from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
-from perfci.github.find_pulls import find_pulls_of_run
 from perfci.github.payloads import WorkflowRun
 from perfci.github.pull_report import CommentAuthor, ReportOutdated
+from perfci.github.pulls_of_workflow_run import find_pulls_of_run
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.no_results_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perfci.config.github_job import GitHubJob
 from perfci.github import accept_comment, webhook_events
 from perfci.github.client import GitHubClient
-from perfci.github.find_pulls import find_pulls_of_run
+from perfci.github.pulls_of_workflow_run import find_pulls_of_run
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
 from perfci.model import PerfciError
 

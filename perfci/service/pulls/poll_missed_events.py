@@ -53,11 +53,11 @@ class PolledRepository:
     now: datetime
 
     @property
-    def oldest_event_time(self) -> datetime:
+    def event_cutoff(self) -> datetime:
         return self.now - MAX_AGE
 
     def is_overdue_event(self, at: datetime) -> bool:
-        return self.oldest_event_time < at <= self.now - DELIVERY_GRACE
+        return self.event_cutoff < at <= self.now - DELIVERY_GRACE
 
     def build_event_payload(self, delivery: str, number: int, action: str) -> RunEventPayload:
         return RunEventPayload(f"missed-{delivery}", self.installation, self.slug, number, action)
@@ -75,7 +75,7 @@ class MissedEvent:
 def list_missed_completed_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List completed workflow runs of pull requests; each attempt is an event of its own."""
     listed = polled.client.list_completed_runs(polled.slug, PULL_REQUEST)
-    for run in takewhile(lambda run: _is_after(run.created_at, polled.oldest_event_time), listed):
+    for run in takewhile(lambda run: _is_after(run.created_at, polled.event_cutoff), listed):
         if not _is_after(run.updated_at, polled.now - DELIVERY_GRACE):
             payload = polled.build_event_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
             yield MissedEvent(payload, run.run_started_at, partial(is_bound_run, run))
@@ -84,7 +84,7 @@ def list_missed_completed_runs(polled: PolledRepository) -> Iterator[MissedEvent
 def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List acceptance comments on pull requests; deleted comments are not found."""
     for comment in islice(
-        polled.client.list_repository_comments(polled.slug, polled.oldest_event_time), MAX_LISTED
+        polled.client.list_repository_comments(polled.slug, polled.event_cutoff), MAX_LISTED
     ):
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
@@ -100,7 +100,7 @@ def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[Missed
 def list_missed_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List merged pull requests with expected changes."""
     listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
-    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.oldest_event_time), listed):
+    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.event_cutoff), listed):
         if (
             pull.merged_at
             and polled.is_overdue_event(pull.merged_at)

@@ -47,7 +47,7 @@ def check_abandoned_github_events(tx: Session) -> Iterator[str]:
         )
 
 
-def check_acceptance_ends(tx: Session) -> Iterator[str]:
+def check_endless_acceptances(tx: Session) -> Iterator[str]:
     """Yield the accepted incidents without an end date: only an expected change is accepted for good."""
     nothing_expected = ~sa.exists().where(ExpectedChangeRow.project_id == IncidentRow.project_id)
     accepted = IncidentRow.state == IncidentState.ACCEPTED.value
@@ -99,7 +99,7 @@ CHECKS: tuple[Callable[[Session], Iterator[str]], ...] = (
     check_work_subjects,
     check_failed_work,
     check_abandoned_github_events,
-    check_acceptance_ends,
+    check_endless_acceptances,
     check_incident_projects,
     check_access_projects,
 )

@@ -12,7 +12,7 @@ from perfci.service.incidents.incident_updates import ALLOWED_TRANSITIONS
 from perfci.service.incidents.load_incidents import IncidentDetail
 from perfci.service.incidents.triage import find_undoable_change
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentRecord
-from perfci.store.jobs.delivery_queue import Delivery
+from perfci.store.jobs.notification_queue import Delivery
 from perfci_web.incidents.list_view_model import IncidentEntry
 
 MAX_MEMBERS = 200

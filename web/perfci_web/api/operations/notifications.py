@@ -28,7 +28,7 @@ from perfci.service.notify.manage_destinations import (
     send_test_message,
 )
 from perfci.service.notify.senders import build_sender_config
-from perfci.store.jobs import delivery_queue, notification_destinations
+from perfci.store.jobs import notification_destinations, notification_queue
 from perfci.store.jobs.notification_destinations import Destination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problems import ProblemError
@@ -89,7 +89,7 @@ def test_destination(call: Call) -> Reply:
 
 def list_deliveries(call: Call) -> Reply:
     with call.store.read() as tx:
-        deliveries = delivery_queue.load_deliveries(tx, call.required_project.id, limit=call.query.limit)
+        deliveries = notification_queue.load_deliveries(tx, call.required_project.id, limit=call.query.limit)
     items = tuple(DeliveryShape(**serialize_delivery(delivery)) for delivery in deliveries)
     return Reply(DeliveryPage(items=items))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from perfci.cli.shared.log_setup import TextFormatter
+from perfci.cli.shared.server_logging import TextFormatter
 
 
 def formatted(message: str, *, error: Exception | None = None) -> str:

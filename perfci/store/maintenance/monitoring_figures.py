@@ -1,4 +1,4 @@
-"""Health of a database for monitoring: its size, its waiting work, and whether it can be written."""
+"""Figures of a database for monitoring: its size, its waiting work, and whether it can be written."""
 
 from __future__ import annotations
 
