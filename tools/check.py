@@ -2,9 +2,9 @@
 --since REV``.
 
 Of the files that differ from ``--since`` (by default the last commit), and those git does not track yet, it
-runs the changed test files, the test files that import a changed module, and the house rules. Browser tests
-and slow tests are left to ``make test``, and so is what does not fit into ``--budget`` seconds; both are
-said.
+runs the changed test files, the test files that import a changed module, themselves or by a module of
+``tests/support``, and the house rules. Browser tests and slow tests are left to ``make test``, and so is
+what does not fit into ``--budget`` seconds; both are printed.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ def changed_files(since: str) -> Iterator[Path]:
 def affected_tests(changed: Iterable[Path]) -> list[str]:
     """Changed test files and those that import a changed module, with the most specific ones first."""
     modules = {dotted_name(path) for path in changed if path.suffix == ".py"}
+    support = [path for path in (ROOT / "tests/support").glob("*.py") if imports(path) & modules]
+    modules.update(map(dotted_name, support))
     own = [path for path in changed if path.name.startswith("test_") and path.suffix == ".py"]
     importing = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if imports(path) & modules]
     importing.sort(key=lambda path: len(imports(path)))
