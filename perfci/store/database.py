@@ -198,7 +198,11 @@ class Store:
                 self._engine.dispose()
                 self._ids.clear()
                 self._series.clear()
-                self._check_schema()
+                try:
+                    with translate_errors(self.display_name):
+                        self._check_schema()
+                except PerfciError as error:
+                    raise StoreUnavailable(str(error)) from error
                 self._file_identity = file_identity
         return file_identity
 

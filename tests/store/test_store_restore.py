@@ -318,5 +318,23 @@ def test_a_database_of_an_older_schema_put_in_place_is_refused(tmp_path: Path) -
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE alembic_version SET version_num = '0015'")
 
-        with pytest.raises(PerfciError, match="older schema 0015"):
+        with pytest.raises(StoreUnavailable, match="older schema 0015"):
             ingest(store, "after")
+
+
+def test_a_file_put_in_place_that_is_no_database_is_refused_until_it_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "perfci.db"
+    with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+        backup(store.url, tmp_path / "copy.db")
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{path}{suffix}").rename(tmp_path / f"away.db{suffix}")
+        path.write_bytes(b"not a database" * 100)
+
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="is not a SQLite database"):
+                ingest(store, "after")
+        path.unlink()
+        restore(f"sqlite:///{path}", tmp_path / "copy.db")
+        ingest(store, "after")
+
+    assert count_runs(path) == 1
