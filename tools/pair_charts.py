@@ -23,7 +23,7 @@ from perfci.report.charts.svg_elements import (
 from perfci.report.color_palette import standalone_svg_palette_css
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import choose_display_scale, format_signed_percent
-from perfci.report.verdict_labels import verdict_label, verdict_tone
+from perfci.report.verdict_text import verdict_label, verdict_tone
 
 WIDTH, HEIGHT = 960, 300
 TOP, BOTTOM = 44.0, HEIGHT - 44.0

@@ -22,8 +22,7 @@ from perfci.cli.upload import print_flush_report
 from perfci.measure.measure_range import RangeResult, measure_range
 from perfci.measure.open_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
-from perfci.report.verdict_labels import verdict_glyph
-from perfci.report.verdict_sentences import verdict_sentence
+from perfci.report.verdict_text import verdict_glyph, verdict_sentence
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.uploads.send_to_server import load_session_runs, resolve_server_url, spool_and_send_runs
 

@@ -8,8 +8,7 @@ from perfci.model import Series, Verdict, VerdictKind
 from perfci.report.escaping import code_block, code_span, make_printable, strip_parameter_quotes
 from perfci.report.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.text_table import align_table
-from perfci.report.verdict_labels import GLYPHS, direction_arrow
-from perfci.report.verdict_sentences import format_levels, interval_cell
+from perfci.report.verdict_text import GLYPHS, direction_arrow, format_levels, interval_cell
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants.ablation import (
     Ablation,

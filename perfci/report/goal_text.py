@@ -13,7 +13,7 @@ from perfci.report.number_format import (
     format_significant_digits,
 )
 from perfci.report.text_table import align_table
-from perfci.report.verdict_sentences import level_change_phrase
+from perfci.report.verdict_text import level_change_phrase
 from perfci.verdicts.goals.goal_clauses import unit_conversion_factor
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 from perfci.verdicts.goals.tradeoffs import Tradeoff

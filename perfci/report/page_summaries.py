@@ -12,12 +12,10 @@ from perfci.report.number_format import (
     format_count,
     format_quantity,
 )
-from perfci.report.verdict_labels import (
-    short_series_name,
-)
-from perfci.report.verdict_sentences import (
+from perfci.report.verdict_text import (
     level_change_phrase,
     most_severe_verdict,
+    short_series_name,
     verdict_counts_sentence,
     verdict_sentence,
 )

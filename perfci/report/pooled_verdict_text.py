@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
-from perfci.report.verdict_sentences import format_interval
+from perfci.report.verdict_text import format_interval
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 
 KIND_LABELS = {

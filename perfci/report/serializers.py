@@ -24,8 +24,7 @@ from perfci.report.incidents.incident_text import (
 )
 from perfci.report.number_format import DisplayScale
 from perfci.report.page_summaries import trend_summary
-from perfci.report.verdict_labels import status_label
-from perfci.report.verdict_sentences import verdict_sentence
+from perfci.report.verdict_text import status_label, verdict_sentence
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 from perfci.verdicts.verdict_calibration import (

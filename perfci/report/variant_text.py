@@ -9,8 +9,13 @@ from perfci.report.escaping import make_printable, strip_parameter_quotes
 from perfci.report.goal_text import tradeoff_sentence
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.text_table import align_table
-from perfci.report.verdict_labels import verdict_glyph, verdict_label
-from perfci.report.verdict_sentences import format_levels, interval_cell, verdict_counts_sentence
+from perfci.report.verdict_text import (
+    format_levels,
+    interval_cell,
+    verdict_counts_sentence,
+    verdict_glyph,
+    verdict_label,
+)
 from perfci.verdicts.goals.tradeoffs import Tradeoff
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
 from perfci.verdicts.variants.variant_contrast import (

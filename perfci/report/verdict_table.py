@@ -9,12 +9,13 @@ from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.page_summaries import comparison_summary
 from perfci.report.text_table import align_table
-from perfci.report.verdict_labels import verdict_glyph, verdict_label
-from perfci.report.verdict_sentences import (
+from perfci.report.verdict_text import (
     format_interval,
     format_levels,
     rank_verdicts_by_severity,
     verdict_advice,
+    verdict_glyph,
+    verdict_label,
 )
 
 HEADINGS = (

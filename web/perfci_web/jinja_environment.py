@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from perfci import __version__
 from perfci.model import Commit, Verdict
-from perfci.report import calibration_text, number_format, verdict_labels, verdict_sentences
-from perfci.report.charts import svg_charts
+from perfci.report import calibration_text, number_format, verdict_text
+from perfci.report.charts import series_trend, svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
 from perfci_web.authentication.authenticator import Authenticator
@@ -40,45 +40,45 @@ def register_filters_and_globals(
         return "" if authenticator.auth_settings.mode == "github" else None
 
     app.jinja_env.filters |= {
-        "advice": verdict_sentences.verdict_advice,
+        "advice": verdict_text.verdict_advice,
         "ago": format_age,
         "breakable": break_long_name,
         "capitalized": capitalize_first,
         "date": format_date,
         "duration": number_format.format_rough_duration,
-        "glyph": verdict_labels.verdict_glyph,
-        "interval": verdict_sentences.format_interval,
+        "glyph": verdict_text.verdict_glyph,
+        "interval": verdict_text.format_interval,
         "moment": format_moment,
         "percent": number_format.format_percent,
         "printable": make_printable,
-        "sentence": verdict_sentences.verdict_sentence,
+        "sentence": verdict_text.verdict_sentence,
         "signed": number_format.format_signed_percent,
-        "status": verdict_labels.status_label,
-        "tone": verdict_labels.verdict_tone,
-        "verdict": verdict_labels.verdict_label,
-        "word": verdict_labels.kind_label,
+        "status": verdict_text.status_label,
+        "tone": verdict_text.verdict_tone,
+        "verdict": verdict_text.verdict_label,
+        "word": verdict_text.kind_label,
     }
     app.jinja_env.globals |= {
-        "arrow": verdict_labels.direction_arrow,
+        "arrow": verdict_text.direction_arrow,
         "asset": lambda name: f"{request.script_root}{static_files.asset_url_path(name)}",
         "calibration_text": calibration_text,
-        "change_mark_sentence": verdict_sentences.change_mark_sentence,
+        "change_mark_sentence": series_trend.change_mark_sentence,
         "commit_title": commit_title,
         "count_noun": number_format.format_count,
         "coverage_bar": coverage_bar,
         "csrf_token": lambda: authenticator.csrf_token(current_actor()),
-        "format_levels": lambda metric, *values: verdict_sentences.format_levels(values, metric),
+        "format_levels": lambda metric, *values: verdict_text.format_levels(values, metric),
         "interval_bar": interval_bar,
-        "kind_tone": lambda kind: verdict_labels.TONES[kind],
-        "move": verdict_sentences.change_phrase,
+        "kind_tone": lambda kind: verdict_text.TONES[kind],
+        "move": verdict_text.change_phrase,
         "plotly": lambda: f"{request.script_root}{static_files.plotly_url_path()}",
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
         "theme": current_theme,
         "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend_chart(trend, **size)),
-        "unremarkable_kinds": verdict_labels.QUIET_KINDS,
+        "unremarkable_kinds": verdict_text.QUIET_KINDS,
         "user_label": user_label,
-        "verdict_counts_sentence": verdict_sentences.verdict_counts_sentence,
+        "verdict_counts_sentence": verdict_text.verdict_counts_sentence,
         "version": __version__,
     }
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from perfci.model import ChangePoint, Commit, Point, Series, Stage, Status, Verdict, VerdictKind
-from perfci.report.verdict_labels import CHANGE_KINDS, classify_change
+from perfci.model import ChangePoint, Commit, Metric, Point, Series, Stage, Status, Verdict, VerdictKind
+from perfci.report.verdict_text import CHANGE_KINDS, classify_change, level_change_phrase
 from perfci.verdicts.process_levels import (
     displayed_level,
     disqualifying_flags,
@@ -277,3 +277,13 @@ def _merge_dots(group: Sequence[Dot]) -> Dot:
         processes=sum(dot.processes for dot in group),
         merged=len(group),
     )
+
+
+def change_mark_sentence(mark: ChangeMark, metric: Metric) -> str:
+    """Describe one change point."""
+    states = {
+        "confirmed": "confirmed on new pairs",
+        "candidate": "candidate",
+        "refuted": "checked, not confirmed",
+    }
+    return f"{level_change_phrase(mark.ratio, metric)}, {states[mark.state]}"

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from perfci.model import Retest
 from perfci.report.incidents.incident_text import format_compare_command
 from perfci.report.number_format import format_count, format_signed_percent
-from perfci.report.verdict_labels import short_series_name
-from perfci.report.verdict_sentences import format_interval
+from perfci.report.verdict_text import format_interval, short_series_name
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
-from perfci.report.verdict_labels import Tone, short_series_name
-from perfci.report.verdict_sentences import level_change_phrase
+from perfci.report.verdict_text import Tone, level_change_phrase, short_series_name
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from perfci.verdicts.incidents.step_causes import is_next_commit
 

@@ -9,8 +9,14 @@ from perfci.model import Interval, Series, Verdict, VerdictKind
 from perfci.report.escaping import code_span, make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.pulls.comparison_findings import verdict_count_label
-from perfci.report.verdict_labels import CHANGE_KINDS, is_candidate, verdict_glyph
-from perfci.report.verdict_sentences import format_interval, format_levels, verdict_advice
+from perfci.report.verdict_text import (
+    CHANGE_KINDS,
+    format_interval,
+    format_levels,
+    is_candidate,
+    verdict_advice,
+    verdict_glyph,
+)
 
 KNOWN_UNITS = frozenset({"seconds", "bytes", "count"})
 """Units written as plain text; a unit defined by a suite is foreign text and becomes a code span."""

@@ -23,7 +23,7 @@ from perfci.report.pulls.comparison_findings import (
     may_fail_check,
     verdict_count_label,
 )
-from perfci.report.verdict_labels import CHANGE_KINDS
+from perfci.report.verdict_text import CHANGE_KINDS
 
 MAX_ROWS = 10
 """The number of regressions shown unfolded."""

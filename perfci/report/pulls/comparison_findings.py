@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfci.model import Commit, EnvironmentChange, MetricClass, PerfciError, Series, Verdict, VerdictKind
-from perfci.report.verdict_labels import verdict_label
+from perfci.report.verdict_text import verdict_label
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalVerdict

@@ -15,7 +15,7 @@ from perfci.report.charts.series_trend import (
     keep_last_commits,
 )
 from perfci.report.serializers import serialize_series
-from perfci.report.verdict_labels import CHANGE_KINDS
+from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries, matches_search
 from perfci_web.view_parts.table_row_groups import (
     CellRows,

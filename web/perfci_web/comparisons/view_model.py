@@ -11,7 +11,7 @@ from perfci.model import Commit, Environment, Run, Series, Status, Verdict, Verd
 from perfci.report.charts.series_trend import Dot
 from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
-from perfci.report.verdict_sentences import (
+from perfci.report.verdict_text import (
     VerdictKindCount,
     count_verdicts_by_kind,
     rank_verdicts_by_severity,

@@ -13,7 +13,7 @@ from perfci.model import ChangePoint, IncidentKind, IncidentState
 from perfci.policies import ProjectPolicies
 from perfci.report.incidents import incident_overview, notification_text
 from perfci.report.incidents import incident_text as words
-from perfci.report.verdict_labels import Tone
+from perfci.report.verdict_text import Tone
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, derive_incidents
 from perfci.store.columns import EPOCH
 from perfci.store.incidents import incident_store as stored

@@ -11,7 +11,7 @@ from perfci.model import Commit, Series, Stage, Status, Verdict
 from perfci.report.charts.series_trend import ChangeMark, Trend
 from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
 from perfci.report.page_summaries import PageSummary, project_overview_summary
-from perfci.report.verdict_labels import CHANGE_KINDS
+from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.query_records import ProjectRecord
 from perfci_web.load_trends import SeriesDecisions

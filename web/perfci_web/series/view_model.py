@@ -10,8 +10,7 @@ from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
 from perfci.report.charts.svg_charts import downsampling_note
 from perfci.report.number_format import format_quantity
 from perfci.report.page_summaries import PageSummary, trend_summary, unmeasurable_series_summary
-from perfci.report.verdict_labels import QUIET_KINDS
-from perfci.report.verdict_sentences import verdict_counts_sentence
+from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
 from perfci.verdicts.judged_series_selection import select_judged_series
 from perfci_web.page_urls import series_matches_url_query

@@ -1,7 +1,7 @@
 """One plain sentence per verdict."""
 
 from perfci.model import Stage, VerdictKind
-from perfci.report.verdict_sentences import (
+from perfci.report.verdict_text import (
     rank_verdicts_by_severity,
     verdict_counts_sentence,
     verdict_sentence,
