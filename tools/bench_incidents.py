@@ -25,7 +25,7 @@ from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
-from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.store.writes.row_ids import ensure_series_ids
 from perfci.verdicts.policy import Policy
@@ -125,8 +125,7 @@ def bulk(store: Store) -> list[Took]:
     for state in (IncidentState.INVESTIGATING, IncidentState.CULPRIT_FOUND) * 3:
         with store.read() as tx:
             seen = {
-                incident.number: incident.revision
-                for incident in incident_store.list_incidents(tx, project.id, limit=BULK)
+                incident.number: incident.revision for incident in list_incidents(tx, project.id, limit=BULK)
             }
         took.append(timed(partial(together, seen, state)))
     return took

@@ -25,7 +25,8 @@ from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
-from perfci.store.incidents.members_and_impacts import list_impacts, load_members
+from perfci.store.incidents.incident_store import load_members
+from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.store.projects import Project

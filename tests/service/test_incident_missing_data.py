@@ -30,7 +30,7 @@ def test_missing_data_opens_one_incident_and_notifies_once(store: Store) -> None
             incident = open_missing_data_incident(tx, project, KEY, headline, NOON + timedelta(hours=hour))
 
     with store.read() as tx:
-        (record,) = incident_store.load_missing_data_incidents(tx, project.id)
+        (record,) = incident_store.load_incidents(tx, project.id, incident_store.MISSING_DATA)
         assert [delivery.body["headline"] for delivery in load_deliveries(tx, project.id)] == [
             "nightly is 3 h late"
         ]
@@ -64,4 +64,7 @@ def test_an_evaluation_leaves_missing_data_incidents_alone(store: Store) -> None
     reconcile(store, NOON + timedelta(hours=1), a_budgeted_incident("a1", a_move("x")))
 
     with store.read() as tx:
-        assert [record.number for record in incident_store.load_missing_data_incidents(tx, project.id)] == [1]
+        assert [
+            record.number
+            for record in incident_store.load_incidents(tx, project.id, incident_store.MISSING_DATA)
+        ] == [1]

@@ -21,7 +21,7 @@ from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
-from perfci.store.incidents.members_and_impacts import list_impacts
+from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
 from tests.support.builders import NOON, acting_as

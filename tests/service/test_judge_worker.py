@@ -94,7 +94,10 @@ def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitte
             pair[2:] for pair in load_levels_of_two_commits(tx, find_project(tx, SLUG).id, a_sha(8), a_sha(9))
         ] == [(1.0, 1.2)]
         assert [
-            record.commit for record in incident_store.load_measured_incidents(tx, find_project(tx, SLUG).id)
+            record.commit
+            for record in incident_store.load_incidents(
+                tx, find_project(tx, SLUG).id, incident_store.MEASURED
+            )
         ] == [a_sha(9)]
         assert outbox_and_leases.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
@@ -203,7 +206,7 @@ def test_pages_of_a_project_follow_its_own_budget(group: GroupCommitter, store: 
 
     with store.read() as tx:
         look = incident_store.load_last_evaluation(tx, find_project(tx, SLUG).id)
-        [incident] = incident_store.load_measured_incidents(tx, find_project(tx, SLUG).id)
+        [incident] = incident_store.load_incidents(tx, find_project(tx, SLUG).id, incident_store.MEASURED)
     assert (look.pages_per_week, incident.disposition) == (0, "held_back")
 
 
@@ -238,7 +241,7 @@ def test_a_killed_evaluation_is_repeated_with_the_same_result(group: GroupCommit
 
     assert [change.commit for change in stored_change_points(store)] == [a_sha(9)]
     with store.read() as tx:
-        assert len(incident_store.load_measured_incidents(tx, find_project(tx, SLUG).id)) == 1
+        assert len(incident_store.load_incidents(tx, find_project(tx, SLUG).id, incident_store.MEASURED)) == 1
 
 
 def test_a_worker_with_an_empty_cache_derives_the_same(group: GroupCommitter, store: Store) -> None:

@@ -13,8 +13,8 @@ from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.worker.judge_worker import PeriodicJobs
 from perfci.store import Store, unresolved_results
 from perfci.store.incidents import reporting_schedules
+from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.incidents.incident_records import IncidentRecord
-from perfci.store.incidents.incident_store import list_incidents
 from perfci.store.incidents.reporting_schedules import RunArrival
 from tests.support.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
 from tests.support.evaluations import a_project

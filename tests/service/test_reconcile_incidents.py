@@ -19,8 +19,10 @@ from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_mutes import add_mute
+from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
-from perfci.store.incidents.members_and_impacts import list_impacts, load_members
+from perfci.store.incidents.incident_store import load_members
+from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.verdicts.incidents.page_budget import Disposition
@@ -261,7 +263,7 @@ def test_an_incident_number_is_never_reused(store: Store) -> None:
     )
 
     with store.read() as tx:
-        assert [record.number for record in incident_store.list_incidents(tx, project.id)] == [2, 1]
+        assert [record.number for record in list_incidents(tx, project.id)] == [2, 1]
 
 
 def test_reconciliation_lets_others_write_between_its_transactions(
@@ -284,7 +286,7 @@ def test_reconciliation_lets_others_write_between_its_transactions(
         somebody_writes()
         with store.begin() as tx:
             yield tx
-            rows.append(len(incident_store.load_measured_incidents(tx, project.id)))
+            rows.append(len(incident_store.load_incidents(tx, project.id, incident_store.MEASURED)))
 
     def slowly(*look: Any) -> list[IncidentWrite]:
         somebody_writes()

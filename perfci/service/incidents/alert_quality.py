@@ -41,7 +41,7 @@ class AlertQuality:
 
 def compute_alert_quality(tx: Transaction, project: Project, now: datetime) -> AlertQuality:
     """Compute the alert quality over the incidents paged in the last half year."""
-    paged = stored.load_incidents_paged_since(tx, project.id, now - REVIEW_PERIOD)
+    paged = stored.load_incidents(tx, project.id, paged_since=now - REVIEW_PERIOD, with_detail=False)
     judged = [record for record in paged if record.state in JUDGED_STATES]
     still_open = [record for record in paged if record.is_open]
     return AlertQuality(

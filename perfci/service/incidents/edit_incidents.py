@@ -17,7 +17,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.triage import StaleRevision, require_incident
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
-from perfci.store.incidents.members_and_impacts import (
+from perfci.store.incidents.incident_store import (
     add_members,
     drop_members,
     load_member_change_points,

@@ -15,7 +15,7 @@ from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
-from perfci.store.incidents.members_and_impacts import load_member_change_points
+from perfci.store.incidents.incident_store import load_member_change_points
 from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident
 
 NO_LONGER_SEEN = "no longer seen after more points"

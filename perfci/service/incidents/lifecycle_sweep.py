@@ -26,7 +26,7 @@ from perfci.store.incidents.incident_records import (
     IncidentRecord,
     Mute,
 )
-from perfci.store.incidents.members_and_impacts import (
+from perfci.store.incidents.incident_store import (
     load_member_benchmarks,
     load_members,
     set_impacts_accepted,
@@ -76,8 +76,8 @@ def run_lifecycle_sweep(
     Everything is computed in a read transaction first; ``begin`` opens the short write transaction.
     """
     with store.read() as tx:
-        temporary = stored.load_incidents_in_states(
-            tx, project.id, [IncidentState.SNOOZED, IncidentState.ACCEPTED]
+        temporary = stored.load_incidents(
+            tx, project.id, states=[IncidentState.SNOOZED, IncidentState.ACCEPTED]
         )
         fix_results = _evaluate_fixes(tx, project, policy)
         noisy = _find_noisy_benchmarks(tx, project, now)
@@ -118,7 +118,7 @@ def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[t
     """Evaluate the fixes that have enough newer points; return whether each holds."""
     unproven = [
         record
-        for record in stored.load_incidents_in_states(tx, project.id, [IncidentState.FIXED])
+        for record in stored.load_incidents(tx, project.id, states=[IncidentState.FIXED])
         if record.verified_at is None and record.kind != DATA_KIND
     ]
     results = [(record, _is_fix_holding(tx, record, policy)) for record in unproven]
@@ -210,7 +210,7 @@ def _reopen(tx: Transaction, project: Project, record: IncidentRecord, reason: s
 
 def _find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> list[NoisyBenchmark]:
     """Find noisy benchmarks that are not muted and that no person has unmuted lately."""
-    paged = stored.load_incidents_paged_since(tx, project.id, now - REVIEW_PERIOD)
+    paged = stored.load_incidents(tx, project.id, paged_since=now - REVIEW_PERIOD, with_detail=False)
     muted = {mute.benchmark for mute in load_mutes(tx, project.id, now)}
     return [
         noisy

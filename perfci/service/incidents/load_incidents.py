@@ -11,13 +11,14 @@ from perfci.model import Series
 from perfci.report.incidents import incident_overview
 from perfci.service.incidents.triage import require_incident
 from perfci.store.incidents import incident_store as stored
+from perfci.store.incidents.incident_lists import SECTIONS, list_incidents_of_section
 from perfci.store.incidents.incident_records import (
     EvaluationRecord,
     IncidentEvent,
     IncidentMember,
     IncidentRecord,
 )
-from perfci.store.incidents.members_and_impacts import load_members
+from perfci.store.incidents.incident_store import load_members
 from perfci.store.jobs.notification_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_series_by_ids
@@ -72,6 +73,6 @@ def load_incident_overview(tx: Transaction, project: Project) -> IncidentOvervie
     evaluation = stored.load_last_evaluation(tx, project.id)
     if evaluation is None:
         return None
-    sections = {name: stored.list_incidents_of_section(tx, project.id, name) for name in stored.SECTIONS}
+    sections = {name: list_incidents_of_section(tx, project.id, name) for name in SECTIONS}
     counts = {name: len(records) for name, records in sections.items()}
     return IncidentOverview(project.slug, sections, counts, evaluation)

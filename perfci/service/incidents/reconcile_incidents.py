@@ -35,7 +35,7 @@ from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
 from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
-from perfci.store.incidents.members_and_impacts import (
+from perfci.store.incidents.incident_store import (
     add_members,
     drop_members,
     load_members_by_incident,
@@ -111,10 +111,8 @@ def reconcile_incidents(
             break
     run_lifecycle_sweep(store, project, policy, now, begin)
     with begin() as tx:
-        enqueue_new_incident_notifications(
-            tx, project, now, first_evaluation=incident_store.load_last_evaluation(tx, project.id) is None
-        )
-        incident_store.save_evaluation(tx, project.id, evaluation.build_evaluation_record(now))
+        is_first = incident_store.save_evaluation(tx, project.id, evaluation.build_evaluation_record(now))
+        enqueue_new_incident_notifications(tx, project, now, first_evaluation=is_first)
         mark_projects_changed(tx, [project.id])
     return ReconcileResult(
         tuple(number for step, number in written if step.record is None),
@@ -140,7 +138,7 @@ def plan_incident_writes(
     tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
 ) -> list[IncidentWrite]:
     """Plan the writes of all changed incidents, the oldest first."""
-    records = incident_store.load_measured_incidents(tx, project.id)
+    records = incident_store.load_incidents(tx, project.id, incident_store.MEASURED)[::-1]
     members = load_members_by_incident(tx, [record.id for record in records], include_dropped=True)
     positions = {sha: -at for at, sha in enumerate(evaluation.commits)}
     kept = []

@@ -22,7 +22,7 @@ from perfci.service.incidents.incident_updates import (
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
-from perfci.store.incidents.members_and_impacts import set_impacts_accepted
+from perfci.store.incidents.incident_store import set_impacts_accepted
 from perfci.store.jobs.notification_destinations import load_destinations
 from perfci.store.projects import Project, mark_projects_changed
 

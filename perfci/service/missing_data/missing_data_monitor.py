@@ -40,7 +40,7 @@ from perfci.store.incidents.incident_records import (
     IncidentMember,
     IncidentRecord,
 )
-from perfci.store.incidents.members_and_impacts import add_members, load_members
+from perfci.store.incidents.incident_store import add_members, load_members
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, ReportSource
 from perfci.store.projects import Project, mark_projects_changed
 
@@ -146,7 +146,7 @@ def _close_incidents(
         for schedule in schedules
         for word in (VANISHED, SHRUNKEN, FAILED)
     }
-    for record in incident_store.load_missing_data_incidents(tx, project.id):
+    for record in incident_store.load_incidents(tx, project.id, incident_store.MISSING_DATA):
         word, key = record.derived_id.partition(" ")[0], record.derived_id
         source = sources.get(key)
         if key in missing:
@@ -169,7 +169,8 @@ def _has_returned(tx: Transaction, record: IncidentRecord, kind: str, reports: S
 
 def _open_incidents(tx: Transaction, project: Project, missing: Sequence[MissingData], now: datetime) -> None:
     open_records = {
-        record.derived_id: record for record in incident_store.load_missing_data_incidents(tx, project.id)
+        record.derived_id: record
+        for record in incident_store.load_incidents(tx, project.id, incident_store.MISSING_DATA)
     }
     recent = {
         record.derived_id

@@ -14,7 +14,7 @@ from perfci.report.incidents import incident_text as words
 from perfci.service.notify.quiet_hours import compute_send_time
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
-from perfci.store.incidents.members_and_impacts import (
+from perfci.store.incidents.incident_store import (
     load_member_benchmarks,
     load_member_change_points,
     load_members,
@@ -40,7 +40,7 @@ def enqueue_new_incident_notifications(
     """Enqueue notifications of incidents that newly page; return their numbers."""
     numbers = []
     destinations = load_destinations(tx, project.id)
-    for record in stored.load_unpaged_incidents(tx, project.id):
+    for record in reversed(stored.load_incidents(tx, project.id, stored.UNPAGED)):
         stored.update_derived_columns(tx, record.id, {"paged_at": now})
         if not (first_evaluation and record.measured_at and record.measured_at < now - MAX_NEWS_AGE):
             enqueue_notifications(tx, project, record, now, candidates=destinations)

@@ -1,8 +1,9 @@
-"""Store incidents: find, list, add and update them, and their events. The caller owns ``tx``."""
+"""Store incidents with their members, impacts and events. The caller owns the transaction ``tx``."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import IncidentState
+from perfci.model import ChangePoint, IncidentState
 from perfci.store.dialects import CHUNK, execute_and_count_rows, in_chunks, insert_or_ignore
 from perfci.store.incidents.incident_records import (
     DATA_KIND,
@@ -18,44 +19,81 @@ from perfci.store.incidents.incident_records import (
     PAGE,
     EvaluationRecord,
     IncidentEvent,
+    IncidentMember,
     IncidentRecord,
 )
-from perfci.store.queries.series_and_commits import sha_starts_with
-from perfci.store.tables.incidents import EvaluationRow, IncidentEventRow, IncidentRow
-
-INCIDENTS, EVENTS, EVALUATIONS = (
-    IncidentRow.__table__,
-    IncidentEventRow.__table__,
-    EvaluationRow.__table__,
+from perfci.store.queries.series_and_commits import load_series_by_ids
+from perfci.store.tables.incidents import (
+    EvaluationRow,
+    ImpactRow,
+    IncidentEventRow,
+    IncidentMemberRow,
+    IncidentRow,
 )
+from perfci.store.tables.measurements import BenchmarkRow, SeriesRow
+
+INCIDENTS, MEMBERS, IMPACTS = IncidentRow.__table__, IncidentMemberRow.__table__, ImpactRow.__table__
+EVENTS, EVALUATIONS = IncidentEventRow.__table__, EvaluationRow.__table__
 OTHER = INCIDENTS.alias("other")
 
-_UNRESOLVED = sa.and_(
+INCIDENT_FIELDS = [column for column in INCIDENTS.c if column.name != "project_id"]
+MEMBER_FIELDS = [MEMBERS.c[name] for name in IncidentMember.__dataclass_fields__]
+
+MEASURED = INCIDENTS.c.kind != DATA_KIND
+"""The incidents that come from measurements, closed ones and duplicates included."""
+
+MISSING_DATA = sa.and_(INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None))
+"""The incidents whose data is still missing."""
+
+UNRESOLVED = sa.and_(
     INCIDENTS.c.state.in_([state.value for state in OPEN_STATES]), INCIDENTS.c.gone_at.is_(None)
 )
-_NEEDS_ATTENTION = sa.or_(
+NEEDS_ATTENTION = sa.or_(
     INCIDENTS.c.kind == DATA_KIND, sa.and_(INCIDENTS.c.disposition == PAGE, INCIDENTS.c.ongoing)
 )
-_HELD = INCIDENTS.c.disposition.in_(["held_back", "weak"])
-_WAITING = INCIDENTS.c.disposition == "waiting"
-_SNOOZED = INCIDENTS.c.state == IncidentState.SNOOZED.value
-_LISTED = sa.or_(_SNOOZED, sa.and_(_UNRESOLVED, sa.or_(_NEEDS_ATTENTION, _HELD, _WAITING)))
-SECTIONS: Mapping[str, sa.ColumnElement[bool]] = {
-    "open": sa.and_(_UNRESOLVED, _NEEDS_ATTENTION),
-    "held": sa.and_(_UNRESOLVED, sa.not_(_NEEDS_ATTENTION), _HELD),
-    "waiting": sa.and_(_UNRESOLVED, sa.not_(_NEEDS_ATTENTION), _WAITING),
-    "snoozed": _SNOOZED,
-    "rest": sa.not_(_LISTED),
-}
-"""Sections of the incidents page; every incident is in exactly one."""
+OPEN = sa.and_(UNRESOLVED, NEEDS_ATTENTION)
+"""The incidents that need a person."""
+
+UNPAGED = sa.and_(OPEN, INCIDENTS.c.paged_at.is_(None))
+"""The incidents that need a person and have not paged yet."""
 
 MAX_NUMBER_ATTEMPTS = 20
 """Attempts to take the next number: each round, one of the concurrent writers succeeds."""
 
 
+def load_incidents(
+    tx: Session,
+    project_id: int,
+    *conditions: sa.ColumnElement[bool],
+    states: Collection[IncidentState] = (),
+    paged_since: datetime | None = None,
+    with_detail: bool = True,
+    limit: int | None = None,
+) -> list[IncidentRecord]:
+    """Load the incidents that meet all conditions, such as ``OPEN``, newest number first.
+
+    Without ``states``, those in any state are loaded. ``with_detail`` can leave out their long texts.
+    """
+    chosen = [INCIDENTS.c.project_id == project_id, *conditions]
+    if states:
+        chosen.append(INCIDENTS.c.state.in_([state.value for state in states]))
+    if paged_since is not None:
+        chosen.append(INCIDENTS.c.paged_at > paged_since)
+    fields = [column for column in INCIDENT_FIELDS if with_detail or column.name != "detail"]
+    query = (
+        sa.select(*fields, OTHER.c.number.label("duplicate_number"))
+        .outerjoin(OTHER, INCIDENTS.c.duplicate_of == OTHER.c.id)
+        .where(*chosen)
+        .order_by(INCIDENTS.c.number.desc())
+        .limit(limit)
+    )
+    rows = tx.execute(query).mappings()
+    return [IncidentRecord(**{**row, "state": IncidentState(row["state"])}) for row in rows]
+
+
 def find_incident(tx: Session, project_id: int, number: int) -> IncidentRecord | None:
     """Find an incident by its number."""
-    return next(iter(_load_records(tx, project_id, INCIDENTS.c.number == number)), None)
+    return next(iter(load_incidents(tx, project_id, INCIDENTS.c.number == number)), None)
 
 
 def find_incidents_by_number(
@@ -65,105 +103,20 @@ def find_incidents_by_number(
     records: dict[int, IncidentRecord] = {}
     for some in in_chunks(numbers):
         records |= {
-            record.number: record for record in _load_records(tx, project_id, INCIDENTS.c.number.in_(some))
+            record.number: record for record in load_incidents(tx, project_id, INCIDENTS.c.number.in_(some))
         }
     return records
 
 
 def find_incidents_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
     """Find incidents by a prefix of their derived id: old links, from before numbers, still work."""
-    return _load_records(tx, project_id, INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
-
-
-def load_measured_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
-    """Load all incidents that come from measurements, oldest first, closed ones and duplicates included."""
-    return _load_records(tx, project_id, INCIDENTS.c.kind != DATA_KIND)[::-1]
+    return load_incidents(tx, project_id, INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
 
 
 def find_missing_data_incident(tx: Session, project_id: int, key: str) -> IncidentRecord | None:
     """Find the newest incident about the same missing data."""
-    return next(
-        iter(_load_records(tx, project_id, INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key)),
-        None,
-    )
-
-
-def load_missing_data_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
-    """Load the incidents whose data is still missing, newest first."""
-    return _load_records(tx, project_id, INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.gone_at.is_(None))
-
-
-def load_unpaged_incidents(tx: Session, project_id: int) -> list[IncidentRecord]:
-    """Load the incidents that need a person and have not paged yet, oldest first."""
-    fresh = INCIDENTS.c.paged_at.is_(None)
-    return _load_records(tx, project_id, SECTIONS["open"], fresh)[::-1]
-
-
-def load_incidents_in_states(
-    tx: Session, project_id: int, states: Collection[IncidentState]
-) -> list[IncidentRecord]:
-    """Load the incidents of a project in some states."""
-    return _load_records(tx, project_id, INCIDENTS.c.state.in_([state.value for state in states]))
-
-
-def list_incidents(
-    tx: Session,
-    project_id: int,
-    *,
-    states: Collection[IncidentState] = (),
-    kinds: Collection[str] = (),
-    assignee: str | None = None,
-    commit: str | None = None,
-    before: int | None = None,
-    limit: int = 100,
-) -> list[IncidentRecord]:
-    """List a page of incidents, newest number first, below the number ``before``."""
-    chosen: list[sa.ColumnElement[bool]] = []
-    chosen += [INCIDENTS.c.state.in_([state.value for state in states])] if states else []
-    chosen += [INCIDENTS.c.kind.in_(list(kinds))] if kinds else []
-    chosen += [INCIDENTS.c.assignee == assignee] if assignee is not None else []
-    chosen += [sha_starts_with(INCIDENTS.c.commit, commit)] if commit is not None else []
-    chosen += [INCIDENTS.c.number < before] if before is not None else []
-    return _load_records(tx, project_id, *chosen, limit=limit)
-
-
-def list_incidents_of_section(
-    tx: Session, project_id: int, section: str, *, limit: int | None = None
-) -> list[IncidentRecord]:
-    """List the incidents of one section of a page, newest number first."""
-    return _load_records(tx, project_id, SECTIONS[section], limit=limit)
-
-
-def count_and_load_open_incidents(
-    tx: Session, project_id: int, *, limit: int
-) -> tuple[int, list[IncidentRecord]]:
-    """Count the open incidents and load the newest, in one query."""
-    chosen = (INCIDENTS.c.project_id == project_id, SECTIONS["open"])
-    counted = sa.select(sa.func.count()).select_from(INCIDENTS).where(*chosen).scalar_subquery()
-    query = sa.select(counted, *FIELDS).where(*chosen).order_by(INCIDENTS.c.number.desc()).limit(limit)
-    rows = tx.execute(query).all()
-    names = [column.name for column in FIELDS]
-    return (rows[0][0] if rows else 0), [
-        _build_record(dict(zip(names, row[1:], strict=True))) for row in rows
-    ]
-
-
-def count_incidents_by_section(tx: Session, project_id: int) -> dict[str, int]:
-    """Count the incidents of each section."""
-    counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
-    row = tx.execute(sa.select(*counted).where(INCIDENTS.c.project_id == project_id)).one()
-    return dict(zip(SECTIONS, row, strict=True))
-
-
-def load_incidents_paged_since(tx: Session, project_id: int, moment: datetime) -> list[IncidentRecord]:
-    """Load the incidents that paged since a moment, without their detail, newest first."""
-    plain = [column for column in FIELDS if column.name != "detail"]
-    query = (
-        sa.select(*plain)
-        .where(INCIDENTS.c.project_id == project_id, INCIDENTS.c.paged_at > moment)
-        .order_by(INCIDENTS.c.id.desc())
-    )
-    return [_build_record(row) for row in tx.execute(query).mappings()]
+    same = (INCIDENTS.c.kind == DATA_KIND, INCIDENTS.c.derived_id == key)
+    return next(iter(load_incidents(tx, project_id, *same)), None)
 
 
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:
@@ -173,7 +126,7 @@ def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> In
     for _ in range(MAX_NUMBER_ATTEMPTS):
         number = (tx.scalar(highest) or 0) + 1
         if execute_and_count_rows(tx, statement, {**columns, "project_id": project_id, "number": number}):
-            [record] = _load_records(tx, project_id, INCIDENTS.c.number == number)
+            [record] = load_incidents(tx, project_id, INCIDENTS.c.number == number)
             return record
     raise RuntimeError(f"no number was free for an incident of project {project_id}")
 
@@ -226,13 +179,145 @@ def load_incident_events(tx: Session, incident_id: int) -> list[IncidentEvent]:
     ]
 
 
-def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) -> None:
-    """Replace the stored outcome of the last evaluation."""
+def load_members_by_incident(
+    tx: Session, incident_ids: Collection[int], *, include_dropped: bool = False
+) -> dict[int, list[IncidentMember]]:
+    """Load the members of incidents, largest change first; ``include_dropped`` adds former members."""
+    by_incident: dict[int, list[IncidentMember]] = {incident_id: [] for incident_id in incident_ids}
+    query = sa.select(MEMBERS.c.incident_id, *MEMBER_FIELDS)
+    query = query if include_dropped else query.where(MEMBERS.c.dropped_at.is_(None))
+    for some in in_chunks(incident_ids):
+        for incident_id, *member in (
+            tx.connection().execute(query.where(MEMBERS.c.incident_id.in_(some))).all()
+        ):
+            by_incident[incident_id].append(IncidentMember(*member))
+    for members in by_incident.values():
+        members.sort(key=lambda item: (-abs(item.relative_change), item.series_id))
+    return by_incident
+
+
+def load_members(tx: Session, incident_id: int) -> list[IncidentMember]:
+    """Load the members of one incident."""
+    return load_members_by_incident(tx, [incident_id])[incident_id]
+
+
+def load_member_change_points(tx: Session, members: Sequence[IncidentMember]) -> list[ChangePoint]:
+    """Load members as change points of their series."""
+    series = load_series_by_ids(tx, {member.series_id for member in members})
+    return [member.to_change_point(series[member.series_id]) for member in members]
+
+
+def add_members(
+    tx: Session, incident_id: int, members: Sequence[IncidentMember], *, is_new_incident: bool = False
+) -> None:
+    """Add members, or update existing ones; with ``is_new_incident`` none can exist."""
+    if not members:
+        return
+    there = (
+        []
+        if is_new_incident
+        else load_members_by_incident(tx, [incident_id], include_dropped=True)[incident_id]
+    )
+    existing_ids = {member.series_id for member in there}
+    new = [
+        {"incident_id": incident_id, **asdict(member)}
+        for member in members
+        if member.series_id not in existing_ids
+    ]
+    if new:
+        tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
+    old = [
+        {f"new_{name}": value for name, value in asdict(member).items()}
+        for member in members
+        if member.series_id in existing_ids
+    ]
+    if old:
+        values: dict[str, Any] = {
+            name: sa.bindparam(f"new_{name}")
+            for name in IncidentMember.__dataclass_fields__
+            if name != "series_id"
+        }
+        chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id == sa.bindparam("new_series_id"))
+        tx.execute(sa.update(MEMBERS).where(*chosen).values(values), old)
+
+
+def drop_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: datetime) -> None:
+    """Mark members as dropped; their rows stay."""
+    for some in in_chunks(sorted(series_ids)):
+        chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id.in_(some))
+        tx.execute(sa.update(MEMBERS).where(*chosen, MEMBERS.c.dropped_at.is_(None)).values(dropped_at=at))
+
+
+def load_member_benchmarks(tx: Session, incident_ids: Collection[int]) -> dict[int, set[tuple[str, str]]]:
+    """Load the benchmarks and metrics of the members of incidents."""
+    benchmarks: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    query = (
+        sa.select(MEMBERS.c.incident_id, BenchmarkRow.name, SeriesRow.metric)
+        .join(SeriesRow, MEMBERS.c.series_id == SeriesRow.id)
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(MEMBERS.c.dropped_at.is_(None))
+        .distinct()
+    )
+    for some in in_chunks(incident_ids):
+        for incident_id, name, metric in tx.execute(query.where(MEMBERS.c.incident_id.in_(some))):
+            benchmarks[incident_id].add((name, metric))
+    return benchmarks
+
+
+def save_impacts(
+    tx: Session, project_id: int, incident_id: int, members: Sequence[IncidentMember], at: datetime
+) -> None:
+    """Store what a commit did to each series.
+
+    A row stays though the level recovers later; where more points attribute the step to another commit,
+    the row of the same incident is updated.
+    """
+    if not members:
+        return
+    lines = sa.select(IMPACTS.c.series_id, IMPACTS.c.commit, IMPACTS.c.relative_change).where(
+        IMPACTS.c.incident_id == incident_id
+    )
+    stored = {row.series_id: (row.commit, row.relative_change) for row in tx.execute(lines)}
+    moved = [
+        member
+        for member in members
+        if stored.get(member.series_id) != (member.commit, member.relative_change)
+    ]
+    for some in in_chunks([member.series_id for member in moved if member.series_id in stored]):
+        tx.execute(
+            sa.delete(IMPACTS).where(IMPACTS.c.incident_id == incident_id, IMPACTS.c.series_id.in_(some))
+        )
+    rows = [
+        {
+            "project_id": project_id,
+            "incident_id": incident_id,
+            "recorded_at": at,
+            "series_id": member.series_id,
+            "commit": member.commit,
+            "relative_change": member.relative_change,
+            "before": member.before,
+            "after": member.after,
+        }
+        for member in moved
+    ]
+    if rows:
+        tx.execute(insert_or_ignore(tx, ImpactRow), rows)
+
+
+def set_impacts_accepted(tx: Session, incident_ids: Collection[int], accepted: bool) -> None:
+    """Mark the impacts of incidents as accepted or not."""
+    for some in in_chunks(incident_ids):
+        tx.execute(sa.update(IMPACTS).where(IMPACTS.c.incident_id.in_(some)).values(accepted=accepted))
+
+
+def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) -> bool:
+    """Replace the stored outcome of the last evaluation; return whether this one is the first."""
     columns = asdict(evaluation)
-    if not execute_and_count_rows(
-        tx, sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id).values(**columns)
-    ):
-        tx.execute(insert_or_ignore(tx, EvaluationRow), {"project_id": project_id, **columns})
+    stored = sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id)
+    if execute_and_count_rows(tx, stored.values(**columns)):
+        return False
+    tx.execute(insert_or_ignore(tx, EvaluationRow), {"project_id": project_id, **columns})
+    return True
 
 
 def was_evaluated(tx: Session, project_id: int) -> bool:
@@ -248,24 +333,3 @@ def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | Non
         if row is None
         else EvaluationRecord(row.evaluated_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
     )
-
-
-FIELDS = [column for column in INCIDENTS.c if column.name != "project_id"]
-
-
-def _load_records(
-    tx: Session, project_id: int, *conditions: sa.ColumnElement[bool], limit: int | None = None
-) -> list[IncidentRecord]:
-    """Load incidents, newest number first."""
-    query = (
-        sa.select(*FIELDS, OTHER.c.number.label("duplicate_number"))
-        .outerjoin(OTHER, INCIDENTS.c.duplicate_of == OTHER.c.id)
-        .where(INCIDENTS.c.project_id == project_id, *conditions)
-        .order_by(INCIDENTS.c.number.desc())
-        .limit(limit)
-    )
-    return [_build_record(row) for row in tx.execute(query).mappings()]
-
-
-def _build_record(row: Any) -> IncidentRecord:
-    return IncidentRecord(**{**row, "state": IncidentState(row["state"])})

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.incidents import notification_text
 from perfci.store.incidents.incident_records import ImpactRecord
-from perfci.store.incidents.members_and_impacts import list_impacts
+from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_commits_by_sha
 

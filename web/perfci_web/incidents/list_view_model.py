@@ -16,9 +16,10 @@ from perfci.report.incidents import incident_text as words
 from perfci.report.verdict_text import Tone
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, derive_incidents
 from perfci.store.columns import EPOCH
+from perfci.store.incidents import incident_lists
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, EvaluationRecord, IncidentRecord
-from perfci.store.incidents.members_and_impacts import load_member_change_points, load_members_by_incident
+from perfci.store.incidents.incident_store import load_member_change_points, load_members_by_incident
 from perfci.store.projects import Project
 from perfci.verdicts.incidents.page_budget import Disposition
 
@@ -106,7 +107,7 @@ def build_incident_list(
     tx: Session, project: str, project_id: int, evaluation: EvaluationRecord
 ) -> IncidentListView:
     """Build the list from stored incidents; each is in exactly one section."""
-    counts = stored.count_incidents_by_section(tx, project_id)
+    counts = incident_lists.count_incidents_by_section(tx, project_id)
     sections = [
         IncidentSection(name, SECTION_TITLES[name], tuple(_load_entries(tx, project_id, name)), count)
         for name, count in counts.items()
@@ -128,7 +129,7 @@ class OpenIncidents:
 
 def load_open_incidents(tx: Session, project_record: Project, standards: ProjectPolicies) -> OpenIncidents:
     """Load the open incidents; a project that was never evaluated has them derived here."""
-    count, records = stored.count_and_load_open_incidents(tx, project_record.id, limit=MAX_IN_SECTION)
+    count, records = incident_lists.count_and_load_open_incidents(tx, project_record.id, limit=MAX_IN_SECTION)
     if not records and not stored.was_evaluated(tx, project_record.id):
         evaluation = derive_incidents(tx, project_record.slug, standards.policy, standards.history)
         derived = [evaluation.build_incident_record(incident, EPOCH) for incident in evaluation.incidents]
@@ -187,7 +188,7 @@ def sort_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
 
 
 def _load_entries(tx: Session, project_id: int, section: str) -> list[IncidentEntry]:
-    records = stored.list_incidents_of_section(tx, project_id, section, limit=MAX_IN_SECTION)
+    records = incident_lists.list_incidents_of_section(tx, project_id, section, limit=MAX_IN_SECTION)
     if section != "open":
         return [IncidentEntry(record) for record in records]
     records = sort_by_evidence(records)

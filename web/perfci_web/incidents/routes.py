@@ -13,6 +13,7 @@ from perfci.service.incidents.load_incidents import load_incident_detail, load_i
 from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
 from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store
+from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.incidents import incident_view_model, list_view_model
@@ -144,7 +145,7 @@ def _require_incident(tx: Session, project: Project, number: int) -> None:
     links = project_links(project.slug)
     suggestions = [
         Suggestion(f"#{record.number} {record.headline}", links.incident(record.number))
-        for record in incident_store.list_incidents(tx, project.id, limit=8)
+        for record in list_incidents(tx, project.id, limit=8)
     ]
     text = f"The project {project.slug} has no incident {number}."
     raise PageNotFound(text, suggestions, "Its newest incidents")

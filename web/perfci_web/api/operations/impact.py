@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import commit_impacts as shapes
 from perfci.service.incidents.serialize_incidents import serialize_impact
-from perfci.store.incidents.members_and_impacts import list_impacts
+from perfci.store.incidents.list_impacts import list_impacts
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 

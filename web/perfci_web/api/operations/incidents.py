@@ -12,7 +12,7 @@ from perfci.service.incidents.serialize_incidents import (
     serialize_incident_detail,
     serialize_stored_incident,
 )
-from perfci.store.incidents import incident_store
+from perfci.store.incidents import incident_lists, incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -24,7 +24,7 @@ INCIDENT_RULE = f"{PROJECT_RULE}/incidents/<int(max=2147483647):number>"
 def list_incidents(call: Call) -> Reply:
     query: shapes.IncidentQuery = call.query
     with call.store.read() as tx:
-        records = incident_store.list_incidents(
+        records = incident_lists.list_incidents(
             tx,
             call.required_project.id,
             states=[IncidentState(query.state)] if query.state else [],

@@ -1,0 +1,77 @@
+"""List incidents for pages: by filters, by section of a page, and how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import IncidentState
+from perfci.store.incidents.incident_records import IncidentRecord
+from perfci.store.incidents.incident_store import (
+    INCIDENTS,
+    NEEDS_ATTENTION,
+    OPEN,
+    UNRESOLVED,
+    load_incidents,
+)
+from perfci.store.queries.series_and_commits import sha_starts_with
+
+_HELD = INCIDENTS.c.disposition.in_(["held_back", "weak"])
+_WAITING = INCIDENTS.c.disposition == "waiting"
+_SNOOZED = INCIDENTS.c.state == IncidentState.SNOOZED.value
+_LISTED = sa.or_(_SNOOZED, sa.and_(UNRESOLVED, sa.or_(NEEDS_ATTENTION, _HELD, _WAITING)))
+SECTIONS: Mapping[str, sa.ColumnElement[bool]] = {
+    "open": OPEN,
+    "held": sa.and_(UNRESOLVED, sa.not_(NEEDS_ATTENTION), _HELD),
+    "waiting": sa.and_(UNRESOLVED, sa.not_(NEEDS_ATTENTION), _WAITING),
+    "snoozed": _SNOOZED,
+    "rest": sa.not_(_LISTED),
+}
+"""Sections of the incidents page; every incident is in exactly one."""
+
+
+def list_incidents(
+    tx: Session,
+    project_id: int,
+    *,
+    states: Collection[IncidentState] = (),
+    kinds: Collection[str] = (),
+    assignee: str | None = None,
+    commit: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
+) -> list[IncidentRecord]:
+    """List a page of incidents, newest number first, below the number ``before``."""
+    chosen: list[sa.ColumnElement[bool]] = []
+    chosen += [INCIDENTS.c.kind.in_(list(kinds))] if kinds else []
+    chosen += [INCIDENTS.c.assignee == assignee] if assignee is not None else []
+    chosen += [sha_starts_with(INCIDENTS.c.commit, commit)] if commit is not None else []
+    chosen += [INCIDENTS.c.number < before] if before is not None else []
+    return load_incidents(tx, project_id, *chosen, states=states, limit=limit)
+
+
+def list_incidents_of_section(
+    tx: Session, project_id: int, section: str, *, limit: int | None = None
+) -> list[IncidentRecord]:
+    """List the incidents of one section of a page, newest number first."""
+    return load_incidents(tx, project_id, SECTIONS[section], limit=limit)
+
+
+def count_and_load_open_incidents(
+    tx: Session, project_id: int, *, limit: int
+) -> tuple[int, list[IncidentRecord]]:
+    """Count the open incidents and load the newest."""
+    records = load_incidents(tx, project_id, OPEN, limit=limit)
+    if len(records) < limit:
+        return len(records), records
+    counted = sa.select(sa.func.count()).select_from(INCIDENTS)
+    return tx.scalar(counted.where(INCIDENTS.c.project_id == project_id, OPEN)) or 0, records
+
+
+def count_incidents_by_section(tx: Session, project_id: int) -> dict[str, int]:
+    """Count the incidents of each section."""
+    counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
+    row = tx.execute(sa.select(*counted).where(INCIDENTS.c.project_id == project_id)).one()
+    return dict(zip(SECTIONS, row, strict=True))
