@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from perfci.config import HistoryTable, Settings, apply_project_tables, parse_project_tables
+from perfci.config import HistoryTable, Settings, apply_project_override_tables, parse_project_override_tables
 from perfci.store.projects import Project
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.policy import Policy, PolicyOverride
@@ -25,7 +25,7 @@ LoadPolicies = Callable[[Project], ProjectPolicies]
 
 def load_project_policies(settings: Settings, project: Project) -> ProjectPolicies:
     """The policies of a project on a server: the tables stored for it override the server's own."""
-    merged = apply_project_tables(settings, parse_project_tables(project.settings))
+    merged = apply_project_override_tables(settings, parse_project_override_tables(project.settings))
     return ProjectPolicies(build_policy(merged), merged.history)
 
 

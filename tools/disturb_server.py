@@ -35,7 +35,7 @@ import sqlalchemy as sa
 
 from perfci.formats import run_document
 from perfci.net.api_client import ApiClient
-from perfci.net.http_client import open_http_client, wsgi_transport
+from perfci.net.http_client import build_wsgi_transport, open_http_client
 from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.policies import ProjectPolicies
@@ -237,7 +237,7 @@ def clock_set_back(folder: Path, url: str) -> Told:
     now = [datetime.now(UTC)]
     with closing(open_store(url, create=True)) as store:
         app = create_app(store, read_only=False, clock=lambda: now[0])
-        with open_http_client("http://localhost", transport=wsgi_transport(app)) as door:
+        with open_http_client("http://localhost", transport=build_wsgi_transport(app)) as door:
             answers = [_upload_by(ApiClient(door), 1)]
             now[0] -= timedelta(days=365)
             answers.append(_upload_by(ApiClient(door), 2))
@@ -265,7 +265,7 @@ def late_spool(folder: Path, url: str) -> Told:
         for number in range(1, 9):
             run = a_run(number, random.Random(number), (20, 2, 4))
             key = run_document.idempotency_key(run)
-            spool.put(run_document.dump_run(run).encode(), key, client.server_url)
+            spool.add_document(run_document.dump_run(run).encode(), key, client.server_url)
             if number % 2:
                 _upload_by(client, number)
         before = time.time() - 3 * 86400

@@ -221,7 +221,7 @@ class Uploader(threading.Thread):
             commit=a_commit(number % COMMITS + 1),
         )
         key = run_document.idempotency_key(run)
-        self._spool.put(run_document.dump_run(run).encode(), key, self._client.server_url)
+        self._spool.add_document(run_document.dump_run(run).encode(), key, self._client.server_url)
         self.put.add(key)
 
 

@@ -21,7 +21,7 @@ from perfci.report.number_format import format_count
 from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.uploads.import_files import import_file_or_folder
-from perfci.service.uploads.unresolved_units import parse_metric_unit
+from perfci.service.uploads.results_without_unit import parse_metric_unit
 from perfci.store.queries.measured_series import load_latest_result_id, load_series_ids_with_results_since
 from perfci.store.verdicts_and_change_points import load_change_points
 

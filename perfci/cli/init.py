@@ -6,7 +6,7 @@ import click
 
 from perfci.cli.shared.context import current_repository
 from perfci.cli.shared.options import global_options
-from perfci.scaffold.starter_files import render_starter_files, uses_default_branches
+from perfci.scaffold.starter_files import measures_default_branches, render_starter_files
 
 UNKNOWN_BRANCH_HINT = (
     "\nperf.yml takes pushes to main and master for the history: the default branch of origin is "
@@ -31,6 +31,6 @@ def command() -> None:
         path.write_text(text)
         click.echo(f"wrote   {name}")
         written.append(name)
-    if ".github/workflows/perf.yml" in written and uses_default_branches(branch):
+    if ".github/workflows/perf.yml" in written and measures_default_branches(branch):
         click.echo(UNKNOWN_BRANCH_HINT)
     click.echo("\nnext:\n  perfci run --smoke\n  perfci compare HEAD~1 --smoke")

@@ -19,7 +19,7 @@ from perfci.cli.shared.options import global_options, server_option
 from perfci.config import Config
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiClient
-from perfci.net.http_client import open_http_client, wsgi_transport
+from perfci.net.http_client import build_wsgi_transport, open_http_client
 
 ToolFunction = Callable[..., dict[str, Any]]
 
@@ -84,7 +84,7 @@ def open_api_client(config: Config, server: str) -> Iterator[ApiClient]:
 
     with closing(open_store_to_read(config)) as store:
         app = create_app(store, settings=config.settings, identify=lambda request: READ_ONLY_LOCAL)
-        with open_http_client("http://localhost", transport=wsgi_transport(app)) as http_client:
+        with open_http_client("http://localhost", transport=build_wsgi_transport(app)) as http_client:
             yield ApiClient(http_client)
 
 

@@ -25,7 +25,7 @@ from perfci.cli.shared.context import (
     open_store_to_write,
 )
 from perfci.cli.shared.options import global_options, json_option
-from perfci.config import check_project_name, load_project_tables
+from perfci.config import check_project_name, load_project_override_tables
 from perfci.model import PerfciError
 from perfci.net.api_schemas.projects_and_access import ProjectPatch, Visibility
 from perfci.service.accounts import repository_bindings
@@ -85,7 +85,7 @@ def set_command(
 ) -> None:
     """Change the visibility or policy tables of a project, or archive it."""
     if judged_by or judged_as_others:
-        changes["settings"] = load_project_tables(judged_by) if judged_by else {}
+        changes["settings"] = load_project_override_tables(judged_by) if judged_by else {}
     change = build_validated_request(ProjectPatch, **changes)
     if change == ProjectPatch():
         raise PerfciError(

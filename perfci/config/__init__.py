@@ -7,9 +7,14 @@ from perfci.config.loader import (
     Config,
     check_project_name,
     load_config,
-    load_project_tables,
+    load_project_override_tables,
 )
-from perfci.config.settings import ProjectTables, Settings, apply_project_tables, parse_project_tables
+from perfci.config.settings import (
+    ProjectTables,
+    Settings,
+    apply_project_override_tables,
+    parse_project_override_tables,
+)
 from perfci.config.toml_tables import (
     AblationTable,
     AccessTable,
@@ -36,9 +41,9 @@ __all__ = [
     "Secrets",
     "Settings",
     "SuiteTable",
-    "apply_project_tables",
+    "apply_project_override_tables",
     "check_project_name",
     "load_config",
-    "load_project_tables",
-    "parse_project_tables",
+    "load_project_override_tables",
+    "parse_project_override_tables",
 ]

@@ -36,16 +36,16 @@ class GitHubJob(ConfigTable):
     id_token_secret: SecretStr = SecretStr("")
 
     @property
-    def run_url(self) -> str:
+    def workflow_run_url(self) -> str:
         """The address of this workflow run's page."""
-        return self.format_run_url(self.run_id, self.attempt or 1)
+        return self.format_workflow_run_url(self.run_id, self.attempt or 1)
 
-    def format_run_url(self, run_id: int | str, attempt: int | str) -> str:
+    def format_workflow_run_url(self, run_id: int | str, attempt: int | str) -> str:
         """Format the address of a workflow run's page."""
         return f"{self.server_url}/{self.repository}/actions/runs/{run_id}/attempts/{attempt}"
 
     @property
-    def run_origin(self) -> NamedValues:
+    def run_origin_fields(self) -> NamedValues:
         """The origin stored with runs measured in this job."""
         places = {"run_id": self.run_id, "attempt": self.attempt, "job": self.job, "event": self.event_name}
         return tuple((name, value) for name, value in places.items() if value)

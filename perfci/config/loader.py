@@ -84,7 +84,7 @@ def load_config(
     )
 
 
-def load_project_tables(path: Path) -> dict[str, Any]:
+def load_project_override_tables(path: Path) -> dict[str, Any]:
     """Load the tables of a file that say how one project is judged, unparsed."""
     values = _read_toml(path)
     _parse_settings(values, path)

@@ -61,7 +61,7 @@ class ProjectTables(ConfigTable):
     policy: tuple[PolicyTable, ...] | None = None
 
 
-def parse_project_tables(values: Mapping[str, Any]) -> ProjectTables:
+def parse_project_override_tables(values: Mapping[str, Any]) -> ProjectTables:
     """Parse the override tables of a project."""
     try:
         return ProjectTables.model_validate(values)
@@ -69,7 +69,7 @@ def parse_project_tables(values: Mapping[str, Any]) -> ProjectTables:
         raise PerfciError(f"The tables of the project: {format_validation_error(error)}") from None
 
 
-def apply_project_tables(settings: Settings, tables: ProjectTables) -> Settings:
+def apply_project_override_tables(settings: Settings, tables: ProjectTables) -> Settings:
     """Apply the override tables of a project to the settings of a server."""
     updates = {
         name: table for name in ProjectTables.model_fields if (table := getattr(tables, name)) is not None

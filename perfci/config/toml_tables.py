@@ -165,7 +165,7 @@ class ModelTable(ConfigTable):
         return {name: value for name, value in values.items() if value}
 
     @property
-    def hook_paths(self) -> dict[str, str]:
+    def hook_dotted_names(self) -> dict[str, str]:
         """The configured hooks."""
         named = {hook: getattr(self, hook) for hook in ("build", "batch", "loss", "stream", "audio_seconds")}
         return {hook: dotted for hook, dotted in named.items() if dotted}

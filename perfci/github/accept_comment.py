@@ -36,7 +36,7 @@ def format_accept_command(head: str) -> str:
 def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str) -> Acceptance | None:
     """Find the newest accept command for this commit by a user with write access."""
     head = require_full_sha(head)
-    has_write_access = cache(lambda login: can_write(client, repository, login))
+    has_write_access = cache(lambda login: has_repository_write_access(client, repository, login))
     # GitHub lists the comments of an issue oldest first, and in no other order.
     for comment in reversed(list(client.list_comments(repository, pull))):
         match = ACCEPT_PATTERN.match(comment.body)
@@ -47,10 +47,10 @@ def find_acceptance(client: GitHubClient, repository: str, pull: int, head: str)
     return None
 
 
-def can_write(client: GitHubClient, repository: str, login: str) -> bool:
+def has_repository_write_access(client: GitHubClient, repository: str, login: str) -> bool:
     """Whether a user may write to a repository; False for users unknown to GitHub, such as some Apps."""
     try:
-        return client.get_permission(repository, login).may_write
+        return client.get_user_permission(repository, login).may_write
     except GitHubError as error:
         if error.status == 404:
             return False

@@ -65,7 +65,7 @@ class GitHubClient:
             payloads.RepositoryDetails, ask.GET_REPOSITORY, repository_path_parameters(repository)
         )
 
-    def get_permission(self, repository: str, login: str) -> payloads.Permission:
+    def get_user_permission(self, repository: str, login: str) -> payloads.Permission:
         return self._request_one(
             payloads.Permission,
             ask.GET_PERMISSION,
@@ -131,7 +131,7 @@ class GitHubClient:
             ask.DELETE_COMMENT, repository_path_parameters(repository) | {"comment_id": comment}
         )
 
-    def list_newest_issues(self, repository: str, label: str) -> tuple[payloads.Issue, ...]:
+    def list_newest_labeled_issues(self, repository: str, label: str) -> tuple[payloads.Issue, ...]:
         """List the hundred issues that were opened last, closed ones too."""
         query = {"labels": label, "state": "all", "sort": "created", "direction": "desc", "per_page": 100}
         return self._request_one(
@@ -146,7 +146,7 @@ class GitHubClient:
             payloads.Issue, ask.CREATE_ISSUE, repository_path_parameters(repository), body_fields
         )
 
-    def list_checks(self, repository: str, sha: str, name: str) -> Iterator[payloads.CheckRun]:
+    def list_check_runs(self, repository: str, sha: str, name: str) -> Iterator[payloads.CheckRun]:
         """List the check runs of that name on a commit, superseded ones too."""
         where, query = (
             repository_path_parameters(repository) | {"ref": require_full_sha(sha)},
@@ -159,12 +159,12 @@ class GitHubClient:
             for check_run in self._parse(payloads.CheckRuns, ask.LIST_CHECKS, where, page).check_runs
         )
 
-    def create_check(self, repository: str, check: Mapping[str, Any]) -> payloads.CheckRun:
+    def create_check_run(self, repository: str, check: Mapping[str, Any]) -> payloads.CheckRun:
         return self._request_one(
             payloads.CheckRun, ask.CREATE_CHECK, repository_path_parameters(repository), check
         )
 
-    def update_check(self, repository: str, number: int, check: Mapping[str, Any]) -> payloads.CheckRun:
+    def update_check_run(self, repository: str, number: int, check: Mapping[str, Any]) -> payloads.CheckRun:
         return self._request_one(
             payloads.CheckRun,
             ask.UPDATE_CHECK,
@@ -172,7 +172,7 @@ class GitHubClient:
             check,
         )
 
-    def list_statuses(self, repository: str, sha: str) -> Iterator[payloads.CommitStatus]:
+    def list_commit_statuses(self, repository: str, sha: str) -> Iterator[payloads.CommitStatus]:
         """List the commit statuses of a commit, newest first."""
         return self._list_all(
             payloads.CommitStatus,
@@ -180,7 +180,9 @@ class GitHubClient:
             repository_path_parameters(repository) | {"ref": require_full_sha(sha)},
         )
 
-    def create_status(self, repository: str, sha: str, status: Mapping[str, str]) -> payloads.CommitStatus:
+    def create_commit_status(
+        self, repository: str, sha: str, status: Mapping[str, str]
+    ) -> payloads.CommitStatus:
         return self._request_one(
             payloads.CommitStatus,
             ask.CREATE_STATUS,
@@ -195,7 +197,7 @@ class GitHubClient:
             repository_path_parameters(repository) | {"run_id": run},
         )
 
-    def list_completed_runs(self, repository: str, event: str) -> Iterator[payloads.WorkflowRun]:
+    def list_completed_workflow_runs(self, repository: str, event: str) -> Iterator[payloads.WorkflowRun]:
         """List completed runs of any workflow that such events started, newest first; a thousand at most."""
         # The pull requests of a run are empty for forks (see WorkflowRun), so nothing here reads them.
         query = {"event": event, "status": "completed", "exclude_pull_requests": True}
@@ -207,14 +209,16 @@ class GitHubClient:
             for run in self._parse(payloads.WorkflowRuns, operation, where, page).workflow_runs
         )
 
-    def list_run_artifacts(self, repository: str, run: int, name: str) -> tuple[payloads.Artifact, ...]:
+    def list_workflow_run_artifacts(
+        self, repository: str, run: int, name: str
+    ) -> tuple[payloads.Artifact, ...]:
         """List the artifacts of that name of one run, one for each attempt."""
         where = repository_path_parameters(repository) | {"run_id": run}
         return self._request_one(
             payloads.Artifacts, ask.LIST_ARTIFACTS, where, query={"name": name}
         ).artifacts
 
-    def list_artifacts(self, repository: str, name: str) -> Iterator[payloads.Artifact]:
+    def list_repository_artifacts(self, repository: str, name: str) -> Iterator[payloads.Artifact]:
         """List the artifacts of that name of all runs, newest first."""
         where = repository_path_parameters(repository)
         pages = self._requester.iter_pages(ask.LIST_REPOSITORY_ARTIFACTS, where, {"name": name})

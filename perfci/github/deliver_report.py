@@ -15,8 +15,8 @@ from perfci.github.pull_report import (
     CommentAuthor,
     PullReport,
     ReportOutdated,
-    comment_marker,
-    commit_marker,
+    format_comment_marker,
+    format_commit_marker,
 )
 from perfci.model import PerfciError
 
@@ -63,7 +63,7 @@ def mark_comment_outdated(
     for comment in _list_own_comments(client, author, repository, pull, key)[:1]:
         # Whoever edits a comment in a browser leaves CRLF in it.
         first, second, text = [*comment.body.replace("\r", "").split("\n", 2), "", ""][:3]
-        if second == commit_marker(head):
+        if second == format_commit_marker(head):
             return ""
         body = f"{first}\n{second}\n{mark_outdated(text)}"
         if not _is_same_text(comment.body, body):
@@ -98,7 +98,7 @@ def _publish_check_run(
     body = _check_run_body(check)
     if existing is None or (existing.status == "completed" and check.state != "completed"):
         # A check that ended does not begin again: another one of its name takes its place.
-        made = client.create_check(report.repository, {"head_sha": report.head_sha} | body)
+        made = client.create_check_run(report.repository, {"head_sha": report.head_sha} | body)
         return made.html_url or "", [check.name]
     output = existing.output
     written = (existing.status, existing.conclusion, output.title, output.summary)
@@ -106,7 +106,7 @@ def _publish_check_run(
         check.details_url in ("", existing.details_url)
     ):
         return existing.html_url or "", []
-    return client.update_check(report.repository, existing.id, body).html_url or "", [check.name]
+    return client.update_check_run(report.repository, existing.id, body).html_url or "", [check.name]
 
 
 def _find_newest_check(client: GitHubClient, author: CommentAuthor, report: PullReport) -> CheckRun | None:
@@ -114,7 +114,7 @@ def _find_newest_check(client: GitHubClient, author: CommentAuthor, report: Pull
     check = report.check
     ours = [
         candidate
-        for candidate in client.list_checks(report.repository, report.head_sha, check.name)
+        for candidate in client.list_check_runs(report.repository, report.head_sha, check.name)
         if candidate.name == check.name
         and candidate.external_id == check.external_id
         and candidate.head_sha == report.head_sha
@@ -146,7 +146,7 @@ def _publish_status(client: GitHubClient, report: PullReport) -> tuple[str, list
     if len(line) > MAX_STATUS_LENGTH:
         line = line[: MAX_STATUS_LENGTH - 1] + "…"
     # GitHub shows the newest status of a name, whoever set it; they come newest first.
-    statuses = client.list_statuses(report.repository, report.head_sha)
+    statuses = client.list_commit_statuses(report.repository, report.head_sha)
     newest = next((status for status in statuses if status.context == check.name), None)
     if newest is not None:
         written = (newest.state, newest.description, newest.target_url or "")
@@ -155,7 +155,7 @@ def _publish_status(client: GitHubClient, report: PullReport) -> tuple[str, list
     fields = {"state": state, "context": check.name, "description": line}
     if check.details_url:
         fields["target_url"] = check.details_url
-    made = client.create_status(report.repository, report.head_sha, fields)
+    made = client.create_commit_status(report.repository, report.head_sha, fields)
     return made.url, [f"{check.name} as a commit status"]
 
 
@@ -187,7 +187,7 @@ def _list_own_comments(
     comments = [
         comment
         for comment in client.list_comments(repository, pull)
-        if comment.body.startswith(comment_marker(key)) and _is_by(comment, author)
+        if comment.body.startswith(format_comment_marker(key)) and _is_by(comment, author)
     ]
     return sorted(comments, key=lambda comment: comment.id)
 

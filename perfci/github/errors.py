@@ -77,7 +77,7 @@ def error_from_response(
         message = ""
     aim = operation.describe(path_values)
     status_text = f"{response.status_code} {message or response.reason_phrase}".rstrip()
-    if is_rate_limit(response, message):
+    if is_rate_limit_response(response, message):
         return _rate_limit_error(aim, status_text, response, now)
     needs = _permission_hint(operation, response)
     sentence = {
@@ -97,7 +97,7 @@ def error_from_response(
     return GitHubError(sentence, response.status_code, retry_after_s=_retry_after(response))
 
 
-def is_rate_limit(response: httpx.Response, message: str) -> bool:
+def is_rate_limit_response(response: httpx.Response, message: str) -> bool:
     """Whether a response is a rate limit: a 429, or a 403 with the headers or the text of one.
 
     https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit

@@ -89,16 +89,16 @@ class PullReport:
 
     @property
     def comment_body(self) -> str:
-        return f"{comment_marker(self.key)}\n{commit_marker(self.head_sha)}\n{self.comment}"
+        return f"{format_comment_marker(self.key)}\n{format_commit_marker(self.head_sha)}\n{self.comment}"
 
 
-def comment_marker(key: str) -> str:
+def format_comment_marker(key: str) -> str:
     """The first line of our comment; nothing in a key can end it early."""
     # Two hyphens would end an HTML comment.
     return f"<!-- perfci report {quote(key, safe='/').replace('-', '%2D')} -->"
 
 
-def commit_marker(sha: str) -> str:
+def format_commit_marker(sha: str) -> str:
     """The second line of our comment: the commit that it reports on."""
     return f"<!-- at {require_full_sha(sha)} -->"
 

@@ -28,7 +28,7 @@ def create_suite_runner(
 ) -> MeasurementRunner:
     """Create the runner of a suite, by default the one of the configuration."""
     folder = suite if suite is not None else repository.root / config.settings.suite.path
-    origin = config.github.run_origin if config.github else ()
+    origin = config.github.run_origin_fields if config.github else ()
     return MeasurementRunner(repository, config.settings, folder, smoke=smoke, origin=origin)
 
 

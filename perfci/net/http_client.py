@@ -43,6 +43,6 @@ def open_http_client(
         ) from None
 
 
-def wsgi_transport(app: Any) -> httpx.BaseTransport:
+def build_wsgi_transport(app: Any) -> httpx.BaseTransport:
     """A transport that calls a WSGI application directly."""
     return httpx.WSGITransport(app)

@@ -38,7 +38,7 @@ def build_mail_message(
     """Build a message with a stable ``Message-ID``, so that mail programs show a repeated one once."""
     message = EmailMessage()
     domain = server.sender.rpartition("@")[2] or "localhost"
-    message["From"], message["To"] = server.sender, validate_recipient(to)
+    message["From"], message["To"] = server.sender, validate_mail_address(to)
     message["Subject"] = " ".join(subject.split())
     message["Date"], message["Message-ID"] = format_datetime(sent_at), f"<{uid}@{domain}>"
     message["X-Perfci-Delivery"] = uid
@@ -72,7 +72,7 @@ def send_mail(message: EmailMessage, server: MailServer) -> None:
         ) from error
 
 
-def validate_recipient(address: str) -> str:
+def validate_mail_address(address: str) -> str:
     if not RECIPIENT.fullmatch(address):
         raise PerfciError(f"{address!r} is no mail address; expected for example perf@example.com.")
     return address

@@ -55,8 +55,8 @@ def flush_spool(spool: Spool, client: ApiClient, retry_policy: FlushRetryPolicy 
     """Send all spooled documents of this server, unless another process is sending already."""
     retry_policy = retry_policy or FlushRetryPolicy()
     flushed = FlushReport()
-    with spool.lock() as alone:
-        waiting = spool.list_waiting(client.server_url)
+    with spool.lock_for_sending() as alone:
+        waiting = spool.list_waiting_documents(client.server_url)
         if alone:
             waiting = _send_until_done(spool, client, waiting, retry_policy, flushed)
         else:
@@ -147,7 +147,7 @@ def _send_document(
         return None
     if receipt.key != document.key:
         return ApiError("The server acknowledged another key than was sent.", status=502, body=b"")
-    spool.remove(document)
+    spool.remove_document(document)
     (report.sent if receipt.stored else report.already_stored).append(receipt)
     return None
 

@@ -40,7 +40,9 @@ class Spool:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def put(self, body: bytes, key: str, server: str, *, now_ms: int | None = None) -> SpooledDocument:
+    def add_document(
+        self, body: bytes, key: str, server: str, *, now_ms: int | None = None
+    ) -> SpooledDocument:
         """Store a document; once this returns, neither a crash nor a power cut loses it."""
         place = self._server_folder(server)
         existing = next((document for document in self._list_documents(place) if document.key == key), None)
@@ -55,7 +57,7 @@ class Spool:
             _write_durably(path, packed)
         return SpooledDocument(path, key, ms)
 
-    def list_waiting(self, server: str) -> list[SpooledDocument]:
+    def list_waiting_documents(self, server: str) -> list[SpooledDocument]:
         """List the documents for a server, oldest first."""
         return self._list_documents(self._server_folder(server, create=False))
 
@@ -66,7 +68,7 @@ class Spool:
         paths = (path.parent / "server" for path in self.folder.glob("*/*.json.gz"))
         return sorted({path.read_text().strip() for path in paths if path.exists()})
 
-    def remove(self, document: SpooledDocument) -> None:
+    def remove_document(self, document: SpooledDocument) -> None:
         """Remove a document that the server has stored."""
         document.path.unlink(missing_ok=True)
 
@@ -81,7 +83,7 @@ class Spool:
         return target
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[bool]:
+    def lock_for_sending(self) -> Iterator[bool]:
         """Hold the lock for sending; yields False if another process holds it."""
         self._create_folder(self.folder)
         with (self.folder / LOCK_FILE).open("a") as file:

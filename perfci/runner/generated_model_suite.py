@@ -51,6 +51,6 @@ def render_models_module(models: Sequence[ModelTable]) -> str:
     for model in models:
         parts.append(f"\n\nclass {model.name}(ModelBench):\n")
         parts += [f"    {name} = {value!r}\n" for name, value in model.plain_options.items()]
-        for hook, dotted in model.hook_paths.items():
+        for hook, dotted in model.hook_dotted_names.items():
             parts.append(HOOK_TEMPLATE.format(hook=hook, model=model.name, dotted=dotted))
     return "".join(parts)

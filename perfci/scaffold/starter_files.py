@@ -33,7 +33,7 @@ def render_starter_files(root: Path, project: str, branch: str = "") -> dict[str
     }
 
 
-def uses_default_branches(branch: str) -> bool:
+def measures_default_branches(branch: str) -> bool:
     """Whether the workflow measures ``main`` and ``master``, for lack of a plain branch name."""
     return render_measure_workflow(branch) == render_measure_workflow()
 

@@ -54,7 +54,7 @@ def client(line: Line) -> Iterator[ApiClient]:
 def spool(tmp_path: Path) -> Spool:
     spool = Spool(tmp_path / "spool")
     run = a_run(a_result())
-    spool.put(
+    spool.add_document(
         run_document.dump_run(run).encode(),
         run_document.idempotency_key(run),
         SERVER,

@@ -20,7 +20,7 @@ from perfci.model import Commit, Role, Run
 from perfci.net import jwks as door
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.api_schemas.projects_and_access import NewRepositoryBinding
-from perfci.net.http_client import open_http_client, wsgi_transport
+from perfci.net.http_client import build_wsgi_transport, open_http_client
 from perfci.store import Store
 from perfci.store.access import audit_log as audit
 from perfci.store.projects import create_project, find_project
@@ -376,7 +376,7 @@ def test_returns_the_bound_repository(jobs: Jobs) -> None:
 
 
 def test_binds_by_the_typed_client(jobs: Jobs) -> None:
-    with closing(open_http_client("http://localhost:8787", transport=wsgi_transport(jobs.app))) as way:
+    with closing(open_http_client("http://localhost:8787", transport=build_wsgi_transport(jobs.app))) as way:
         client = ApiClient(way)
 
         bound = client.bind_repository(

@@ -181,7 +181,7 @@ def test_accepts_the_documented_model_table(project: GitProject) -> None:
 
     (model,) = load_config(project.folder, {}).settings.model
 
-    assert model.hook_paths == {
+    assert model.hook_dotted_names == {
         "build": "mypkg.models:build",
         "batch": "mypkg.data:batch",
         "loss": "mypkg.train:loss",

@@ -15,7 +15,7 @@ STATUS = {"state": "success", "context": "perfci/H100", "description": "unchange
 
 def ask_everything(client: GitHubClient, where: str = "acme/model") -> None:
     client.get_repository(where)
-    client.get_permission(where, "ada")
+    client.get_user_permission(where, "ada")
     client.get_pull(where, 7)
     list(client.list_open_pulls(where, "acme", "a/branch with spaces?&#"))
     list(client.list_closed_pulls(where))
@@ -26,23 +26,23 @@ def ask_everything(client: GitHubClient, where: str = "acme/model") -> None:
     client.update_comment(where, comment.id, "hello again")
     client.delete_comment(where, comment.id)
     client.create_issue(where, "slower", "by 9 %", ["perfci"])
-    client.list_newest_issues(where, "perfci")
-    list(client.list_statuses(where, HEAD))
-    client.create_status(where, HEAD, STATUS)
+    client.list_newest_labeled_issues(where, "perfci")
+    list(client.list_commit_statuses(where, HEAD))
+    client.create_commit_status(where, HEAD, STATUS)
     client.get_workflow_run(where, 4)
-    client.list_run_artifacts(where, 4, "perfci-run")
-    list(client.list_completed_runs(where, "pull_request"))
-    list(client.list_artifacts(where, "perfci-results"))
+    client.list_workflow_run_artifacts(where, 4, "perfci-run")
+    list(client.list_completed_workflow_runs(where, "pull_request"))
+    list(client.list_repository_artifacts(where, "perfci-results"))
     client.download_artifact(where, 5, DownloadLimits(1000))
 
 
 def ask_as_an_app(app: GitHubApp, where: str = "acme/model") -> None:
-    app.comment_author()
+    app.fetch_comment_author()
     app.find_installation(where)
     client = app.open_installation_client(44, [1])
-    check = client.create_check(where, CHECK | {"head_sha": HEAD})
-    client.update_check(where, check.id, CHECK)
-    list(client.list_checks(where, HEAD, "perfci/H100"))
+    check = client.create_check_run(where, CHECK | {"head_sha": HEAD})
+    client.update_check_run(where, check.id, CHECK)
+    list(client.list_check_runs(where, HEAD, "perfci/H100"))
 
 
 def test_sends_every_operation_as_github_describes_it_and_no_other(

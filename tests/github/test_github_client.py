@@ -40,14 +40,16 @@ def test_rejects_invalid_repository_names(client: GitHubClient, hub: FakeGitHub,
 
 
 def test_reports_write_permission(client: GitHubClient) -> None:
-    may = {login: client.get_permission("acme/model", login).may_write for login in ("ada", "bob", "eve")}
+    may = {
+        login: client.get_user_permission("acme/model", login).may_write for login in ("ada", "bob", "eve")
+    }
 
     assert may == {"ada": True, "bob": True, "eve": False}
 
 
 def test_accepts_full_shas_only(client: GitHubClient) -> None:
     with pytest.raises(PerfciError, match="'feature/x' is no commit's full sha"):
-        list(client.list_statuses("acme/model", "feature/x"))
+        list(client.list_commit_statuses("acme/model", "feature/x"))
 
 
 def test_reads_all_pages_of_a_list(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -86,7 +88,7 @@ def test_creates_an_issue_and_lists_it(client: GitHubClient, hub: FakeGitHub) ->
 
     made = client.create_issue("acme/model", "slower", "by 9 %", ["perfci"])
 
-    assert client.list_newest_issues("acme/model", "perfci") == (made,)
+    assert client.list_newest_labeled_issues("acme/model", "perfci") == (made,)
     assert made.html_url == "https://github.com/acme/model/issues/1"
 
 
@@ -94,7 +96,7 @@ def test_downloads_an_artifact_without_showing_the_token_to_its_host(
     client: GitHubClient, hub: FakeGitHub
 ) -> None:
     hub.artifact = bytes(range(256)) * 20
-    [artifact] = client.list_run_artifacts("acme/model", 4, "perfci-run")
+    [artifact] = client.list_workflow_run_artifacts("acme/model", 4, "perfci-run")
 
     content = client.download_artifact("acme/model", artifact.id, ENOUGH)
 

@@ -116,7 +116,7 @@ def test_keeps_documents_in_the_spool_if_login_fails(
     both: Both, tmp_path: Path, path: str, answer: httpx.Response, sentence: str
 ) -> None:
     spool = Spool(tmp_path)
-    spool.put(b"{}", KEY, SERVER)
+    spool.add_document(b"{}", KEY, SERVER)
     both.broken[path] = answer
 
     flushed = flush_spool(spool, both.client(), FlushRetryPolicy(give_up_after_s=0))
@@ -126,7 +126,7 @@ def test_keeps_documents_in_the_spool_if_login_fails(
 
 def test_retries_if_github_is_busy(both: Both, tmp_path: Path) -> None:
     spool = Spool(tmp_path)
-    spool.put(b"{}", KEY, SERVER)
+    spool.add_document(b"{}", KEY, SERVER)
     both.broken["/idtoken"] = httpx.Response(503)
 
     flushed = flush_spool(spool, both.client(), FlushRetryPolicy(sleep=lambda _: both.broken.clear()))

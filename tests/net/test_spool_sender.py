@@ -38,7 +38,7 @@ def time() -> Time:
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
     spool = Spool(tmp_path)
-    spool.put(b"{}", KEYS[0], SERVER, now_ms=1_700_000_000_000)
+    spool.add_document(b"{}", KEYS[0], SERVER, now_ms=1_700_000_000_000)
     return spool
 
 
@@ -89,7 +89,7 @@ def test_removes_acknowledged_documents(spool: Spool, time: Time) -> None:
     flushed = flush_spool(spool, a_client(stored), patience(time))
 
     assert [sent_item.key for sent_item in flushed.sent] == [KEYS[0]]
-    assert (flushed.waiting, spool.list_waiting(SERVER)) == (0, [])
+    assert (flushed.waiting, spool.list_waiting_documents(SERVER)) == (0, [])
 
 
 def test_retries_after_a_lost_response(spool: Spool, time: Time) -> None:
@@ -147,13 +147,13 @@ def test_retries_forever_without_a_time_limit(spool: Spool, time: Time) -> None:
 
 
 def test_a_rejected_document_does_not_block_the_others(spool: Spool, time: Time) -> None:
-    spool.put(b"[]", KEYS[1], SERVER, now_ms=1_700_000_000_001)
+    spool.add_document(b"[]", KEYS[1], SERVER, now_ms=1_700_000_000_001)
     client = a_client(says(500), stored, says(500), says(500))
 
     flushed = flush_spool(spool, client, patience(time, give_up_after_s=2.0))
 
     assert [sent_item.key for sent_item in flushed.sent] == [KEYS[1]]
-    assert [upload.key for upload in spool.list_waiting(SERVER)] == [KEYS[0]]
+    assert [upload.key for upload in spool.list_waiting_documents(SERVER)] == [KEYS[0]]
 
 
 def test_warns_about_documents_that_wait_too_long(spool: Spool, time: Time) -> None:

@@ -286,7 +286,7 @@ def _app(hub: FakeGitHub) -> Flask:
         return _page(results, "check_runs")
 
     @on("POST", f"{repository_url}/check-runs")
-    def create_check() -> tuple[Json, int]:
+    def create_check_run() -> tuple[Json, int]:
         app_id = _grant(hub).app
         if app_id is None:
             abort(403, "You must authenticate via a GitHub App.")
@@ -302,7 +302,7 @@ def _app(hub: FakeGitHub) -> Flask:
         return hub.checks[-1], 201
 
     @on("PATCH", f"{repository_url}/check-runs/<int:number>")
-    def update_check(number: int) -> Json:
+    def update_check_run(number: int) -> Json:
         result = _found(hub.checks, "id", number)
         if result["app"]["id"] != _grant(hub).app:
             abort(
@@ -315,7 +315,7 @@ def _app(hub: FakeGitHub) -> Flask:
         return _page([status for status in hub.statuses[::-1] if status["sha"] == sha])
 
     @on("POST", f"{repository_url}/statuses/<sha>")
-    def create_status(sha: str) -> tuple[Json, int]:
+    def create_commit_status(sha: str) -> tuple[Json, int]:
         about = {
             "target_url": None,
             "url": f"https://api.github.com/repos/acme/model/statuses/{sha}",

@@ -12,7 +12,7 @@ from perfci.config import Secrets, Settings
 from perfci.github import webhook_events
 from perfci.github.webhook_events import PullRequestEvent, WebhookEvent, has_valid_signature
 from perfci.model import PerfciError
-from perfci.service.pulls.webhook_receiver import receive_event
+from perfci.service.pulls.webhook_receiver import store_webhook_event
 from perfci.store.database import StoreUnavailable
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import API_PREFIX
@@ -97,7 +97,9 @@ def _store_event(
 ) -> Response:
     """Store an event; the text of the answer is shown in GitHub's list of deliveries."""
     try:
-        is_new = group_commit.submit(lambda tx: receive_event(tx, event, delivery, now)) if event else False
+        is_new = (
+            group_commit.submit(lambda tx: store_webhook_event(tx, event, delivery, now)) if event else False
+        )
     except StoreUnavailable as error:
         raise ProblemError("unavailable", "The server cannot store it now: redeliver it later.") from error
     if not is_new:

@@ -45,9 +45,9 @@ from perfci.service.pulls.github_job_event import (
     PullRef,
     get_log_url,
     get_pull_of_job,
-    get_run_conclusion,
+    get_workflow_run_conclusion,
     is_comment_event,
-    is_run_in_progress,
+    is_workflow_run_in_progress,
     list_pulls_of_job,
     list_pushed_commits,
 )
@@ -57,7 +57,7 @@ from perfci.service.pulls.report_pull import (
     fetch_pull_results,
     mark_comment_outdated,
     report_to_pull,
-    write_summary_and_outputs,
+    write_job_summary_and_outputs,
 )
 from perfci.service.pulls.results_artifact_files import (
     PullResults,
@@ -195,7 +195,7 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
     job = require_github_job(config)
     token = require_github_token(job)
     artifact, client = read_pull_results(results), open_github_client(token, job.api_url)
-    conclusion = outcome or get_run_conclusion(job)
+    conclusion = outcome or get_workflow_run_conclusion(job)
     try:
         pulls = list_pulls_of_job(job, client)
         if not pulls:
@@ -256,7 +256,7 @@ def _report_pull(
     outcome: str,
 ) -> str:
     """Update the report on one pull request, and return a line about it."""
-    if is_run_in_progress(job):
+    if is_workflow_run_in_progress(job):
         comment = mark_comment_outdated(client, author, pull, config.project)
         return f"{comment}: marked as outdated" if comment else "no comment on an older commit"
     results = artifact
@@ -304,7 +304,7 @@ def require_github_token(job: GitHubJob) -> str:
 def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None:
     """Write the results for the next job, and the summary and outputs of this one."""
     write_pull_results(results, artifact)
-    write_summary_and_outputs(job, artifact)
+    write_job_summary_and_outputs(job, artifact)
 
 
 def resolve_pull_commits(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:

@@ -19,7 +19,7 @@ from perfci.auth.permissions import (
     decide_access,
 )
 from perfci.auth.tokens import make_token
-from perfci.config import ProjectTables, parse_project_tables
+from perfci.config import ProjectTables, parse_project_override_tables
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import api_tokens, logins_and_secrets, users
@@ -158,7 +158,7 @@ def change_project(
 ) -> None:
     """Change the given attributes of a project. ``settings`` replaces all of its tables."""
     if settings is not None:
-        _require_table_permission(context, parse_project_tables(settings))
+        _require_table_permission(context, parse_project_override_tables(settings))
     request = {"visibility": visibility, "archived": archived, "repository": repository, "settings": settings}
     changes = {name: value for name, value in request.items() if value is not None}
     columns: dict[str, Any] = dict(changes)

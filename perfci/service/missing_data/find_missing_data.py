@@ -121,7 +121,7 @@ def find_late_reports(schedules: Iterable[ReportingSchedule], now: datetime) -> 
     return missing
 
 
-def find_missing_in_reports(
+def find_missing_in_newest_report(
     schedule: ReportingSchedule, reports: Sequence[SeriesStatuses]
 ) -> list[MissingData]:
     """Find what the newest report lacks; the loss of many series at once is one finding."""
@@ -153,7 +153,7 @@ def find_missing_in_reports(
     return []
 
 
-def find_unresolved_units(unresolved: Iterable[UnresolvedResult], now: datetime) -> list[MissingData]:
+def find_metrics_without_unit(unresolved: Iterable[UnresolvedResult], now: datetime) -> list[MissingData]:
     """Find metrics that are not judged because their unit is unresolved."""
     old = {
         (result.format, result.metric)

@@ -24,8 +24,8 @@ from perfci.service.missing_data.find_missing_data import (
     build_missing_data_key,
     estimate_report_interval_s,
     find_late_reports,
-    find_missing_in_reports,
-    find_unresolved_units,
+    find_metrics_without_unit,
+    find_missing_in_newest_report,
     group_runs_into_reports,
 )
 from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
@@ -72,7 +72,7 @@ class MissingDataMonitor:
         ]
         # A clock set back must not make the last report look new.
         clock = max([now, *filter(None, [stored.load_latest_report_at(tx)])])
-        missing = find_late_reports(expected, clock) + find_unresolved_units(
+        missing = find_late_reports(expected, clock) + find_metrics_without_unit(
             unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
         )
         for schedule in expected:
@@ -104,7 +104,7 @@ class MissingDataMonitor:
         if not complete or self._examined.get(place) == complete[-1].ended_at:
             return []
         self._examined[place] = complete[-1].ended_at
-        return find_missing_in_reports(schedule, [_load_statuses(tx, report) for report in complete])
+        return find_missing_in_newest_report(schedule, [_load_statuses(tx, report) for report in complete])
 
 
 def _update_schedules(tx: Transaction, project: Project, reports: ReportsBySource) -> None:

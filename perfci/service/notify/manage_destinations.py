@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.github.api_operations import repository_path_parameters
 from perfci.model import PerfciError
 from perfci.net.api_schemas import VISIBLE_LINE_PATTERN
-from perfci.net.smtp_mail import validate_recipient
+from perfci.net.smtp_mail import validate_mail_address
 from perfci.net.ssrf_safe_http import parse_destination_url as web_address
 from perfci.service.audit_context import AuditContext
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time_of_day
@@ -26,7 +26,7 @@ from perfci.store.projects import Project, mark_projects_changed
 ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {
     "slack": web_address,
     "webhook": web_address,
-    "email": validate_recipient,
+    "email": validate_mail_address,
     "github_issue": repository_path_parameters,
 }
 """Validator of the address, by kind of destination."""

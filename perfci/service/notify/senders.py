@@ -212,7 +212,7 @@ def _open_issue_or_comment(client: GitHubClient, delivery: Delivery, config: Sen
     if issue is None:
         existing = (
             newest
-            for newest in client.list_newest_issues(repository, ISSUE_LABEL)
+            for newest in client.list_newest_labeled_issues(repository, ISSUE_LABEL)
             if mark in (newest.body or "")
         )
         return (next(existing, None) or client.create_issue(repository, head, text, [ISSUE_LABEL])).html_url

@@ -34,7 +34,7 @@ class ResultsArtifact:
 
 def find_artifact_of_commit(client: GitHubClient, repository: str, sha: str) -> Artifact | None:
     """Find the newest unexpired artifact of a commit."""
-    for artifact in islice(client.list_artifacts(repository, ARTIFACT_NAME), MAX_ARTIFACTS):
+    for artifact in islice(client.list_repository_artifacts(repository, ARTIFACT_NAME), MAX_ARTIFACTS):
         if artifact.workflow_run and artifact.workflow_run.head_sha == sha and not artifact.expired:
             return artifact
     return None
@@ -44,7 +44,7 @@ def find_artifact_of_run(client: GitHubClient, repository: str, run: int) -> Art
     """Find the artifact of the newest attempt of a workflow run."""
     artifacts = [
         artifact
-        for artifact in client.list_run_artifacts(repository, run, ARTIFACT_NAME)
+        for artifact in client.list_workflow_run_artifacts(repository, run, ARTIFACT_NAME)
         if artifact.name == ARTIFACT_NAME and not artifact.expired
     ]
     return max(artifacts, key=lambda artifact: artifact.id, default=None)

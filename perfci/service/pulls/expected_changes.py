@@ -23,7 +23,9 @@ AUDIT_ACTION = "expected_change.record"
 def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequest) -> list[ExpectedChange]:
     """Fetch the expected changes of a description; unauthorized unless its author has write access."""
     changes = parse_expected_changes(pull.body or "")
-    if changes and not (pull.user and accept_comment.can_write(client, repository, pull.user.login)):
+    if changes and not (
+        pull.user and accept_comment.has_repository_write_access(client, repository, pull.user.login)
+    ):
         return [replace(change, is_authorized=False) for change in changes]
     return changes
 

@@ -43,7 +43,7 @@ from perfci.service.pulls.webhook_receiver import (
     MERGED_PULL,
     STARTED_ACTIONS,
     is_bound_repository,
-    is_bound_run,
+    is_bound_workflow_run,
 )
 from perfci.store import Store
 from perfci.store.access import github_bindings
@@ -83,7 +83,7 @@ class GitHubEventHandler:
         ran = _fetch_workflow_run(client, payload)
         if ran is None:
             return "No results of the newest commit are kept: they have to be measured again."
-        if not is_bound_run(ran, bound):
+        if not is_bound_workflow_run(ran, bound):
             return "The project is bound to another repository or workflow by now."
         if (payload.action in STARTED_ACTIONS) == (ran.status == "completed"):
             return f"The run is {ran.status} by now; GitHub sends its own event."
@@ -150,7 +150,7 @@ class GitHubEventHandler:
 
     @cached_property
     def _author(self) -> CommentAuthor:
-        return self.app.comment_author()
+        return self.app.fetch_comment_author()
 
 
 def _save_merged_pull(

@@ -45,7 +45,7 @@ def list_pulls_of_job(job: GitHubJob, client: GitHubClient) -> list[PullRef]:
     return [PullRef(event.repository.full_name, pull.number, pull.base.sha, pull.head.sha) for pull in pulls]
 
 
-def get_run_conclusion(job: GitHubJob) -> str:
+def get_workflow_run_conclusion(job: GitHubJob) -> str:
     """Return GitHub's conclusion of the workflow run that this job follows; empty if it follows none."""
     event = _read_event(job)
     return (event.workflow_run.conclusion or "") if isinstance(event, WorkflowRunEvent) else ""
@@ -55,7 +55,9 @@ def get_log_url(job: GitHubJob) -> str:
     """Return the log URL of the measuring workflow run, or of this job."""
     event = _read_event(job)
     followed = event.workflow_run if isinstance(event, WorkflowRunEvent) else None
-    return job.format_run_url(followed.id, followed.run_attempt) if followed else job.run_url
+    return (
+        job.format_workflow_run_url(followed.id, followed.run_attempt) if followed else job.workflow_run_url
+    )
 
 
 def list_pushed_commits(job: GitHubJob) -> list[str]:
@@ -70,7 +72,7 @@ def is_comment_event(job: GitHubJob) -> bool:
     return isinstance(_read_event(job), IssueCommentEvent)
 
 
-def is_run_in_progress(job: GitHubJob) -> bool:
+def is_workflow_run_in_progress(job: GitHubJob) -> bool:
     """Return whether the workflow run that this job follows is in progress."""
     event = _read_event(job)
     return isinstance(event, WorkflowRunEvent) and event.action != "completed"

@@ -18,7 +18,12 @@ from perfci.github.accept_comment import is_accept_request
 from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.model import PerfciError
-from perfci.service.pulls.webhook_receiver import ACCEPT_COMMENT, COMPLETED_ACTION, MERGED_PULL, is_bound_run
+from perfci.service.pulls.webhook_receiver import (
+    ACCEPT_COMMENT,
+    COMPLETED_ACTION,
+    MERGED_PULL,
+    is_bound_workflow_run,
+)
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository, ProjectBinding
@@ -53,11 +58,11 @@ class PolledRepository:
     now: datetime
 
     @property
-    def event_cutoff(self) -> datetime:
+    def oldest_polled_event_time(self) -> datetime:
         return self.now - MAX_AGE
 
-    def is_overdue_event(self, at: datetime) -> bool:
-        return self.event_cutoff < at <= self.now - DELIVERY_GRACE
+    def is_delivery_overdue(self, at: datetime) -> bool:
+        return self.oldest_polled_event_time < at <= self.now - DELIVERY_GRACE
 
     def build_event_payload(self, delivery: str, number: int, action: str) -> RunEventPayload:
         return RunEventPayload(f"missed-{delivery}", self.installation, self.slug, number, action)
@@ -74,21 +79,21 @@ class MissedEvent:
 
 def list_missed_completed_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List completed workflow runs of pull requests; each attempt is an event of its own."""
-    listed = polled.client.list_completed_runs(polled.slug, PULL_REQUEST)
-    for run in takewhile(lambda run: _is_after(run.created_at, polled.event_cutoff), listed):
+    listed = polled.client.list_completed_workflow_runs(polled.slug, PULL_REQUEST)
+    for run in takewhile(lambda run: _is_after(run.created_at, polled.oldest_polled_event_time), listed):
         if not _is_after(run.updated_at, polled.now - DELIVERY_GRACE):
             payload = polled.build_event_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
-            yield MissedEvent(payload, run.run_started_at, partial(is_bound_run, run))
+            yield MissedEvent(payload, run.run_started_at, partial(is_bound_workflow_run, run))
 
 
 def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List acceptance comments on pull requests; deleted comments are not found."""
     for comment in islice(
-        polled.client.list_repository_comments(polled.slug, polled.event_cutoff), MAX_LISTED
+        polled.client.list_repository_comments(polled.slug, polled.oldest_polled_event_time), MAX_LISTED
     ):
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
-        if pull and at and polled.is_overdue_event(at) and is_accept_request(comment.body):
+        if pull and at and polled.is_delivery_overdue(at) and is_accept_request(comment.body):
             yield MissedEvent(
                 polled.build_event_payload(
                     f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT
@@ -100,10 +105,10 @@ def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[Missed
 def list_missed_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
     """List merged pull requests with expected changes."""
     listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
-    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.event_cutoff), listed):
+    for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.oldest_polled_event_time), listed):
         if (
             pull.merged_at
-            and polled.is_overdue_event(pull.merged_at)
+            and polled.is_delivery_overdue(pull.merged_at)
             and parse_expected_changes(pull.body or "")
         ):
             yield MissedEvent(

@@ -116,11 +116,11 @@ def render_results_markdown(results: PullResults, page_url: str = "", log_url: s
     )
 
 
-def write_summary_and_outputs(job: GitHubJob, results: PullResults) -> None:
+def write_job_summary_and_outputs(job: GitHubJob, results: PullResults) -> None:
     """Append the summary of a job and write its outputs ``verdict`` and ``regressions``."""
     if job.summary:
         with job.summary.open("a", encoding="utf-8") as file:
-            file.write(render_results_markdown(results, log_url=job.run_url))
+            file.write(render_results_markdown(results, log_url=job.workflow_run_url))
     if job.outputs:
         worse = sum(map(may_fail_check, results.findings.verdicts)) if results.findings else 0
         with job.outputs.open("a", encoding="utf-8") as file:

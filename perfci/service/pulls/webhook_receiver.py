@@ -26,12 +26,12 @@ MERGED_PULL = "merged"
 """Stored action of merged pull requests with expected changes; GitHub sends "closed"."""
 
 
-def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: datetime) -> int:
+def store_webhook_event(tx: Session, event: WebhookEvent | None, delivery: str, now: datetime) -> int:
     """Store an event; return the number of projects for which it is new."""
     if isinstance(event, WorkflowRunEvent) and event.installation and _is_about_pull(event):
         run, place = event.workflow_run, event.repository
         payload = RunEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
-        return _store_event(tx, payload, place, lambda bound: is_bound_run(run, bound), now)
+        return _store_event(tx, payload, place, lambda bound: is_bound_workflow_run(run, bound), now)
     if isinstance(event, IssueCommentEvent) and event.installation and _is_acceptance(event):
         payload = RunEventPayload(
             delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPT_COMMENT
@@ -49,7 +49,7 @@ def receive_event(tx: Session, event: WebhookEvent | None, delivery: str, now: d
     return 0
 
 
-def is_bound_run(run: WorkflowRun, bound: BoundRepository) -> bool:
+def is_bound_workflow_run(run: WorkflowRun, bound: BoundRepository) -> bool:
     """Return whether a binding matches the repository, owner and workflow file of a run."""
     return is_bound_repository(run.repository, bound) and bound.workflow in run.workflow_files
 

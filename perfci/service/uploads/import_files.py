@@ -18,7 +18,7 @@ from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults, ImportedRun
 from perfci.formats.registry import detect_format, get_reader, read_imported_runs
 from perfci.model import Benchmark, Commit, Run
-from perfci.service.uploads.unresolved_units import resolve_known_units
+from perfci.service.uploads.results_without_unit import add_results_of_known_units
 from perfci.store import Store, unresolved_results
 from perfci.store.unresolved_results import UnitAnswer
 from perfci.store.writes import ingest
@@ -112,7 +112,9 @@ class _RunImport:
                 tx, document.idempotency_key, format_name, rows, at
             )
         resolved = (
-            resolve_known_units(tx, project, self._metric_units, at) if unresolved_count else set[str]()
+            add_results_of_known_units(tx, project, self._metric_units, at)
+            if unresolved_count
+            else set[str]()
         )
         for result in (result for document in self._unresolved for result in document.unresolved):
             if result.metric not in resolved:

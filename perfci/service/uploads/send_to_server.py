@@ -59,7 +59,7 @@ def spool_and_send_runs(config: Config, server: str, runs: Iterable[Run]) -> Flu
     spool = open_spool(config)
     with closing(build_api_client(config, server)) as client:
         for run in runs:
-            spool.put(
+            spool.add_document(
                 run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server_url
             )
         return flush_spool(spool, client, build_spool_retry_policy(config))

@@ -12,7 +12,7 @@ from perfci.net.api_schemas.unresolved_results import (
     UnresolvedResultPage,
     UnresolvedResultShape,
 )
-from perfci.service.uploads.unresolved_units import resolve_unit
+from perfci.service.uploads.results_without_unit import set_metric_unit
 from perfci.store import unresolved_results
 from perfci.store.projects import mark_projects_changed
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
@@ -41,7 +41,9 @@ def resolve_result(call: Call) -> Reply:
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
-        resolved = resolve_unit(tx, project.id, record.format, record.metric, answer, call.audit_context.at)
+        resolved = set_metric_unit(
+            tx, project.id, record.format, record.metric, answer, call.audit_context.at
+        )
         detail = {
             "format": record.format,
             "unit": meaning.unit,

@@ -19,7 +19,7 @@ from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_process_count
 
 
-def resolve_unit(
+def set_metric_unit(
     tx: Session, project_id: int, format: str | None, metric: str, answer: UnitAnswer, at: datetime
 ) -> int:
     """Set the unit of a metric, for one format or all; add its waiting results and return how many."""
@@ -36,7 +36,7 @@ def resolve_unit(
     return done
 
 
-def resolve_known_units(
+def add_results_of_known_units(
     tx: Session, project: str, supplied: Mapping[str, UnitAnswer], at: datetime
 ) -> set[str]:
     """Resolve waiting results by units supplied now or earlier; return the resolved metric names."""
@@ -53,7 +53,7 @@ def resolve_known_units(
     return {
         metric
         for format, metric, answer in answers
-        if resolve_unit(tx, project_record.id, format, metric, answer, at)
+        if set_metric_unit(tx, project_record.id, format, metric, answer, at)
     }
 
 
