@@ -52,8 +52,8 @@ torture: ## kill -9 runs and servers at random moments, disturb a server in ever
 	@.ci/setup dev
 	$(BIN)/python -m tools.torture_runs $(ARGS)
 	$(BIN)/python -m tools.disturb_server
-	$(BIN)/python -m tools.kill_server --database sqlite --kills 200 --pause 0.2
-	$(BIN)/python -m tools.kill_server --database postgresql --kills 200 --pause 0.2
+	$(BIN)/python -m tools.kill_server --database sqlite --kills 500 --pause 0.2 --within 5
+	$(BIN)/python -m tools.kill_server --database postgresql --kills 500 --pause 0.2 --within 5
 
 study: ## ten demos in a row, planted slowdowns, equals against each other, histories without a change, pairs bought, real commits (STUDY="history noise"); tables are in docs/
 	@.ci/setup dev

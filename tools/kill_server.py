@@ -1,12 +1,15 @@
-"""Kill the server again and again while clients upload, then count: what was acknowledged is stored, once
-and whole.
+"""Kill processes of a server again and again while clients upload, then count: what was acknowledged is
+stored, once and whole.
 
     python -m tools.kill_server --database sqlite --seconds 60
-    python -m tools.kill_server --database postgresql --kills 200
+    python -m tools.kill_server --database postgresql --kills 500
 
-Every kill is a SIGKILL of the server's whole process group at a random moment; on PostgreSQL every third
-one restarts the database instead, as if it had crashed (``pg_ctl restart -m immediate``). A SIGKILL is no
-power cut: what the disk was told and has not written yet is not lost by it.
+At random moments a request worker, the parent of the workers or the judge gets TERM, ABRT, HUP or KILL, the
+whole process group gets KILL, or the database of PostgreSQL crashes (``pg_ctl restart -m immediate``). Only
+the parent is started again by this program, as a service manager would. After each kill the program waits
+until parent, workers and judge are there and ``/readyz`` says ready, then uploads go on for a moment.
+
+A SIGKILL is no power cut: what the disk was told and has not written yet is not lost by it.
 """
 
 from __future__ import annotations
@@ -14,17 +17,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import random
 import shutil
 import signal
-import socket
 import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from multiprocessing.process import BaseProcess
@@ -34,7 +39,6 @@ import httpx
 import sqlalchemy as sa
 
 from perfci import cli
-from perfci.cli.shared.supervised_process import NICENESS
 from perfci.formats import run_document
 from perfci.net.api_client import ApiClient
 from perfci.net.http_client import open_http_client
@@ -52,13 +56,24 @@ COMMITS = 400
 look.
 """
 STARTED_WITHIN_S = 120
-BETWEEN_KILLS_S = (0.3, 2.5)
+BETWEEN_KILLS_S = (0.3, 1.5)
 PROJECT = "kill/test"
+WORKERS = 2
+SIGNALS = (signal.SIGTERM, signal.SIGABRT, signal.SIGHUP, signal.SIGKILL)
+TARGETS = (
+    *(f"{name} {number.name}" for name in ("worker", "parent", "judge") for number in SIGNALS),
+    "group SIGKILL",
+)
+IGNORED = ("worker SIGHUP",)
+"""A terminal that goes away is the parent's affair."""
+
+RESTART_PAUSE_S = 0.1
+"""What a service manager waits before it starts a service again."""
 
 
 @dataclass
 class Tally:
-    """What happened; the first three have to agree and the next three to be nothing."""
+    """What happened; the first three have to agree, and the next six to be nothing."""
 
     put: int = 0
     acknowledged: int = 0
@@ -68,9 +83,15 @@ class Tally:
     partial: int = 0
     refused: int = 0
     left_to_judge: int = 0
+    server_errors: int = 0
+    """Answers of 500 and more, but for 503 with Retry-After."""
+
     problems: list[str] = field(default_factory=list)
-    kills: int = 0
-    restarts_of_the_database: int = 0
+    kills: dict[str, int] = field(default_factory=dict)
+    slowest_recovery_s: dict[str, float] = field(default_factory=dict)
+    """The longest time after a kill until every process was there and the server said that it is ready."""
+
+    unavailable_answers: int = 0
     known_acknowledgements: int = 0
     seconds: float = 0.0
 
@@ -78,22 +99,22 @@ class Tally:
     def is_clean(self) -> bool:
         agree = self.put == self.acknowledged == self.stored
         nothing = self.lost + self.double + self.partial + self.refused + self.left_to_judge == 0
-        return self.put > 0 and agree and nothing and not self.problems
+        answered_well = self.server_errors == 0 and not self.problems
+        return self.put > 0 and agree and nothing and answered_well
 
 
 class Server:
-    """``perfci serve`` and ``perfci judge-worker`` in a process group of their own, on one port all the time.
+    """``perfci serve`` with its judge, in a process group of its own, on one port all the time.
 
-    They are forked from a process that has imported everything already: so they die often, not start often.
+    It is forked from a process that has imported everything already: so it dies often, not starts often.
     """
 
-    def __init__(self, url: str, folder: Path, workers: int = 2) -> None:
+    def __init__(self, url: str, folder: Path) -> None:
         self._log, self._held = folder / "server.log", reserve_port()
         self.port = get_port_number(self._held)
-        place = ["--db", url]
-        serve = ["serve", *place, "--port", str(self.port), "--workers", str(workers), "--no-worker"]
-        self._judge = ["judge-worker", *place]
-        self._arguments = (serve, self._judge, folder, self._log)
+        self._folder = folder
+        self._serve = ["serve", "--db", url, "--port", str(self.port), "--workers", str(WORKERS)]
+        self._judge = ["judge-worker", "--db", url, "--once"]
         self._forks = multiprocessing.get_context("forkserver")
         self._forks.set_forkserver_preload(["perfci.cli.serve", "perfci.cli.judge_worker", __name__])
         self._process: BaseProcess | None = None
@@ -102,61 +123,84 @@ class Server:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        assert self._process.pid is not None
+        return self._process.pid
+
     def start(self) -> None:
-        self._process = self._forks.Process(target=run_both, args=self._arguments)
-        self._process.start()
+        """Start it, again and again where workers that outlived it for a moment still hold the port."""
         until = time.monotonic() + STARTED_WITHIN_S
-        while not self._answers():
-            if not self._process.is_alive() or time.monotonic() > until:
+        while not self.is_whole():
+            if self._process is None or not self._process.is_alive():
+                time.sleep(RESTART_PAUSE_S)
+                self._process = self._forks.Process(
+                    target=run_verb, args=(self._serve, self._folder, self._log)
+                )
+                self._process.start()
+            if time.monotonic() > until:
                 raise RuntimeError(f"the server did not start:\n{self._log.read_text()[-3000:]}")
             time.sleep(0.05)
 
-    def kill(self) -> None:
-        assert self._process is not None
-        assert self._process.pid is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.join()
-        until = time.monotonic() + STARTED_WITHIN_S
-        while (
-            not _is_free(self.port) and time.monotonic() < until
-        ):  # its workers die when they get their turn
-            time.sleep(0.02)
+    def kill(self, target: str, dice: random.Random) -> None:
+        """Send a signal to one process, named as in ``TARGETS``."""
+        name, signal_name = target.split()
+        number = signal.Signals[signal_name]
+        workers, judges = self._children()
+        pids = {"worker": workers, "judge": judges, "parent": [self.pid], "group": [self.pid]}[name]
+        pid = dice.choice(pids)
+        if name == "group":
+            os.killpg(pid, number)
+        else:
+            os.kill(pid, number)
+        if pid == self.pid:
+            assert self._process is not None
+            self._process.join()
+        elif target not in IGNORED:
+            while pid in itertools.chain(*self._children()):
+                time.sleep(0.01)
 
     def end(self) -> None:
         """Kill it for good."""
-        self.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         self._held.close()
+
+    def is_whole(self) -> bool:
+        """Whether every process is there, and the server says that it is ready."""
+        if self._process is None or not self._process.is_alive():
+            return False
+        workers, judges = self._children()
+        return len(workers) == WORKERS and len(judges) == 1 and self._answers()
+
+    def _children(self) -> tuple[list[int], list[int]]:
+        """The processes of requests, and those of the judge."""
+        workers: list[int] = []
+        judges: list[int] = []
+        with contextlib.suppress(OSError):
+            for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                (judges if b"supervised_process" in command else workers).append(int(pid))
+        return workers, judges
 
     def keep_promises(self) -> None:
         """Judge what was promised to be judged, whoever was killed on the way."""
-        _, _, folder, log = self._arguments
-        process = self._forks.Process(target=run_verb, args=([*self._judge, "--once"], folder, log))
+        process = self._forks.Process(target=run_verb, args=(self._judge, self._folder, self._log))
         process.start()
         process.join()
         if process.exitcode != 0:
-            raise RuntimeError(f"the judge ended with {process.exitcode}:\n{log.read_text()[-3000:]}")
+            raise RuntimeError(f"the judge ended with {process.exitcode}:\n{self._log.read_text()[-3000:]}")
 
     def _answers(self) -> bool:
         with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.address}/healthz", timeout=2.0).is_success
+            return httpx.get(f"{self.address}/readyz", timeout=2.0).is_success
         return False
 
 
-def run_both(serve: list[str], judge: list[str], folder: Path, log: Path) -> None:
-    """What one process of the group does: it leads the group and serves.
-
-    Its child judges, at the priority that the judge beside `perfci serve` has.
-    """
-    os.setsid()
-    if os.fork() != 0:
-        run_verb(serve, folder, log)
-    os.nice(NICENESS)
-    run_verb(judge, folder, log)
-
-
 def run_verb(words: list[str], folder: Path, log: Path) -> None:
-    """Be a verb that writes to the log."""
+    """Be a verb that leads a process group and writes to the log."""
+    os.setsid()
     gc.freeze()  # else whoever collects garbage copies every page of what was imported before the fork
     os.chdir(folder)
     with log.open("ab") as file:
@@ -175,7 +219,9 @@ class Uploader(threading.Thread):
         self._number, self._over, self._pause_s = number, over, pause_s
         self._spool = Spool(folder / f"spool-{number}")
         self._door = open_http_client(server, timeout_s=5.0)
+        self._door.event_hooks["response"] = [self._count_answer]
         self._client = ApiClient(self._door)
+        self.answers: Counter[str] = Counter()
         self.put: set[str] = set()
         self.acknowledged: list[str] = []
         self.known = 0
@@ -205,6 +251,12 @@ class Uploader(threading.Thread):
     def close(self) -> None:
         self._door.close()
 
+    def _count_answer(self, answer: httpx.Response) -> None:
+        if answer.status_code == 503 and "Retry-After" in answer.headers:
+            self.answers["unavailable"] += 1
+        elif answer.status_code >= 500:
+            self.answers["server error"] += 1
+
     def _put(self) -> None:
         number = len(self.put)
         results = [
@@ -230,7 +282,7 @@ def torment(
     folder: Path,
     *,
     seconds: float,
-    kills: int,
+    count: int,
     pause_s: float = 0.0,
     seed: int = 0,
     restart: Callable[[], None] | None = None,
@@ -239,6 +291,8 @@ def torment(
     count.
     """
     dice, over, tally = random.Random(seed), threading.Event(), Tally()
+    targets = (*TARGETS, "database crash") if restart else TARGETS
+    kills: Counter[str] = Counter()
     server = Server(url, folder)
     started = time.monotonic()
     server.start()
@@ -246,15 +300,22 @@ def torment(
     for uploader in uploaders:
         uploader.start()
     try:
-        while time.monotonic() - started < seconds or tally.kills + tally.restarts_of_the_database < kills:
+        while time.monotonic() - started < seconds or kills.total() < count:
             time.sleep(dice.uniform(*BETWEEN_KILLS_S))
-            if restart and dice.random() < 1 / 3:
+            # Each target in turn, in a new order every time.
+            if kills.total() % len(targets) == 0:
+                order = dice.sample(targets, len(targets))
+            target = order[kills.total() % len(targets)]
+            killed_at = time.monotonic()
+            if restart and target == "database crash":
                 restart()
-                tally.restarts_of_the_database += 1
+                killed_at = time.monotonic()  # how long the database itself takes is not measured
             else:
-                server.kill()
-                server.start()
-                tally.kills += 1
+                server.kill(target, dice)
+            server.start()
+            recovery_s = round(time.monotonic() - killed_at, 2)
+            tally.slowest_recovery_s[target] = max(recovery_s, tally.slowest_recovery_s.get(target, 0.0))
+            kills[target] += 1
         over.set()
         for uploader in uploaders:
             uploader.join()
@@ -267,6 +328,7 @@ def torment(
             uploader.close()
         server.end()
     server.keep_promises()
+    tally.kills = dict(sorted(kills.items()))
     tally.seconds = round(time.monotonic() - started, 1)
     _count(url, uploaders, tally)
     return tally
@@ -289,6 +351,8 @@ def _count(url: str, uploaders: list[Uploader], tally: Tally) -> None:
     )
     tally.refused = sum(len(uploader.refused) for uploader in uploaders)
     tally.known_acknowledgements = sum(uploader.known for uploader in uploaders)
+    answers = sum((uploader.answers for uploader in uploaders), Counter[str]())
+    tally.server_errors, tally.unavailable_answers = answers["server error"], answers["unavailable"]
     tally.problems = [
         *check_integrity(url),
         *(problem for uploader in uploaders for problem in uploader.problems),
@@ -331,16 +395,6 @@ def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None
         postgres_server.end(data)
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
@@ -350,16 +404,24 @@ def main() -> int:
         "--pause", type=float, default=0.0, metavar="SECONDS", help="of a client after each run"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--within", type=float, default=math.inf, metavar="SECONDS", help="fail after a slower recovery"
+    )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="perfci-kill-"))
     with a_database(options.database, folder) as (url, restart):
         wishes = {
             "seconds": options.seconds,
-            "kills": options.kills,
+            "count": options.kills,
             "pause_s": options.pause,
             "seed": options.seed,
         }
         tally = torment(url, folder, restart=restart, **wishes)
+    tally.problems += [
+        f"{target}: not whole for {recovery_s} s"
+        for target, recovery_s in tally.slowest_recovery_s.items()
+        if recovery_s > options.within
+    ]
     print(json.dumps(asdict(tally), indent=2))
     if tally.is_clean:
         shutil.rmtree(folder)

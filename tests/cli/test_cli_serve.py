@@ -133,23 +133,33 @@ def test_explains_conflicting_settings_in_one_sentence(
     assert "[access] github_client_id" in err
 
 
-def test_restarts_a_crashing_process_with_growing_delay(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ending", "expected_starts"),
+    [
+        (signal.SIGABRT, [0, 3, 8, 17, 34, 67, 128, 189, 250]),
+        (signal.SIGKILL, list(range(0, 300, 2))),
+        (signal.SIGTERM, list(range(0, 300, 2))),
+    ],
+)
+def test_restarts_a_crashing_process_with_growing_delay(
+    tmp_path: Path, ending: signal.Signals, expected_starts: list[int]
+) -> None:
     now = [0.0]
     beside = SupervisedProcess(["no-such-verb"], {}, tmp_path, clock=lambda: now[0])
     starts = []
-    start = beside._start
 
-    def noted() -> subprocess.Popen[bytes]:
+    def start_and_end() -> subprocess.Popen[bytes]:
         starts.append(now[0])
-        process = start()
-        process.kill()
+        process = subprocess.Popen(["sleep", "60"], stdin=subprocess.PIPE)
+        process.send_signal(ending)
         process.wait()
         return process
 
-    beside._start = noted  # type: ignore[method-assign]
+    beside._start = start_and_end  # type: ignore[method-assign]
     for second in range(300):
         now[0] = float(second)
         beside.ensure_running()
+    beside.stop()
 
-    assert starts == [0, 3, 8, 17, 34, 67, 128, 189, 250]
+    assert starts == expected_starts
     assert STABLE_AFTER_S == 60

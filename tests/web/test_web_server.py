@@ -100,17 +100,35 @@ def test_finishes_requests_after_a_signal_of_a_terminal(
     assert (code, server.log) == (0, "returned\n")
 
 
-def test_refuses_new_connections_while_it_ends(database: str, tmp_path: Path) -> None:
-    def is_refused() -> bool:
-        try:
-            server.connect().close()
-        except ConnectionRefusedError:
-            return True
-        return False
+def is_refused(server: ForkedServer) -> bool:
+    try:
+        server.connect().close()
+    except ConnectionRefusedError:
+        return True
+    return False
 
+
+def test_refuses_new_connections_while_it_ends(database: str, tmp_path: Path) -> None:
     with forked_server(database, tmp_path) as server, half_an_upload(server) as client:
         server.signal(signal.SIGTERM)
-        refused = until(is_refused)
+        refused = until(lambda: is_refused(server))
+        client.sendall(REST)
+        answer = read_all(client)
+
+    assert refused
+    assert b" 400 BAD REQUEST" in answer
+
+
+def test_workers_of_a_killed_parent_free_the_port_and_finish_requests(database: str, tmp_path: Path) -> None:
+    with (
+        forked_server(database, tmp_path, workers=2) as server,
+        half_an_upload(server) as client,
+        server.connect() as kept_alive,
+    ):
+        kept_alive.sendall(READ)
+        kept_alive.recv(65536)
+        server.signal(signal.SIGKILL)
+        refused = until(lambda: is_refused(server))
         client.sendall(REST)
         answer = read_all(client)
 

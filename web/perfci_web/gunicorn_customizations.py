@@ -147,6 +147,11 @@ class PoolWorker(ThreadWorker):  # type: ignore[misc]
             for listener in self.sockets:
                 listener.close()
 
+    def is_parent_alive(self) -> bool:
+        """Whether the arbiter lives; a worker that outlives it answers what was begun and frees the port."""
+        self.alive = self.alive and super().is_parent_alive()
+        return self.alive
+
     def accept(self, listener: Any) -> None:
         """Accept a connection and wait for its request without a thread: browsers open some in advance."""
         try:

@@ -22,7 +22,12 @@ NICENESS = 10
 """Niceness of the child: requests to the server come first."""
 
 STABLE_AFTER_S = 60.0
-"""Seconds after which a verb that dies is restarted at once; before that, the wait doubles each time."""
+"""Seconds after which a verb that fails is restarted at once; before that, the wait doubles each time."""
+
+RESTART_AFTER_S = 1.0
+
+EXTERNAL_ENDS = (0, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGKILL)
+"""Exit codes of a verb that somebody else ended: it is restarted at once, since it did not fail."""
 
 
 class SupervisedProcess:
@@ -41,7 +46,7 @@ class SupervisedProcess:
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = self._next_start = 0.0
-        self._wait_s = 1.0
+        self._wait_s = RESTART_AFTER_S
 
     def ensure_running(self) -> None:
         """Start the verb if it is not running and its wait after the last exit is over."""
@@ -50,6 +55,7 @@ class SupervisedProcess:
         if self._process is not None and self._process.poll() is not None:
             self._record_exit(self._process)
         if self._process is None and self._clock() >= self._next_start:
+            self._started_at = self._clock()
             self._process = self._start()
 
     def forget_in_fork(self) -> None:
@@ -71,7 +77,6 @@ class SupervisedProcess:
             process.wait()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self._started_at = self._clock()
         return subprocess.Popen(
             [sys.executable, "-m", "perfci.cli.shared.supervised_process", *self._arguments],
             stdin=subprocess.PIPE,
@@ -85,8 +90,8 @@ class SupervisedProcess:
             process.stdin.close()
         self._process = None
         now = self._clock()
-        if now - self._started_at >= STABLE_AFTER_S:
-            self._wait_s = 1.0
+        if process.returncode in EXTERNAL_ENDS or now - self._started_at >= STABLE_AFTER_S:
+            self._wait_s = RESTART_AFTER_S
         else:
             self._wait_s = min(2 * self._wait_s, STABLE_AFTER_S)
         self._next_start = now + self._wait_s
