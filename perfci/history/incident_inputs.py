@@ -108,8 +108,6 @@ class IncidentInputs:
         self, releases: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]
     ) -> list[CreepHistory]:
         """Every judged series with its points around each release."""
-        if not releases:
-            return []
         machines = {series.machine for series in self.series}
         near = {
             (release, machine): frozenset(

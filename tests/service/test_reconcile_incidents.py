@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 from perfci.model import IncidentKind, IncidentState
 from perfci.service.incidents import reconcile_incidents as reconciliation
 from perfci.service.incidents.incident_updates import IncidentUpdate
-from perfci.service.incidents.incident_write_planner import NO_LONGER_SEEN, IncidentWrite
 from perfci.service.incidents.reconcile_incidents import plan_incident_writes, reconcile_incidents
+from perfci.service.incidents.stored_incident_planner import NO_LONGER_SEEN, IncidentWrite
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store

@@ -100,7 +100,7 @@ DIALECT = (
     Word("arrived", "expected change", allowed=":arrived_at$"),
     Word(r"quarantin\w*|suspensions?", "mute, unresolved unit", in_text=True),
     Word("expectations?|absences?|silence", "reporting schedule, missing data", bare=True),
-    Word("attend|attending", "lifecycle sweep", in_text=True),
+    Word("attend|attending", "due transition", in_text=True),
     Word("chores?", "periodic jobs", in_text=True),
     Word("courier", "leased loop", in_text=True),
     Word("hearing|catching_up", "webhook receiver, reconciliation poll"),

@@ -10,7 +10,7 @@ from perfci.model import ChangePoint, Commit, Incident, IncidentKind
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.verdict_text import Tone, level_change_phrase, short_series_name
-from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
+from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
 from perfci.verdicts.incidents.step_causes import is_next_commit
 
 MAX_OBSERVED_SHOWN = 4
@@ -156,17 +156,16 @@ def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str
     return DISPOSITION_TEXTS[budgeted.disposition]
 
 
-def expected_change_sentence(budgeted: BudgetedIncident) -> str:
-    """Compare an incident with the expected changes declared for it; empty if there are none."""
-    if budgeted.expected_change_match is None:
-        return ""
-    merged = budgeted.expected_change_match.merged
-    sources = ", ".join(dict.fromkeys(make_printable(match.source, 60) for match in merged))
-    if budgeted.expected_change_match.covers_all:
-        reasons = dict.fromkeys(make_printable(match.expected.reason) for match in merged)
+def expected_change_sentence(match: ExpectedChangeMatch) -> str:
+    """Compare an incident with the expected changes declared for it."""
+    sources = ", ".join(dict.fromkeys(make_printable(change.source, 60) for change in match.merged))
+    if match.covers_all:
+        reasons = dict.fromkeys(make_printable(change.expected.reason) for change in match.merged)
         return f"expected, declared in {sources}: {'; '.join(reasons)}"
-    largest = budgeted.expected_change_match.exceeding[0]
-    sizes = [match.expected.change for match in merged if match.expected.matches_series(largest.series)]
+    largest = match.exceeding[0]
+    sizes = [
+        change.expected.change for change in match.merged if change.expected.matches_series(largest.series)
+    ]
     declared = f" declared {format_signed_percent(max(sizes, key=abs))}" if sizes else ""
     return f"larger than expected: {sources}{declared}; {member_change_sentence(largest)}"
 

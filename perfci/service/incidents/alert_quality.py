@@ -10,7 +10,7 @@ from statistics import median
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState
-from perfci.service.incidents.lifecycle_sweep import (
+from perfci.service.incidents.mute_benchmarks import (
     JUDGED_STATES,
     REVIEW_PERIOD,
     NoisyBenchmark,

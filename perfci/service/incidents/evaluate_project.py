@@ -55,8 +55,8 @@ class ProjectEvaluation:
         incident = budgeted.incident
         detail = serialize_derived_incident_summary(budgeted, self.commits, self.pages_per_week)
         detail["largest"] = words.member_change_sentence(incident.members[0]) if incident.members else ""
-        if sentence := words.expected_change_sentence(budgeted):
-            detail["expected_change"] = sentence
+        if budgeted.expected_change_match is not None:
+            detail["expected_change"] = words.expected_change_sentence(budgeted.expected_change_match)
         silent = (
             budgeted.disposition.value == PAGE
             and bool(mutes)
@@ -70,7 +70,7 @@ class ProjectEvaluation:
             "kind": incident.kind.value,
             "last_good": incident.last_good,
             "commit": incident.commit,
-            "headline": words.incident_headline(incident, self.commits),
+            "headline": detail["sentence"],
             "severity": max((change.log_cost_change for change in incident.members), default=None),
             "series_count": len({change.series for change in incident.members}),
             "disposition": MONITORED if silent else budgeted.disposition.value,
@@ -115,9 +115,10 @@ def evaluate_project(
     days, single = build_bad_session_incidents(jumps, context)
     budgeted = _budget_incidents([*days, *build_incidents(inputs.changes, context)], inputs, context, history)
     releases = inputs.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
-    creeps = find_creeps(
-        inputs.load_creep_histories(releases, newest), inputs.visit_index.positions, rules=policy.rule_for
-    )
+    creeps = []
+    if releases:
+        creep_histories = inputs.load_creep_histories(releases, newest)
+        creeps = find_creeps(creep_histories, inputs.visit_index.positions, rules=policy.rule_for)
     # a jump that went back needs no pairs
     retests = [jump.as_retest for jump in single if jump.persists is not False]
     return ProjectEvaluation(
@@ -151,11 +152,14 @@ def _budget_incidents(
         )
         for record in load_expected_changes(inputs.tx, inputs.project)
     ]
-    paging = [incident for incident in derived if incident.kind in PAGING_KINDS]
+    matches = {}
+    if merged:
+        paging = [incident for incident in derived if incident.kind in PAGING_KINDS]
+        matches = match_expected_changes(paging, merged, inputs.changes, move_context)
     return allocate_pages(
         derived,
         inputs.visit_index.weekly_numbers,
         series_count=len(inputs.series),
         pages_per_week=history.pages_per_week,
-        expected_change_matches=match_expected_changes(paging, merged, inputs.changes, move_context),
+        expected_change_matches=matches,
     )

@@ -1,32 +1,35 @@
 """Reconcile stored incidents with those that an evaluation derived.
 
-Every evaluation derives incidents again, and their ranges and ids change as points arrive. A derived
-incident matches the stored one with its id, else one that shares a series and overlaps in the commit range.
 Differences are planned in a read transaction and written in short ones, each incident only at the revision
 that was read. Incidents that a person changed meanwhile are planned again.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from operator import itemgetter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import Config
-from perfci.model import IncidentKind, IncidentState
+from perfci.model import IncidentState
 from perfci.policies import build_policy
 from perfci.service.audit_context import SYSTEM_ACTOR
-from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
-from perfci.service.incidents.incident_write_planner import (
-    DerivedIncident,
-    IncidentWrite,
-    IncidentWritePlanner,
+from perfci.service.incidents.due_transitions import (
+    TRANSITION_STATES,
+    BeginTransaction,
+    apply_due_transitions,
 )
-from perfci.service.incidents.lifecycle_sweep import BeginTransaction, run_lifecycle_sweep
+from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
+from perfci.service.incidents.match_incidents import DerivedIncident
+from perfci.service.incidents.mute_benchmarks import mute_noisy_benchmarks
+from perfci.service.incidents.stored_incident_planner import (
+    COMMIT_KINDS,
+    IncidentWrite,
+    StoredIncidentPlanner,
+    apply_expected_change,
+)
 from perfci.service.notify.enqueue_notifications import (
     enqueue_new_incident_notifications,
     enqueue_notifications,
@@ -34,11 +37,10 @@ from perfci.service.notify.enqueue_notifications import (
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
-from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
+from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, Mute
 from perfci.store.incidents.incident_store import (
     add_members,
     drop_members,
-    load_members_by_incident,
     save_impacts,
     set_impacts_accepted,
 )
@@ -49,29 +51,11 @@ from perfci.verdicts.policy import Policy
 MAX_ROWS_PER_TRANSACTION = 500
 """Rows written in one transaction, which takes some ten milliseconds."""
 
+MAX_NEWS_AGE = timedelta(days=7)
+"""Older changes of an imported history are not notified at its first evaluation."""
+
 MAX_ATTEMPTS = 5
 """Planning rounds; an incident that a person changes in each round is left to the next evaluation."""
-
-KIND_GROUPS: Mapping[str, str] = {
-    IncidentKind.REGRESSION: "worse",
-    IncidentKind.MIXED: "worse",
-    IncidentKind.IMPROVEMENT: "better",
-    IncidentKind.ENVIRONMENT: "no commit",
-    IncidentKind.MACHINE: "no commit",
-    IncidentKind.RESOLVED: "no commit",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class StoredIncident:
-    """A stored incident with its series; ``dropped`` were removed by a person and never return."""
-
-    record: IncidentRecord
-    series: Collection[int]
-    dropped: Collection[int] = frozenset()
-
-
-IncidentMatch = tuple[DerivedIncident, StoredIncident | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +93,21 @@ def reconcile_incidents(
         written += [(step, number) for step, number in zip(steps, taken, strict=True) if number is not None]
         if None not in taken:
             break
-    run_lifecycle_sweep(store, project, policy, now, begin)
+    # Most projects have no incident that mutes a benchmark or ends by itself.
+    with store.read() as tx:
+        states = incident_store.load_incident_states(tx, project.id)
+    if IncidentState.INVALID in states:
+        mute_noisy_benchmarks(store, project, now, begin)
+    if states & TRANSITION_STATES:
+        apply_due_transitions(store, project, policy, now, begin)
     with begin() as tx:
-        is_first = incident_store.save_evaluation(tx, project.id, evaluation.build_evaluation_record(now))
-        enqueue_new_incident_notifications(tx, project, now, first_evaluation=is_first)
+        paged = incident_store.mark_incidents_paged(tx, project.id, now)
+        if incident_store.save_evaluation(tx, project.id, evaluation.build_evaluation_record(now)):
+            # The first evaluation: old changes of an imported history are no news.
+            since = now - MAX_NEWS_AGE
+            paged = [record for record in paged if record.measured_at is None or record.measured_at >= since]
+        if paged:
+            enqueue_new_incident_notifications(tx, project, paged, now)
         mark_projects_changed(tx, [project.id])
     return ReconcileResult(
         tuple(number for step, number in written if step.record is None),
@@ -137,142 +132,40 @@ def evaluate_and_reconcile(
 def plan_incident_writes(
     tx: Transaction, project: Project, evaluation: ProjectEvaluation, now: datetime
 ) -> list[IncidentWrite]:
-    """Plan the writes of all changed incidents, the oldest first."""
-    records = incident_store.load_incidents(tx, project.id, incident_store.MEASURED)[::-1]
-    members = load_members_by_incident(tx, [record.id for record in records], include_dropped=True)
-    positions = {sha: -at for at, sha in enumerate(evaluation.commits)}
-    kept = []
-    for record in records:
-        dropped = frozenset(member.series_id for member in members[record.id] if member.dropped_at)
-        series = frozenset(member.series_id for member in members[record.id]) - dropped
-        kept.append(StoredIncident(record, series, dropped))
-    planner = IncidentWritePlanner(tx, evaluation, load_mutes(tx, project.id, now), now)
-    steps: list[IncidentWrite | None] = []
-    parts: dict[int, list[DerivedIncident]] = defaultdict(list)
-    for derived, match in match_incidents(_collect_derived(tx, project, evaluation), kept, positions):
-        if match is None:
-            steps.append(planner.plan_new_incident(derived))
-        else:
-            parts[match.record.id].append(derived)
-    steps += [
-        planner.plan_stored_incident(record, members[record.id], parts[record.id])
-        for record in records
-        if record.id in parts
-    ]
-    steps += [
-        planner.plan_disappeared_incident(record)
-        for record in records
-        if record.id not in parts and record.gone_at is None
-    ]
-    return [step for step in steps if step is not None]
-
-
-def _collect_derived(
-    tx: Transaction, project: Project, evaluation: ProjectEvaluation
-) -> list[DerivedIncident]:
-    """Collect derived incidents, oldest first; a series is one member, with its largest change."""
+    """Plan the writes of all changed incidents: the new ones first, each time the oldest first."""
     moved = {change.series for budgeted in evaluation.incidents for change in budgeted.incident.members}
-    ids = find_ids_by_series(tx, project.slug, moved)
-    derived = []
+    row_ids = find_ids_by_series(tx, project.slug, moved)
+    new = []
     for budgeted in reversed(evaluation.incidents):
         members: dict[int, IncidentMember] = {}
         for change in budgeted.incident.members:
-            row_id = ids[change.series]
+            row_id = row_ids[change.series]
             move = (change.commit, change.last_good, change.relative_change, change.before, change.after)
+            # Largest first: a series with several changes is one member, with its largest.
             members.setdefault(row_id, IncidentMember(row_id, *move))
-        derived.append(DerivedIncident(budgeted, members))
-    return derived
+        new.append(DerivedIncident(budgeted, members))
+    mutes = load_mutes(tx, project.id, now)
+    records = incident_store.load_incidents(tx, project.id, incident_store.MEASURED)[::-1]
+    updates: list[IncidentWrite] = []
+    if records:
+        new, updates = StoredIncidentPlanner(tx, evaluation, mutes, now).plan_writes(records, new)
+    return [_plan_new_incident(derived, evaluation, mutes, now) for derived in new] + updates
 
 
-def match_incidents(
-    derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
-) -> list[IncidentMatch]:
-    """Match each derived incident to a stored one; a new incident matches none.
-
-    Merges and splits by people stay: a derived incident is divided among the pinned ones it overlaps. The
-    others are matched by id, then by shared series, within the same kind group first and most shared first.
-    """
-    pinned = [incident for incident in stored if incident.record.pinned]
-    matches: list[IncidentMatch] = []
-    left: list[DerivedIncident] = []
-    for incident in derived:
-        parts = _split_among_pinned(incident, pinned, positions)
-        matches += parts
-        left += [] if parts else [incident]
-    unpinned = [incident for incident in stored if not incident.record.pinned]
-    by_id = {incident.record.derived_id: incident for incident in unpinned}
-    taken: dict[int, StoredIncident] = {}
-    used: set[int] = set()
-    for at, incident in enumerate(left):
-        if (namesake := by_id.get(incident.budgeted.incident.id)) and namesake.record.id not in used:
-            taken[at] = namesake
-            used.add(namesake.record.id)
-    for _, at, candidate in sorted(_find_candidates(left, unpinned, positions), key=itemgetter(0, 1)):
-        if at not in taken and candidate.record.id not in used:
-            taken[at] = candidate
-            used.add(candidate.record.id)
-    return matches + [(incident, taken.get(at)) for at, incident in enumerate(left)]
-
-
-def _split_among_pinned(
-    derived: DerivedIncident, pinned: Sequence[StoredIncident], positions: Mapping[str, int]
-) -> list[IncidentMatch]:
-    """Divide the members among pinned incidents that hold them; the rest goes to the largest share."""
-    holders = [
-        (holder, derived.members.keys() & holder.series)
-        for holder in pinned
-        if _has_overlap(derived, holder, positions)
-    ]
-    holders = sorted(((holder, held) for holder, held in holders if held), key=lambda pair: -len(pair[1]))
-    parts: list[tuple[StoredIncident, set[int]]] = []
-    free = set(derived.members)
-    for holder, held in holders:
-        parts.append((holder, held & free))
-        free -= held
-    if parts:
-        first, held = parts[0]
-        held |= free - set(first.dropped)
-    return [
-        (replace(derived, members={k: derived.members[k] for k in held}), holder)
-        for holder, held in parts
-        if held
-    ]
-
-
-def _find_candidates(
-    derived: Sequence[DerivedIncident], stored: Sequence[StoredIncident], positions: Mapping[str, int]
-) -> list[tuple[tuple[bool, int, int], int, StoredIncident]]:
-    """List the overlaps: rank, the place of the derived incident, and the stored one."""
-    by_series: dict[int, list[StoredIncident]] = defaultdict(list)
-    for holder in stored:
-        for series_id in holder.series:
-            by_series[series_id].append(holder)
-    candidates = []
-    for at, incident in enumerate(derived):
-        shared: dict[int, int] = defaultdict(int)
-        holders: dict[int, StoredIncident] = {}
-        for series_id in incident.members:
-            for holder in by_series.get(series_id, ()):
-                shared[holder.record.id] += 1
-                holders[holder.record.id] = holder
-        for row_id, count in shared.items():
-            if _has_overlap(incident, holders[row_id], positions):
-                kind, stored_kind = incident.budgeted.incident.kind, holders[row_id].record.kind
-                apart = KIND_GROUPS.get(kind, kind) != KIND_GROUPS.get(stored_kind, stored_kind)
-                candidates.append(((apart, -count, row_id), at, holders[row_id]))
-    return candidates
-
-
-def _has_overlap(derived: DerivedIncident, stored: StoredIncident, positions: Mapping[str, int]) -> bool:
-    """Return whether two ranges (last good, first bad] overlap; off the main line they must share an end."""
-    incident, record = derived.budgeted.incident, stored.record
-    ends = [
-        positions.get(sha) for sha in (incident.last_good, incident.commit, record.last_good, record.commit)
-    ]
-    if None in ends:
-        return incident.commit == record.commit or incident.last_good == record.last_good
-    good, bad, known_good, known_bad = (end for end in ends if end is not None)
-    return max(good, known_good) < min(bad, known_bad)
+def _plan_new_incident(
+    derived: DerivedIncident, evaluation: ProjectEvaluation, mutes: Sequence[Mute], now: datetime
+) -> IncidentWrite:
+    """Plan the write of an incident that is not stored yet; one that was expected starts accepted."""
+    budgeted, members = derived.budgeted, list(derived.members.values())
+    columns = evaluation.build_incident_columns(budgeted, mutes)
+    columns |= {"state": IncidentState.NEW.value, "first_seen": now, "changed_at": now}
+    events = [IncidentEvent(now, SYSTEM_ACTOR, "state", "", IncidentState.NEW.value, columns["headline"])]
+    if budgeted.expected_change_match is not None:
+        decided = apply_expected_change(budgeted.expected_change_match, now)
+        columns |= decided.columns
+        events += decided.events
+    is_impact = budgeted.incident.settled and budgeted.incident.kind in COMMIT_KINDS
+    return IncidentWrite(None, columns, events, members, moves=members if is_impact else ())
 
 
 def _batch_writes(planned: Sequence[IncidentWrite]) -> Iterator[list[IncidentWrite]]:
@@ -302,10 +195,14 @@ def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now:
         if not write(tx, record.id, record.revision, planned.columns):
             return None
     add_members(tx, record.id, planned.members, is_new_incident=planned.record is None)
-    drop_members(tx, record.id, planned.dropped, now)
+    if planned.dropped:
+        drop_members(tx, record.id, planned.dropped, now)
     save_impacts(tx, project.id, record.id, planned.moves, now)
     incident_store.add_incident_events(tx, [(record.id, event) for event in planned.events])
-    if "state" in planned.columns or record.state is IncidentState.ACCEPTED:
+    if planned.record is None:
+        if record.state is IncidentState.ACCEPTED:
+            set_impacts_accepted(tx, [record.id], True)
+    elif "state" in planned.columns or record.state is IncidentState.ACCEPTED:
         written = incident_store.find_incident(tx, project.id, record.number)
         assert written is not None
         set_impacts_accepted(tx, [written.id], written.state is IncidentState.ACCEPTED)

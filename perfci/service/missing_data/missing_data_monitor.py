@@ -217,7 +217,8 @@ def open_missing_data_incident(
             )
         return existing
     record = _add_data_incident(tx, project.id, key, headline, now, explanation, set(series_ids))
-    enqueue_new_incident_notifications(tx, project, now)
+    if paged := incident_store.mark_incidents_paged(tx, project.id, now):
+        enqueue_new_incident_notifications(tx, project, paged, now)
     mark_projects_changed(tx, [project.id])
     return record
 

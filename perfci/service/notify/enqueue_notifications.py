@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import IncidentKind, IncidentState
 from perfci.report.incidents import incident_text as words
 from perfci.service.notify.quiet_hours import compute_send_time
-from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci.store.incidents.incident_store import (
     load_member_benchmarks,
@@ -27,25 +26,17 @@ DEFAULT_KINDS = (IncidentKind.REGRESSION.value, IncidentKind.MIXED.value, DATA_K
 DEFAULT_STATES = (IncidentState.NEW.value,)
 """States of which a destination without filters is notified."""
 
-MAX_NEWS_AGE = timedelta(days=7)
-"""Older changes of an imported history are not notified at its first evaluation."""
-
 MAX_MEMBERS, MAX_CANDIDATES = 5, 3
 """Limits of one message, sized for a phone screen; the page has the rest."""
 
 
 def enqueue_new_incident_notifications(
-    tx: Transaction, project: Project, now: datetime, *, first_evaluation: bool = False
-) -> list[int]:
-    """Enqueue notifications of incidents that newly page; return their numbers."""
-    numbers = []
+    tx: Transaction, project: Project, records: Sequence[IncidentRecord], now: datetime
+) -> None:
+    """Enqueue notifications of incidents that newly page."""
     destinations = load_destinations(tx, project.id)
-    for record in reversed(stored.load_incidents(tx, project.id, stored.UNPAGED)):
-        stored.update_derived_columns(tx, record.id, {"paged_at": now})
-        if not (first_evaluation and record.measured_at and record.measured_at < now - MAX_NEWS_AGE):
-            enqueue_notifications(tx, project, record, now, candidates=destinations)
-        numbers.append(record.number)
-    return numbers
+    for record in records:
+        enqueue_notifications(tx, project, record, now, candidates=destinations)
 
 
 def enqueue_notifications(

@@ -17,13 +17,15 @@ from perfci.history.uploaded_pairs import UploadedPairs
 from perfci.model import PerfciError
 from perfci.policies import LoadPolicies
 from perfci.service.gc_tuning import tune_gc
+from perfci.service.incidents.due_transitions import apply_due_transitions
 from perfci.service.incidents.evaluate_project import evaluate_project
-from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
+from perfci.service.incidents.mute_benchmarks import mute_noisy_benchmarks
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
 from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
+from perfci.store.incidents import incident_store
 from perfci.store.jobs import outbox_and_leases
 from perfci.store.jobs.outbox_and_leases import OutboxItem
 from perfci.store.projects import find_project, load_projects, mark_projects_changed
@@ -167,7 +169,10 @@ class JudgeWorker:
 
 
 class PeriodicJobs:
-    """Checks missing data, runs the lifecycle sweep and enqueues notifications; at most once a minute."""
+    """Checks missing data, mutes noisy benchmarks, applies due transitions and enqueues notifications.
+
+    At most once a minute.
+    """
 
     def __init__(self, store: Store, load_policies: LoadPolicies) -> None:
         self._store = store
@@ -184,6 +189,8 @@ class PeriodicJobs:
         for project in projects:
             with self._store.begin() as tx:
                 self._missing_data_monitor(tx, project, now)
-            run_lifecycle_sweep(self._store, project, self._load_policies(project).policy, now)
+            mute_noisy_benchmarks(self._store, project, now)
+            apply_due_transitions(self._store, project, self._load_policies(project).policy, now)
             with self._store.begin() as tx:
-                enqueue_new_incident_notifications(tx, project, now)
+                if paged := incident_store.mark_incidents_paged(tx, project.id, now):
+                    enqueue_new_incident_notifications(tx, project, paged, now)

@@ -119,6 +119,21 @@ def find_missing_data_incident(tx: Session, project_id: int, key: str) -> Incide
     return next(iter(load_incidents(tx, project_id, *same)), None)
 
 
+def load_incident_states(tx: Session, project_id: int) -> set[IncidentState]:
+    """Load the states that incidents of a project are in."""
+    query = sa.select(INCIDENTS.c.state).where(INCIDENTS.c.project_id == project_id).distinct()
+    return {IncidentState(state) for state in tx.scalars(query)}
+
+
+def mark_incidents_paged(tx: Session, project_id: int, now: datetime) -> list[IncidentRecord]:
+    """Mark the incidents that need a person and have not paged yet; return them, oldest first."""
+    records = load_incidents(tx, project_id, UNPAGED)[::-1]
+    if records:
+        unpaged = sa.update(INCIDENTS).where(INCIDENTS.c.project_id == project_id, UNPAGED)
+        tx.execute(unpaged.values(paged_at=now))
+    return records
+
+
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:
     """Add an incident under the next number of its project."""
     highest = sa.select(sa.func.max(INCIDENTS.c.number)).where(INCIDENTS.c.project_id == project_id)

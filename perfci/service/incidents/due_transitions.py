@@ -1,12 +1,10 @@
-"""Lifecycle sweep: expire snoozes and acceptances, verify fixes, mute noisy benchmarks."""
+"""Apply state transitions of incidents that are due: ended snoozes and acceptances, verified fixes."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
@@ -17,17 +15,13 @@ from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.notify.enqueue_notifications import enqueue_notifications
 from perfci.store import Store
 from perfci.store.incidents import incident_store as stored
-from perfci.store.incidents.expected_changes_and_mutes import add_mute, load_mutes, was_unmuted_since
 from perfci.store.incidents.incident_records import (
     DATA_KIND,
-    OPEN_STATES,
     IncidentEvent,
     IncidentMember,
     IncidentRecord,
-    Mute,
 )
 from perfci.store.incidents.incident_store import (
-    load_member_benchmarks,
     load_members,
     set_impacts_accepted,
 )
@@ -41,34 +35,13 @@ FIX_VERIFICATION_POINTS = 3
 MAX_VERIFIED_SERIES = 20
 """Series that a fix is verified on, those with the largest changes."""
 
-NOISY_RATE, MIN_JUDGED = 0.2, 10
-"""A benchmark is muted when more than this rate of at least this many judged incidents were invalid."""
-
-MUTE_DURATION = timedelta(days=30)
-"""Mutes expire, so that a repaired benchmark is unmuted without any action."""
-
-REVIEW_PERIOD = timedelta(days=180)
-"""Older incidents do not describe the current code and benchmarks."""
-
-JUDGED_STATES = frozenset(IncidentState) - OPEN_STATES - {IncidentState.SNOOZED, IncidentState.DUPLICATE}
+TRANSITION_STATES = frozenset({IncidentState.SNOOZED, IncidentState.ACCEPTED, IncidentState.FIXED})
+"""States that an incident leaves, or is confirmed in, without a person."""
 
 BeginTransaction = Callable[[], AbstractContextManager[Transaction]]
 
 
-@dataclass(frozen=True, slots=True)
-class NoisyBenchmark:
-    """How many judged incidents of a benchmark were invalid."""
-
-    benchmark: str
-    judged: int
-    invalid: int
-
-    @property
-    def invalid_rate(self) -> float:
-        return self.invalid / self.judged
-
-
-def run_lifecycle_sweep(
+def apply_due_transitions(
     store: Store, project: Project, policy: Policy, now: datetime, begin: BeginTransaction | None = None
 ) -> int:
     """Apply all due transitions of a project; return how many incidents changed.
@@ -80,13 +53,12 @@ def run_lifecycle_sweep(
             tx, project.id, states=[IncidentState.SNOOZED, IncidentState.ACCEPTED]
         )
         fix_results = _evaluate_fixes(tx, project, policy)
-        noisy = _find_noisy_benchmarks(tx, project, now)
     ends = [
         (record, record.snoozed_until if record.state is IncidentState.SNOOZED else record.accepted_until)
         for record in temporary
     ]
     expired = [record for record, end in ends if end is not None and end <= now]
-    if not expired and not fix_results and not noisy:
+    if not expired and not fix_results:
         return 0
     with (begin or store.begin)() as tx:
         changed = sum(_end_expired(tx, project, record, now) for record in expired)
@@ -96,7 +68,6 @@ def run_lifecycle_sweep(
             else:
                 reason = "fixed, but three newer points are still off"
                 changed += _reopen(tx, project, record, reason, now)
-        _mute_noisy_benchmarks(tx, project, noisy, now)
         if changed:
             mark_projects_changed(tx, [project.id])
     return changed
@@ -206,53 +177,3 @@ def _reopen(tx: Transaction, project: Project, record: IncidentRecord, reason: s
     if again is not None and again.paged_at is not None:
         enqueue_notifications(tx, project, again, now, actor=SYSTEM_ACTOR, reason=reason)
     return True
-
-
-def _find_noisy_benchmarks(tx: Transaction, project: Project, now: datetime) -> list[NoisyBenchmark]:
-    """Find noisy benchmarks that are not muted and that no person has unmuted lately."""
-    paged = stored.load_incidents(tx, project.id, paged_since=now - REVIEW_PERIOD, with_detail=False)
-    muted = {mute.benchmark for mute in load_mutes(tx, project.id, now)}
-    return [
-        noisy
-        for noisy in rank_noisy_benchmarks(tx, paged)
-        if noisy.judged >= MIN_JUDGED
-        and noisy.invalid_rate > NOISY_RATE
-        and noisy.benchmark not in muted
-        and not was_unmuted_since(tx, project.id, noisy.benchmark, now - MUTE_DURATION)
-    ]
-
-
-def rank_noisy_benchmarks(tx: Transaction, paged: Sequence[IncidentRecord]) -> list[NoisyBenchmark]:
-    """Rank the benchmarks with at least one invalid incident among the judged ones, the worst first."""
-    states = {record.id: record.state for record in paged if record.state in JUDGED_STATES}
-    every, invalid = Counter[str](), Counter[str]()
-    for incident_id, pairs in load_member_benchmarks(tx, list(states)).items():
-        for name in {name for name, _ in pairs}:
-            every[name] += 1
-            invalid[name] += states[incident_id] is IncidentState.INVALID
-    benchmarks = [
-        NoisyBenchmark(name, count, invalid[name]) for name, count in every.items() if invalid[name]
-    ]
-    return sorted(benchmarks, key=lambda noisy: (-noisy.invalid_rate, -noisy.judged, noisy.benchmark))
-
-
-def _mute_noisy_benchmarks(
-    tx: Transaction, project: Project, noisy: Sequence[NoisyBenchmark], now: datetime
-) -> None:
-    """Mute noisy benchmarks, unless a person has unmuted them meanwhile."""
-    for benchmark in noisy:
-        if not was_unmuted_since(tx, project.id, benchmark.benchmark, now - MUTE_DURATION):
-            reason = f"{benchmark.invalid} of its {benchmark.judged} judged incidents were nothing"
-            add_mute(
-                tx,
-                project.id,
-                Mute(
-                    benchmark.benchmark,
-                    "",
-                    benchmark.invalid_rate,
-                    reason,
-                    now,
-                    now + MUTE_DURATION,
-                    SYSTEM_ACTOR,
-                ),
-            )

@@ -1,12 +1,13 @@
-"""The lifecycle sweep ends snoozes and acceptances, verifies fixes and mutes noisy benchmarks."""
+"""Due transitions end snoozes and acceptances and verify fixes, and noisy benchmarks are muted."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
 from perfci.model import IncidentState, Series
+from perfci.service.incidents.due_transitions import apply_due_transitions
 from perfci.service.incidents.incident_updates import IncidentUpdate
-from perfci.service.incidents.lifecycle_sweep import run_lifecycle_sweep
+from perfci.service.incidents.mute_benchmarks import mute_noisy_benchmarks
 from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -49,7 +50,8 @@ def decide_state(store: Store, wanted: IncidentUpdate, number: int = 1) -> None:
 
 def sweep(store: Store, now: datetime = LATER, policy: Policy | None = None) -> int:
     project = a_project(store)
-    return run_lifecycle_sweep(store, project, policy or Policy(), now)
+    mute_noisy_benchmarks(store, project, now)
+    return apply_due_transitions(store, project, policy or Policy(), now)
 
 
 def measure(store: Store, series: Series, levels: dict[int, float]) -> None:

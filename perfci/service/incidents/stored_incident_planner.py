@@ -1,7 +1,8 @@
-"""Plan the write of one incident: what brings its stored record in line with an evaluation."""
+"""Plan the writes of stored incidents: what brings each in line with an evaluation."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,22 +14,16 @@ from perfci.model import ChangePoint, IncidentKind, IncidentState
 from perfci.report.incidents import incident_text as words
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.evaluate_project import ProjectEvaluation
+from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
-from perfci.store.incidents.incident_store import load_member_change_points
-from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident
+from perfci.store.incidents.incident_store import load_member_change_points, load_members_by_incident
+from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident, ExpectedChangeMatch
 
 NO_LONGER_SEEN = "no longer seen after more points"
 UNEXPECTED_CHANGE_REASON = "the regression is not the expected change"
 COMMIT_KINDS = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
-
-
-@dataclass(frozen=True, slots=True)
-class DerivedIncident:
-    """A derived incident, or a part of one, with its members by series id."""
-
-    budgeted: BudgetedIncident
-    members: Mapping[int, IncidentMember]
+"""Kinds that are attributed to a commit: with enough evidence, their changes are recorded as its impact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +56,43 @@ class StateDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class IncidentWritePlanner:
-    """Plans the writes of single incidents after one evaluation."""
+class StoredIncidentPlanner:
+    """Plans the writes of stored incidents after one evaluation."""
 
     tx: Transaction
     evaluation: ProjectEvaluation
     mutes: Sequence[Mute]
     now: datetime
 
-    def plan_new_incident(self, derived: DerivedIncident) -> IncidentWrite:
-        budgeted, members = derived.budgeted, list(derived.members.values())
-        columns = self.evaluation.build_incident_columns(budgeted, self.mutes)
-        decided = _decide_new(budgeted, self.now)
-        columns |= {
-            "state": IncidentState.NEW.value,
-            "first_seen": self.now,
-            "changed_at": self.now,
-            **decided.columns,
-        }
-        event = IncidentEvent(
-            self.now, SYSTEM_ACTOR, "state", "", IncidentState.NEW.value, columns["headline"]
-        )
-        return IncidentWrite(
-            None, columns, [event, *decided.events], members, moves=_select_commit_moves(budgeted, members)
-        )
+    def plan_writes(
+        self, records: Sequence[IncidentRecord], derived: Sequence[DerivedIncident]
+    ) -> tuple[list[DerivedIncident], list[IncidentWrite]]:
+        """Return the derived incidents that match no stored one, and the writes of the stored ones."""
+        members = load_members_by_incident(self.tx, [record.id for record in records], include_dropped=True)
+        stored_incidents = []
+        for record in records:
+            dropped = frozenset(member.series_id for member in members[record.id] if member.dropped_at)
+            series = frozenset(member.series_id for member in members[record.id]) - dropped
+            stored_incidents.append(StoredIncident(record, series, dropped))
+        positions = {sha: -at for at, sha in enumerate(self.evaluation.commits)}
+        new: list[DerivedIncident] = []
+        parts: dict[int, list[DerivedIncident]] = defaultdict(list)
+        for incident, match in match_incidents(derived, stored_incidents, positions):
+            if match is None:
+                new.append(incident)
+            else:
+                parts[match.record.id].append(incident)
+        writes = [
+            self.plan_stored_incident(record, members[record.id], parts[record.id])
+            for record in records
+            if record.id in parts
+        ]
+        writes += [
+            self.plan_disappeared_incident(record)
+            for record in records
+            if record.id not in parts and record.gone_at is None
+        ]
+        return new, [write for write in writes if write is not None]
 
     def plan_stored_incident(
         self,
@@ -106,12 +114,15 @@ class IncidentWritePlanner:
             if k not in had or had[k].computed_change != member.computed_change
         ]
         dropped = frozenset(had.keys() - members.keys())
+        is_impact = budgeted.incident.settled and budgeted.incident.kind in COMMIT_KINDS
         columns = self._find_changed_columns(record, budgeted)
         decided = self._decide_existing(record, parts)
         if "gone_at" in columns and record.state is IncidentState.INVALID and record.reason == NO_LONGER_SEEN:
-            anew = _decide_new(budgeted, self.now)
             # The state number stays, so that no second notification is sent.
             reopened = {"state": IncidentState.NEW.value, "reason": "", "changed_at": self.now}
+            anew = StateDecision()
+            if budgeted.expected_change_match is not None:
+                anew = apply_expected_change(budgeted.expected_change_match, self.now)
             decided = StateDecision({**reopened, **anew.columns}, (*decided.events, *anew.events))
         if not columns and not moved and not dropped and not decided.columns:
             return None
@@ -121,7 +132,7 @@ class IncidentWritePlanner:
             [*_build_sync_events(record, columns, self.now), *decided.events],
             moved,
             dropped,
-            _select_commit_moves(budgeted, moved),
+            moved if is_impact else (),
             bumps_revision=bool(decided.columns),
         )
 
@@ -133,7 +144,8 @@ class IncidentWritePlanner:
         """
         # Of the parts of a split incident, the one that was expected least decides.
         budgeted = min((part.budgeted for part in parts), key=lambda budgeted: budgeted.is_expected)
-        sentence = words.expected_change_sentence(budgeted)
+        match = budgeted.expected_change_match
+        sentence = words.expected_change_sentence(match) if match is not None else ""
         if budgeted.is_expected:
             if record.state is IncidentState.NEW and all(
                 event.actor == SYSTEM_ACTOR for event in stored.load_incident_events(self.tx, record.id)
@@ -145,7 +157,7 @@ class IncidentWritePlanner:
         )
         if is_auto_accepted and budgeted.incident.kind in PAGING_KINDS:
             return self._build_transition(record, IncidentState.NEW, sentence or UNEXPECTED_CHANGE_REASON)
-        if budgeted.expected_change_match is not None and not record.detail.get("expected_change"):
+        if match is not None and not record.detail.get("expected_change"):
             return StateDecision(events=(IncidentEvent(self.now, SYSTEM_ACTOR, "expected", text=sentence),))
         return StateDecision()
 
@@ -191,22 +203,13 @@ def _merge_members(parts: Sequence[DerivedIncident]) -> dict[int, IncidentMember
     return members
 
 
-def _select_commit_moves(
-    budgeted: BudgetedIncident, members: Sequence[IncidentMember]
-) -> Sequence[IncidentMember]:
-    """Select the changes recorded as commit impact: those attributed to a commit with enough evidence."""
-    return members if budgeted.incident.kind in COMMIT_KINDS and budgeted.incident.settled else ()
-
-
-def _decide_new(budgeted: BudgetedIncident, now: datetime) -> StateDecision:
-    """Decide the initial state of an incident: accepted, or new with a note on the expected change."""
-    sentence = words.expected_change_sentence(budgeted)
-    if budgeted.is_expected:
+def apply_expected_change(match: ExpectedChangeMatch, now: datetime) -> StateDecision:
+    """Accept a new incident that was expected in full; of any other, note how it differs."""
+    sentence = words.expected_change_sentence(match)
+    if match.covers_all:
         event = IncidentEvent(now, SYSTEM_ACTOR, "state", IncidentState.NEW, IncidentState.ACCEPTED, sentence)
         return StateDecision({"state": IncidentState.ACCEPTED.value, "reason": sentence}, (event,))
-    return StateDecision(
-        events=(IncidentEvent(now, SYSTEM_ACTOR, "expected", text=sentence),) if sentence else ()
-    )
+    return StateDecision(events=(IncidentEvent(now, SYSTEM_ACTOR, "expected", text=sentence),))
 
 
 def _apply_pinned_range(

@@ -6,8 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from perfci.model import Incident, IncidentKind, IncidentState
-from perfci.service.incidents.incident_write_planner import DerivedIncident
-from perfci.service.incidents.reconcile_incidents import StoredIncident, match_incidents
+from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
 from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from tests.support.builders import a_sha
