@@ -123,7 +123,7 @@ class AssistantTools:
     def compare_commits(self, base: str, head: str, project: str = "") -> dict[str, Any]:
         """Compare two measured commits: the verdict of every series, worst first."""
         return _serialize_response(
-            self._client.get_comparison(project or self._project, base, head, limit=MAX_ITEMS)
+            self._client.get_comparison_summary(project or self._project, base, head, limit=MAX_ITEMS)
         )
 
     def get_verdict(self, number: int, project: str = "") -> dict[str, Any]:
@@ -140,7 +140,7 @@ class AssistantTools:
         change.
         """
         return _serialize_response(
-            self._client.get_points(project or self._project, series, max_points=MAX_ITEMS)
+            self._client.get_series_points(project or self._project, series, max_points=MAX_ITEMS)
         )
 
 

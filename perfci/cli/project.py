@@ -110,7 +110,7 @@ def grant_command(member: str, role: str, all_projects: bool, server: str) -> No
     """Give MEMBER (github/NUMBER or proxy/NAME) a role: reader, sheriff or admin."""
     project = project_unless_all(all_projects)
     with open_accounts_backend(server, writes=True) as backend:
-        backend.set_member(project, member, ProjectRole(role))
+        backend.set_member_role(project, member, ProjectRole(role))
     click.echo(f"{member} is {role} of {project or 'all projects'}")
 
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
 from perfci.net.api_schemas import Page, ProblemDetails
-from perfci.net.api_schemas.commits_and_machines import (
+from perfci.net.api_schemas.commits_machines_environments import (
     CommitPage,
     CommitShape,
     EnvironmentPage,
@@ -35,18 +35,18 @@ from perfci.net.api_schemas.projects_and_access import (
     TokenShape,
     Visibility,
 )
-from perfci.net.api_schemas.reporting_schedules import (
-    ReportingScheduleChange,
-    ReportingSchedulePage,
-    ReportingScheduleShape,
-)
-from perfci.net.api_schemas.runs import RunPage, RunShape, UploadReceipt
-from perfci.net.api_schemas.series import SeriesPage, SeriesPointsShape, SeriesShape
-from perfci.net.api_schemas.unresolved_results import (
+from perfci.net.api_schemas.results_without_unit import (
     MetricMeaning,
     ResolvedResults,
     UnresolvedResultPage,
     UnresolvedResultShape,
+)
+from perfci.net.api_schemas.runs import RunPage, RunShape, UploadReceipt
+from perfci.net.api_schemas.series import SeriesPage, SeriesPointsShape, SeriesShape
+from perfci.net.api_schemas.suite_reporting_schedules import (
+    ReportingScheduleChange,
+    ReportingSchedulePage,
+    ReportingScheduleShape,
 )
 from perfci.net.api_schemas.verdicts import (
     AddedExpectedChanges,
@@ -126,7 +126,7 @@ class ApiClient:
     def list_series(self, project: str, **filters: Any) -> Iterator[SeriesShape]:
         return self._list_all(SeriesPage, f"{_project_path(project)}/series", **filters)
 
-    def get_points(self, project: str, series: str, **filters: Any) -> SeriesPointsShape:
+    def get_series_points(self, project: str, series: str, **filters: Any) -> SeriesPointsShape:
         return self._request(
             SeriesPointsShape,
             "GET",
@@ -146,7 +146,7 @@ class ApiClient:
     def list_environments(self, project: str) -> Iterator[EnvironmentShape]:
         return self._list_all(EnvironmentPage, f"{_project_path(project)}/environments")
 
-    def get_comparison(self, project: str, base: str, head: str, **filters: Any) -> ComparisonPage:
+    def get_comparison_summary(self, project: str, base: str, head: str, **filters: Any) -> ComparisonPage:
         """Get the verdict counts between two commits, with the first verdicts, worst first."""
         return self._request(
             ComparisonPage, "GET", _comparison_path(project, base, head), params=_drop_none(filters)
@@ -158,7 +158,7 @@ class ApiClient:
         """List all verdicts between two commits, worst first."""
         return self._list_all(ComparisonPage, _comparison_path(project, base, head), **filters)
 
-    def list_result_summaries(
+    def list_levels_at_two_commits(
         self, project: str, base: str, head: str, **filters: Any
     ) -> Iterator[ResultSummaryShape]:
         """List the result summaries of every series at two commits, compared or not."""
@@ -189,7 +189,7 @@ class ApiClient:
             headers={"If-Match": f'"{revision}"'},
         )
 
-    def undo_incident(self, project: str, number: int, revision: int) -> IncidentShape:
+    def undo_incident_change(self, project: str, number: int, revision: int) -> IncidentShape:
         """Undo the last state change of an incident of a known revision."""
         path = f"{_project_path(project)}/incidents/{number}/undo"
         return self._request(IncidentShape, "POST", path, headers={"If-Match": f'"{revision}"'})
@@ -229,7 +229,7 @@ class ApiClient:
     def list_members(self, project: str) -> Iterator[ProjectMemberShape]:
         return self._list_all(ProjectMemberPage, f"{_project_path(project)}/members")
 
-    def set_member(self, project: str, member: str, role: RoleAssignment) -> ProjectMemberShape:
+    def set_member_role(self, project: str, member: str, role: RoleAssignment) -> ProjectMemberShape:
         path = f"{_project_path(project)}/members/{encode_segment(member)}"
         return self._request(
             ProjectMemberShape, "PUT", path, json=role.model_dump(mode="json", exclude_none=True)
@@ -238,20 +238,20 @@ class ApiClient:
     def remove_member(self, project: str, member: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/members/{encode_segment(member)}")
 
-    def list_unresolved_results(self, project: str) -> Iterator[UnresolvedResultShape]:
+    def list_results_without_unit(self, project: str) -> Iterator[UnresolvedResultShape]:
         return self._list_all(UnresolvedResultPage, f"{_project_path(project)}/unresolved-results")
 
-    def resolve_result(self, project: str, number: int, meaning: MetricMeaning) -> ResolvedResults:
+    def set_metric_unit(self, project: str, number: int, meaning: MetricMeaning) -> ResolvedResults:
         """Set the unit and direction of the metric of an unresolved result, for all such results."""
         path = f"{_project_path(project)}/unresolved-results/{number}/resolve"
         return self._request(ResolvedResults, "POST", path, json=meaning.model_dump(mode="json"))
 
-    def list_reporting_schedules(self, project: str) -> tuple[ReportingScheduleShape, ...]:
+    def list_suite_reporting_schedules(self, project: str) -> tuple[ReportingScheduleShape, ...]:
         return self._request(
             ReportingSchedulePage, "GET", f"{_project_path(project)}/reporting-schedules"
         ).items
 
-    def set_reporting_schedule(
+    def set_suite_reporting_schedule(
         self, project: str, schedule: ReportingScheduleChange
     ) -> tuple[ReportingScheduleShape, ...]:
         body = schedule.model_dump(mode="json", exclude_unset=True)
@@ -259,7 +259,7 @@ class ApiClient:
             ReportingSchedulePage, "PUT", f"{_project_path(project)}/reporting-schedules", json=body
         ).items
 
-    def export_project(self, project: str, extension: str) -> Iterator[bytes]:
+    def download_project_export(self, project: str, extension: str) -> Iterator[bytes]:
         """Download a whole project in chunks; the extension is csv, json, pytorch.json or asv.tar."""
         try:
             with self._http.stream(

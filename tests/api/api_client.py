@@ -20,7 +20,7 @@ from perfci.model import Run
 from perfci_web.api.openapi_document import build_openapi_document
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
-from perfci_web.api.problems import MEDIA_TYPE
+from perfci_web.api.problem_details import MEDIA_TYPE
 from tests.support.builders import NOON
 
 NOW = NOON + timedelta(days=30)

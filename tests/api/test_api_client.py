@@ -11,7 +11,7 @@ import pytest
 from api_client import NOW, Api
 
 from perfci.net.api_client import ApiClient, ApiError
-from perfci.net.api_schemas.reporting_schedules import ReportingScheduleChange
+from perfci.net.api_schemas.suite_reporting_schedules import ReportingScheduleChange
 from perfci.net.http_client import open_http_client
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store
@@ -47,18 +47,18 @@ def test_parses_series_comparisons_and_verdicts(client: ApiClient) -> None:
     (series,) = client.list_series(PROJECT)
 
     assert series.id == series_identity(PROJECT, a_series())
-    assert [point.commit for point in client.get_points(PROJECT, series.id).points] == [
+    assert [point.commit for point in client.get_series_points(PROJECT, series.id).points] == [
         a_sha(1),
         a_sha(2),
         a_sha(3),
     ]
-    assert client.get_comparison(PROJECT, a_sha(1), a_sha(2)).counts == {"regression": 1}
+    assert client.get_comparison_summary(PROJECT, a_sha(1), a_sha(2)).counts == {"regression": 1}
     assert [
         verdict.verdict for verdict in client.list_comparison_verdicts(PROJECT, a_sha(1), a_sha(2), limit=1)
     ] == ["regression"]
     assert [
         (summary.series, summary.base, summary.head)
-        for summary in client.list_result_summaries(PROJECT, a_sha(1), a_sha(2))
+        for summary in client.list_levels_at_two_commits(PROJECT, a_sha(1), a_sha(2))
     ] == [(series.id, 1.0, 1.0)]
     assert [
         len(client.get_verdict(PROJECT, verdict.id).processes) for verdict in client.list_verdicts(PROJECT)
@@ -78,21 +78,25 @@ def test_changes_a_reporting_schedule(client: ApiClient, store: Store) -> None:
         project = find_project(tx, PROJECT)
         assert project is not None
         MissingDataMonitor()(tx, project, NOW)
-    [schedule] = client.list_reporting_schedules(PROJECT)
+    [schedule] = client.list_suite_reporting_schedules(PROJECT)
 
-    [changed] = client.set_reporting_schedule(PROJECT, ReportingScheduleChange(id=schedule.id, every_s=3600))
+    [changed] = client.set_suite_reporting_schedule(
+        PROJECT, ReportingScheduleChange(id=schedule.id, every_s=3600)
+    )
 
     assert (schedule.suite, schedule.every_s, changed.every_s) == ("benchmarks", None, 3600)
-    assert list(client.list_unresolved_results(PROJECT)) == []
+    assert list(client.list_results_without_unit(PROJECT)) == []
 
 
 def test_streams_a_project_as_a_file(client: ApiClient) -> None:
-    assert b"".join(client.export_project(PROJECT, "csv")).startswith(b"project,commit,committed_at,")
+    assert b"".join(client.download_project_export(PROJECT, "csv")).startswith(
+        b"project,commit,committed_at,"
+    )
 
 
 def test_reports_a_problem_with_the_detail_of_the_server(client: ApiClient) -> None:
     with pytest.raises(ApiError, match=r"localhost:8787 answers 404: There is no series") as refused:
-        client.get_points(PROJECT, "0" * 64)
+        client.get_series_points(PROJECT, "0" * 64)
 
     assert (refused.value.status, refused.value.is_transient) == (404, False)
 

@@ -9,7 +9,7 @@ import pytest
 
 from perfci.net.api_schemas.incidents import IncidentPatch
 from perfci.net.api_schemas.runs import RunQuery
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 from perfci_web.api.request_pipeline import parse_body
 
 

@@ -87,7 +87,7 @@ class AccessScenario:
     def _person(self, name: str, *projects: str, role: ProjectRole = ProjectRole.READER) -> Caller:
         for slug in projects:
             with self.store.begin() as tx:
-                projects_members_tokens.set_member(
+                projects_members_tokens.set_member_role(
                     tx, AuditContext(LOCAL, LONG_AGO), require_project(tx, slug).id, f"proxy/{name}", role
                 )
         return Caller({"X-Forwarded-User": name, "X-CSRF-Token": csrf_of(self.app, name)})

@@ -217,7 +217,7 @@ def path_of(operation: Operation, slug: str) -> str:
     return re.sub(
         r"<(?:(\w+)(?:\([^)]*\))?:)?(\w+)>",
         lambda result: values.get(result[1] or "", values["name"]),
-        operation.path,
+        operation.url_path,
     )
 
 

@@ -264,7 +264,7 @@ def test_revokes_the_tokens_of_a_removed_member(scenario: AccessScenario) -> Non
     bearer = {"Authorization": f"Bearer {made['secret']}"}
 
     with scenario.store.begin() as tx:
-        projects_members_tokens.set_member(
+        projects_members_tokens.set_member_role(
             tx, AuditContext(LOCAL, NOW), require_project(tx, SECRET).id, "proxy/admin", ProjectRole.SHERIFF
         )
 

@@ -88,7 +88,7 @@ class Site:
 
     def grant(self, role: ProjectRole) -> None:
         with self.store.begin() as tx:
-            projects_members_tokens.set_member(
+            projects_members_tokens.set_member_role(
                 tx, AuditContext(LOCAL, NOW), require_project(tx, SECRET).id, "github/583231", role
             )
 

@@ -24,7 +24,7 @@ from perfci_web import (
     request_hooks,
     url_lookups,
 )
-from perfci_web.api import problems
+from perfci_web.api import problem_details
 from perfci_web.api import routes as api
 from perfci_web.authentication import routes as authentication
 from perfci_web.authentication.authenticator import build_authenticator
@@ -109,7 +109,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
     @app.errorhandler(NotFound)
     def handle_unknown_path(error: NotFound) -> tuple[str, int] | Response:
         if api.is_api_request(request):
-            return api.http_error_response(error)
+            return api.build_http_error_response(error)
         if request.path.startswith("/static/"):
             return Response(f"{error.description}\n", 404, content_type="text/plain; charset=utf-8")
         return render_not_found(url_lookups.unknown_path_error(store, request.path))
@@ -118,7 +118,9 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
     def handle_perfci_error(error: PerfciError) -> tuple[str, int] | Response:
         text = store.hide_address(str(error), "behind this dashboard")
         if api.is_api_request(request):
-            return problems.problem_response(problems.ProblemError("unavailable", text), g.request_id)
+            return problem_details.build_problem_response(
+                problem_details.ProblemError("unavailable", text), g.request_id
+            )
         return render_template("layout/error.html", title="The store cannot be read", text=text), 503
 
     @app.errorhandler(HTTPException)
@@ -126,7 +128,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
         if error.code is None or error.code < 400:
             return error
         if api.is_api_request(request):
-            return api.http_error_response(error)
+            return api.build_http_error_response(error)
         text = error.description or ""
         if error.code == 403:
             return Response(f"{text}\n", error.code, content_type="text/plain; charset=utf-8")

@@ -16,7 +16,7 @@ from perfci.service.pulls.webhook_receiver import store_webhook_event
 from perfci.store.database import StoreUnavailable
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import API_PREFIX
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 from perfci_web.api.request_pipeline import MIB, BodyReader
 
 WEBHOOK_PATH = f"{API_PREFIX}/github/webhook"

@@ -32,7 +32,7 @@ from gunicorn.sock import TCP6Socket, TCPSocket
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from perfci.model import PerfciError
-from perfci_web.api.problems import ProblemError, problem_response
+from perfci_web.api.problem_details import ProblemError, build_problem_response
 
 ARBITER_SIGNALS = (*Arbiter.SIGNALS, signal.SIGCHLD)
 """The signals that the arbiter handles while it serves."""
@@ -198,7 +198,7 @@ class PoolWorker(ThreadWorker):  # type: ignore[misc]
         else:
             log.error("request %s failed", request_id, exc_info=exc)
             problem = ProblemError("internal-error", "The server could not answer.")
-        answer = problem_response(problem, request_id)
+        answer = build_problem_response(problem, request_id)
         answer.headers["Connection"] = "close"
         head = f"HTTP/1.1 {answer.status}\r\n{answer.headers}".encode("latin-1")
         with contextlib.suppress(OSError):

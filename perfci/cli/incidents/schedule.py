@@ -9,7 +9,7 @@ from perfci.cli.shared.command_output import write_list
 from perfci.cli.shared.context import local_audit_context, run_read_transaction, run_write_transaction
 from perfci.cli.shared.options import global_options, json_option, parse_duration
 from perfci.model import PerfciError
-from perfci.net.api_schemas.reporting_schedules import ReportingScheduleChange
+from perfci.net.api_schemas.suite_reporting_schedules import ReportingScheduleChange
 from perfci.service.missing_data.edit_reporting_schedule import set_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 

@@ -114,7 +114,7 @@ def revoke_token(tx: Session, context: AuditContext, project_id: int, uid: str) 
     return True
 
 
-def set_member(
+def set_member_role(
     tx: Session, context: AuditContext, project_id: int, address: str, role: ProjectRole, name: str = ""
 ) -> users.ProjectMember:
     """Set the role of a member and revoke those of their tokens that the new role may not grant."""

@@ -50,7 +50,7 @@ class AccountsBackend(Protocol):
 
     def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]: ...
 
-    def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None: ...
+    def set_member_role(self, project_name: str | None, member: str, role: ProjectRole) -> None: ...
 
     def remove_member(self, project_name: str | None, member: str) -> bool: ...
 
@@ -105,9 +105,9 @@ class StoreAccountsBackend:
                 for member in users.load_members(tx, _get_project_id(tx, project_name))
             ]
 
-    def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
+    def set_member_role(self, project_name: str | None, member: str, role: ProjectRole) -> None:
         with self._store.begin() as tx:
-            projects_members_tokens.set_member(
+            projects_members_tokens.set_member_role(
                 tx, _build_local_context(), _get_project_id(tx, project_name), member, role
             )
 
@@ -145,8 +145,10 @@ class ServerAccountsBackend:
     def list_members(self, project_name: str | None) -> Sequence[ProjectMemberShape]:
         return list(self._client.list_members(_require_project_name(project_name)))
 
-    def set_member(self, project_name: str | None, member: str, role: ProjectRole) -> None:
-        self._client.set_member(_require_project_name(project_name), member, RoleAssignment(role=role.value))
+    def set_member_role(self, project_name: str | None, member: str, role: ProjectRole) -> None:
+        self._client.set_member_role(
+            _require_project_name(project_name), member, RoleAssignment(role=role.value)
+        )
 
     def remove_member(self, project_name: str | None, member: str) -> bool:
         return _was_removed(lambda: self._client.remove_member(_require_project_name(project_name), member))

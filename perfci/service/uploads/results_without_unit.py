@@ -19,7 +19,7 @@ from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_process_count
 
 
-def set_metric_unit(
+def apply_unit_to_results(
     tx: Session, project_id: int, format: str | None, metric: str, answer: UnitAnswer, at: datetime
 ) -> int:
     """Set the unit of a metric, for one format or all; add its waiting results and return how many."""
@@ -53,7 +53,7 @@ def add_results_of_known_units(
     return {
         metric
         for format, metric, answer in answers
-        if set_metric_unit(tx, project_record.id, format, metric, answer, at)
+        if apply_unit_to_results(tx, project_record.id, format, metric, answer, at)
     }
 
 

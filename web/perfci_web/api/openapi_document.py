@@ -14,11 +14,22 @@ from perfci import __version__
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import ProblemDetails
 from perfci_web.api.operation import Operation, StreamedAnswer
-from perfci_web.api.problems import MEDIA_TYPE, PROBLEM_KINDS
+from perfci_web.api.problem_details import MEDIA_TYPE, PROBLEM_KINDS
 from perfci_web.url_converters import SCHEMAS
 
 PLACEHOLDER = re.compile(r"<(?:(?P<kind>[a-z]+)(?:\([^)]*\))?:)?(?P<name>[a-z_]+)>")
 REF_TEMPLATE = "#/components/schemas/{model}"
+
+TAGS_BY_MODULE = {
+    "commit_impacts": "impact",
+    "commits_machines_environments": "series",
+    "github_trusted_publishing": "trusted_publishers",
+    "incident_changes": "triage",
+    "project_access_and_audit": "access",
+    "results_without_unit": "unresolved_results",
+    "suite_reporting_schedules": "reporting_schedules",
+}
+"""Tags that clients know, by the module of the handlers; any other module is its own tag."""
 
 STATUS_HEADERS = {
     429: {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}},
@@ -58,7 +69,7 @@ DESCRIPTION = (
 
 def format_openapi_path(operation: Operation) -> str:
     """Return the rule with OpenAPI's placeholders: ``/api/v1/projects/{project}/runs``."""
-    return PLACEHOLDER.sub(lambda match: "{" + match["name"] + "}", operation.path)
+    return PLACEHOLDER.sub(lambda match: "{" + match["name"] + "}", operation.url_path)
 
 
 def _build_schemas(
@@ -80,7 +91,7 @@ def _describe_operation(
     description: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        "tags": [operation.handler.__module__.rpartition(".")[2]],
+        "tags": [_get_tag(operation)],
         "parameters": _describe_parameters(operation),
         "responses": _describe_responses(operation, schemas),
     }
@@ -95,6 +106,11 @@ def _describe_operation(
             # Reads work without a token for public projects, with one for private ones too.
             description["security"] = [{}, {"token": []}]
     return description
+
+
+def _get_tag(operation: Operation) -> str:
+    module = operation.handler.__module__.rpartition(".")[2]
+    return TAGS_BY_MODULE.get(module, module)
 
 
 def _describe_parameters(operation: Operation) -> list[dict[str, Any]]:

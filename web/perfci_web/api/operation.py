@@ -71,7 +71,7 @@ class Operation:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def path(self) -> str:
+    def url_path(self) -> str:
         return API_PREFIX + self.rule
 
 

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 MAX_CALLERS = 10_000
 """Callers kept in memory; the least recent is dropped first."""

@@ -38,7 +38,7 @@ from perfci.store.database import StoreUnavailable
 from perfci.store.projects import Project, find_project
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import Call, Operation, Reply
-from perfci_web.api.problems import KIND_BY_STATUS, ProblemError, convert_validation_error
+from perfci_web.api.problem_details import KIND_BY_STATUS, ProblemError, convert_validation_error
 from perfci_web.api.rate_limit import RateLimiter
 
 MIB = 1024 * 1024

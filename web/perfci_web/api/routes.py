@@ -12,10 +12,10 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from perfci.auth.permissions import Actor
 from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
-from perfci_web.api import problems
+from perfci_web.api import problem_details
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.api.request_pipeline import MIB, ApiContext, BodyReader, execute_operation
 from perfci_web.web_context import WebContext
@@ -44,22 +44,30 @@ def register_api_routes(
         view = partial(execute_operation, api_context, operation)
         methods = [operation.method]
         app.add_url_rule(
-            operation.path, f"api.{operation.name}", view, methods=methods, provide_automatic_options=False
+            operation.url_path,
+            f"api.{operation.name}",
+            view,
+            methods=methods,
+            provide_automatic_options=False,
         )
-    for kind in problems.PROBLEM_KINDS:
-        app.add_url_rule(problems.PROBLEM_PATH + kind, f"problem.{kind}", partial(_render_problem_page, kind))
-    app.register_error_handler(ProblemError, lambda error: problems.problem_response(error, g.request_id))
+    for kind in problem_details.PROBLEM_KINDS:
+        app.add_url_rule(
+            problem_details.PROBLEM_PATH + kind, f"problem.{kind}", partial(_render_problem_page, kind)
+        )
+    app.register_error_handler(
+        ProblemError, lambda error: problem_details.build_problem_response(error, g.request_id)
+    )
 
 
 def is_api_request(incoming: Request) -> bool:
     return incoming.path == API_PREFIX or incoming.path.startswith(API_PREFIX + "/")
 
 
-def http_error_response(error: HTTPException) -> Response:
+def build_http_error_response(error: HTTPException) -> Response:
     """Return an error of the framework below the prefix as a problem document."""
     if isinstance(error, MethodNotAllowed) and not _has_operation(error.valid_methods or ()):
         error = NotFound()
-    return problems.problem_response(problems.convert_http_error(error), g.request_id)
+    return problem_details.build_problem_response(problem_details.convert_http_error(error), g.request_id)
 
 
 def _has_operation(methods: Iterable[str]) -> bool:
@@ -75,6 +83,6 @@ def _has_operation(methods: Iterable[str]) -> bool:
 
 def _render_problem_page(kind: str) -> Response:
     """Render the page that the ``type`` of a problem document links to."""
-    problem = problems.PROBLEM_KINDS[kind]
+    problem = problem_details.PROBLEM_KINDS[kind]
     text = f"{problem.status} {problem.title}\n\n{problem.text}\n"
     return Response(text, content_type="text/plain; charset=utf-8")

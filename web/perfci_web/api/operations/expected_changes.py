@@ -27,7 +27,7 @@ def list_expected_changes(call: Call) -> Reply:
             tx, call.required_project.id, before=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
-        ExpectedChangePage, records, query.limit, lambda record: record.id, _expected_change_shape
+        ExpectedChangePage, records, query.limit, lambda record: record.id, _build_expected_change_payload
     )
 
 
@@ -52,7 +52,9 @@ def add_expected_changes(call: Call) -> Reply:
     return Reply(AddedExpectedChanges(added=added))
 
 
-def _expected_change_shape(item: expected_changes_and_mutes.ExpectedChangeListItem) -> ExpectedChangeShape:
+def _build_expected_change_payload(
+    item: expected_changes_and_mutes.ExpectedChangeListItem,
+) -> ExpectedChangeShape:
     record = item.record
     return ExpectedChangeShape(
         commit=record.sha,

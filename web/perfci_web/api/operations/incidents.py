@@ -16,7 +16,7 @@ from perfci.store.incidents import incident_lists, incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 INCIDENT_RULE = f"{PROJECT_RULE}/incidents/<int(max=2147483647):number>"
 
@@ -35,7 +35,7 @@ def list_incidents(call: Call) -> Reply:
             limit=query.limit + 1,
         )
     return pagination.build_page_reply(
-        shapes.IncidentPage, records, query.limit, lambda record: record.number, incident_shape
+        shapes.IncidentPage, records, query.limit, lambda record: record.number, build_incident_payload
     )
 
 
@@ -93,7 +93,7 @@ def require_incident(call: Call) -> IncidentRecord:
     return record
 
 
-def incident_shape(record: IncidentRecord) -> shapes.IncidentShape:
+def build_incident_payload(record: IncidentRecord) -> shapes.IncidentShape:
     return shapes.IncidentShape(**serialize_stored_incident(record))
 
 

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.config import Secrets
-from perfci.net.api_schemas.destinations import (
+from perfci.net.api_schemas.incidents import DeliveryShape
+from perfci.net.api_schemas.notification_destinations import (
     DeliveryPage,
     DeliveryQuery,
     DestinationKind,
@@ -19,7 +20,6 @@ from perfci.net.api_schemas.destinations import (
     NotificationRoutes,
     QuietHours,
 )
-from perfci.net.api_schemas.incidents import DeliveryShape
 from perfci.service.incidents.serialize_incidents import serialize_delivery
 from perfci.service.notify.manage_destinations import (
     audit_test_message,
@@ -31,7 +31,7 @@ from perfci.service.notify.senders import build_sender_config
 from perfci.store.jobs import notification_destinations, notification_queue
 from perfci.store.jobs.notification_destinations import Destination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 DESTINATION_RULE = f"{PROJECT_RULE}/destinations/<name:destination>"
 NO_DESTINATION = "There is no destination of this name here."
@@ -40,7 +40,7 @@ NO_DESTINATION = "There is no destination of this name here."
 def list_destinations(call: Call) -> Reply:
     with call.store.read() as tx:
         destinations = notification_destinations.load_destinations(tx, call.required_project.id)
-    return Reply(DestinationPage(items=tuple(map(_destination_shape, destinations))))
+    return Reply(DestinationPage(items=tuple(map(_build_destination_payload, destinations))))
 
 
 def set_destination(call: Call) -> Reply:
@@ -59,7 +59,7 @@ def set_destination(call: Call) -> Reply:
             tx, call.required_project, destination, call.audit_context, secret=request.secret
         )
     )
-    return Reply(_destination_shape(_require_destination(call)), 201 if is_new else 200)
+    return Reply(_build_destination_payload(_require_destination(call)), 201 if is_new else 200)
 
 
 def remove_destination(call: Call) -> Reply:
@@ -71,7 +71,7 @@ def remove_destination(call: Call) -> Reply:
     return Reply(None)
 
 
-def test_destination(call: Call) -> Reply:
+def send_test_notification(call: Call) -> Reply:
     destination = _require_destination(call)
     if destination.kind == "email" and call.settings.notify.smtp_user:
         raise ProblemError("conflict", "Only the process that sends knows the password of the mail server.")
@@ -114,7 +114,7 @@ def _quiet_hours(new_destination: NewDestination) -> dict[str, str]:
     }
 
 
-def _destination_shape(destination: Destination) -> DestinationShape:
+def _build_destination_payload(destination: Destination) -> DestinationShape:
     quiet: Mapping[str, Any] = destination.quiet
     return DestinationShape(
         name=destination.name,
@@ -171,7 +171,7 @@ OPERATIONS = (
         "POST",
         f"{DESTINATION_RULE}/test",
         AccessRequirement.ADMIN,
-        test_destination,
+        send_test_notification,
         "Send a test message",
         answers={200: DestinationTestResult},
     ),

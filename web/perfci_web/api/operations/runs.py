@@ -12,7 +12,7 @@ from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.store.queries import measured_samples, paged_lists
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 KEY_HEADER = "Idempotency-Key"
 
@@ -28,7 +28,7 @@ def list_runs(call: Call) -> Reply:
             before=pagination.parse_cursor(query.cursor),
             limit=query.limit + 1,
         )
-    return pagination.build_page_reply(RunPage, runs, query.limit, lambda run: run.id, _run_shape)
+    return pagination.build_page_reply(RunPage, runs, query.limit, lambda run: run.id, _build_run_payload)
 
 
 def get_run(call: Call) -> Reply:
@@ -59,7 +59,7 @@ def upload_run(call: Call) -> Reply:
     return Reply(receipt, 201 if receipt.stored else 200)
 
 
-def _run_shape(item: paged_lists.RunListItem) -> RunShape:
+def _build_run_payload(item: paged_lists.RunListItem) -> RunShape:
     return RunShape(
         key=item.key,
         session=item.session,

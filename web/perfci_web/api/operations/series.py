@@ -1,30 +1,18 @@
-"""Series with their points, and the commits, machines and environments of a project."""
+"""Series of a project, with their points."""
 
 from __future__ import annotations
 
-from sqlalchemy.orm import Session
-
 from perfci.auth.permissions import AccessRequirement
-from perfci.model import Commit, Machine, Point
-from perfci.net.api_schemas import PageQuery
+from perfci.model import Point
 from perfci.net.api_schemas import series as shapes
-from perfci.net.api_schemas.commits_and_machines import (
-    CommitPage,
-    CommitQuery,
-    CommitShape,
-    EnvironmentPage,
-    EnvironmentShape,
-    MachinePage,
-    MachineShape,
-)
 from perfci.report.charts.series_trend import build_trend, downsample_trend
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.store import verdicts_and_change_points
-from perfci.store.queries import measured_samples, paged_lists, series_and_commits
+from perfci.store.queries import measured_samples, paged_lists
 from perfci.store.queries.paged_lists import SeriesListItem
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 
 def list_series(call: Call) -> Reply:
@@ -39,15 +27,15 @@ def list_series(call: Call) -> Reply:
             limit=query.limit + 1,
         )
     return pagination.build_page_reply(
-        shapes.SeriesPage, rows, query.limit, lambda item: item.id, series_shape
+        shapes.SeriesPage, rows, query.limit, lambda item: item.id, build_series_payload
     )
 
 
 def get_series(call: Call) -> Reply:
-    return Reply(series_shape(require_series(call, call.path["series"])))
+    return Reply(build_series_payload(require_series(call, call.path["series"])))
 
 
-def get_points(call: Call) -> Reply:
+def get_series_points(call: Call) -> Reply:
     """Return the points of a series, merged down to the number that a chart can draw."""
     query: shapes.PointsQuery = call.query
     item = require_series(call, call.path["series"])
@@ -62,60 +50,10 @@ def get_points(call: Call) -> Reply:
         ]
     trend = build_trend(item.series, points, changes, verdicts)
     fields = serialize_trend(downsample_trend(trend, query.max_points))
-    return Reply(shapes.SeriesPointsShape.model_validate(fields | {"series": series_shape(item)}))
+    return Reply(shapes.SeriesPointsShape.model_validate(fields | {"series": build_series_payload(item)}))
 
 
-def list_commits(call: Call) -> Reply:
-    query: CommitQuery = call.query
-    with call.store.read() as tx:
-        rows = paged_lists.load_commits_page(
-            tx,
-            call.required_project.id,
-            branch=query.branch,
-            before=pagination.parse_cursor(query.cursor),
-            limit=query.limit + 1,
-        )
-    return pagination.build_page_reply(
-        CommitPage, rows, query.limit, lambda row: row[0], lambda row: commit_shape(row[1])
-    )
-
-
-def get_commit(call: Call) -> Reply:
-    with call.store.read() as tx:
-        return Reply(commit_shape(require_commit(tx, call, call.path["sha"])))
-
-
-def list_machines(call: Call) -> Reply:
-    query: PageQuery = call.query
-    with call.store.read() as tx:
-        rows = paged_lists.load_machines_page(
-            tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
-        )
-    return pagination.build_page_reply(
-        MachinePage,
-        rows,
-        query.limit,
-        lambda row: row[0],
-        lambda row: _machine_shape(row[1], row[2]),
-    )
-
-
-def list_environments(call: Call) -> Reply:
-    query: PageQuery = call.query
-    with call.store.read() as tx:
-        rows = paged_lists.load_environments_page(
-            tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
-        )
-    return pagination.build_page_reply(
-        EnvironmentPage,
-        rows,
-        query.limit,
-        lambda row: row[0],
-        lambda row: EnvironmentShape(id=row[1], values=dict(row[2].values)),
-    )
-
-
-def series_shape(item: SeriesListItem) -> shapes.SeriesShape:
+def build_series_payload(item: SeriesListItem) -> shapes.SeriesShape:
     return shapes.SeriesShape.model_validate({"id": item.identity} | serialize_series(item.series))
 
 
@@ -125,26 +63,6 @@ def require_series(call: Call, identity: str) -> SeriesListItem:
     if item is None:
         raise ProblemError("not-found", "There is no series of this id here.")
     return item
-
-
-def require_commit(tx: Session, call: Call, sha: str) -> Commit:
-    """Return the commit of a sha or of the beginning of one."""
-    commit = series_and_commits.find_commit(tx, call.required_project.slug, sha)
-    if commit is None:
-        raise ProblemError("not-found", "There is no commit of this sha here.")
-    return commit
-
-
-def commit_shape(commit: Commit) -> CommitShape:
-    fields = {name: getattr(commit, name) for name in CommitShape.model_fields if name != "commit"}
-    return CommitShape.model_validate({"commit": commit.sha} | fields)
-
-
-def _machine_shape(identity: str, machine: Machine) -> MachineShape:
-    fields = {
-        name: getattr(machine, name) for name in MachineShape.model_fields if name not in ("id", "label")
-    }
-    return MachineShape.model_validate({"id": identity, "label": machine.label} | fields)
 
 
 def _is_within(point: Point, time_filter: shapes.PointsQuery) -> bool:
@@ -183,53 +101,10 @@ OPERATIONS = (
         "GET",
         f"{PROJECT_RULE}/series/<key:series>/points",
         AccessRequirement.READ,
-        get_points,
+        get_series_points,
         "The points of a series, neighbours merged down to the requested number",
         query=shapes.PointsQuery,
         answers={200: shapes.SeriesPointsShape},
-        etag=True,
-    ),
-    Operation(
-        "list_commits",
-        "GET",
-        f"{PROJECT_RULE}/commits",
-        AccessRequirement.READ,
-        list_commits,
-        "Commits, latest first",
-        query=CommitQuery,
-        answers={200: CommitPage},
-        etag=True,
-    ),
-    Operation(
-        "get_commit",
-        "GET",
-        f"{PROJECT_RULE}/commits/<name:sha>",
-        AccessRequirement.READ,
-        get_commit,
-        "One commit, by its sha or a part",
-        answers={200: CommitShape},
-        etag=True,
-    ),
-    Operation(
-        "list_machines",
-        "GET",
-        f"{PROJECT_RULE}/machines",
-        AccessRequirement.READ,
-        list_machines,
-        "Machine classes that measured here",
-        query=PageQuery,
-        answers={200: MachinePage},
-        etag=True,
-    ),
-    Operation(
-        "list_environments",
-        "GET",
-        f"{PROJECT_RULE}/environments",
-        AccessRequirement.READ,
-        list_environments,
-        "Environments observed here",
-        query=PageQuery,
-        answers={200: EnvironmentPage},
         etag=True,
     ),
 )

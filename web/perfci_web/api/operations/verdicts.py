@@ -14,8 +14,9 @@ from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.result_levels import load_levels_of_two_commits
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.operations.series import require_commit, require_series, series_shape
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.operations.commits_machines_environments import require_commit
+from perfci_web.api.operations.series import build_series_payload, require_series
+from perfci_web.api.problem_details import ProblemError
 
 
 def list_verdicts(call: Call) -> Reply:
@@ -41,7 +42,7 @@ def list_verdicts(call: Call) -> Reply:
         records,
         query.limit,
         lambda record: record.id,
-        lambda record: verdict_shape(call, record),
+        lambda record: build_verdict_payload(call, record),
     )
 
 
@@ -52,12 +53,12 @@ def get_verdict(call: Call) -> Reply:
             raise ProblemError("not-found", "There is no verdict of this number here.")
         verdict = record.verdict
         processes = paged_lists.load_evidence_processes(tx, verdict.evidence, verdict.series)
-    fields = verdict_shape(call, record).model_dump()
-    fields["processes"] = [_evidence_shape(process) for process in processes]
+    fields = build_verdict_payload(call, record).model_dump()
+    fields["processes"] = [_build_evidence_payload(process) for process in processes]
     return Reply(shapes.VerdictDetailShape.model_validate(fields))
 
 
-def get_comparison(call: Call) -> Reply:
+def get_comparison_summary(call: Call) -> Reply:
     """Return the current verdicts between two commits; nothing is computed here."""
     query: PageQuery = call.query
     with call.store.read() as tx:
@@ -72,14 +73,14 @@ def get_comparison(call: Call) -> Reply:
         ranked,
         query.limit,
         lambda verdict: verdict.rank,
-        lambda verdict: verdict_shape(call, verdict.record),
+        lambda verdict: build_verdict_payload(call, verdict.record),
         base=base.sha,
         head=head.sha,
         counts=counts,
     )
 
 
-def list_result_summaries(call: Call) -> Reply:
+def list_levels_at_two_commits(call: Call) -> Reply:
     """List the level of every series at two commits, without reading a sample."""
     query: shapes.ResultSummaryQuery = call.query
     with call.store.read() as tx:
@@ -96,11 +97,11 @@ def list_result_summaries(call: Call) -> Reply:
     )
 
 
-def verdict_shape(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
+def build_verdict_payload(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
     series = record.verdict.series
     item = SeriesListItem(0, series_identity(call.required_project.slug, series), series)
     fields = serialize_verdict(record.verdict) | {
-        "series": series_shape(item),
+        "series": build_series_payload(item),
         "id": record.id,
         "session": record.session_uid,
         "created_at": record.created_at,
@@ -109,7 +110,7 @@ def verdict_shape(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
     return shapes.VerdictShape.model_validate(fields)
 
 
-def _evidence_shape(measured_process: MeasuredProcess) -> shapes.VerdictProcessShape:
+def _build_evidence_payload(measured_process: MeasuredProcess) -> shapes.VerdictProcessShape:
     process = measured_process.process
     return shapes.VerdictProcessShape(
         id=measured_process.id,
@@ -151,7 +152,7 @@ OPERATIONS = (
         "GET",
         f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>",
         AccessRequirement.READ,
-        get_comparison,
+        get_comparison_summary,
         "Current verdicts between two commits, worst first, with counts",
         query=PageQuery,
         answers={200: shapes.ComparisonPage},
@@ -162,7 +163,7 @@ OPERATIONS = (
         "GET",
         f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>/summaries",
         AccessRequirement.READ,
-        list_result_summaries,
+        list_levels_at_two_commits,
         "Level of every series at two commits, compared or not",
         query=shapes.ResultSummaryQuery,
         answers={200: shapes.ResultSummaryPage},

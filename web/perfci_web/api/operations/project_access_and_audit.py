@@ -26,7 +26,7 @@ from perfci.store.access import api_tokens, audit_log, users
 from perfci.store.projects import find_project
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 NO_TOKEN = "There is no token of this uid here."
 NO_MEMBER = "There is no member of this name here."
@@ -73,11 +73,11 @@ def list_members(call: Call) -> Reply:
     return Reply(ProjectMemberPage(items=tuple(map(serialize_member, members))))
 
 
-def set_member(call: Call) -> Reply:
+def set_member_role(call: Call) -> Reply:
     request: RoleAssignment = call.body
     address, role = call.path["member"], ProjectRole(request.role)
     member = call.group_commit.submit(
-        lambda tx: projects_members_tokens.set_member(
+        lambda tx: projects_members_tokens.set_member_role(
             tx, call.audit_context, call.required_project.id, address, role, request.name or ""
         )
     )
@@ -118,11 +118,11 @@ def list_audit_entries(call: Call) -> Reply:
             limit=call.query.limit + 1,
         )
     return pagination.build_page_reply(
-        AuditEntryPage, entries, call.query.limit, lambda entry: entry.id, _audit_shape
+        AuditEntryPage, entries, call.query.limit, lambda entry: entry.id, _build_audit_payload
     )
 
 
-def _audit_shape(entry: audit_log.AuditEntry) -> AuditEntryShape:
+def _build_audit_payload(entry: audit_log.AuditEntry) -> AuditEntryShape:
     return AuditEntryShape(
         at=entry.at,
         actor=entry.actor,
@@ -187,7 +187,7 @@ OPERATIONS = (
         "PUT",
         f"{PROJECT_RULE}/members/<name:member>",
         AccessRequirement.ADMIN,
-        set_member,
+        set_member_role,
         "Set the role of a member",
         body=RoleAssignment,
         answers={200: ProjectMemberShape},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.api_schemas.reporting_schedules import (
+from perfci.net.api_schemas.suite_reporting_schedules import (
     ReportingScheduleChange,
     ReportingSchedulePage,
     ReportingScheduleShape,
@@ -13,7 +13,7 @@ from perfci.net.api_schemas.reporting_schedules import (
 from perfci.service.missing_data import edit_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 REPORTING_SCHEDULES_RULE = f"{PROJECT_RULE}/reporting-schedules"
 
@@ -43,11 +43,11 @@ def set_reporting_schedule(call: Call) -> Reply:
 
 def _list_page(tx: Session, call: Call) -> ReportingSchedulePage:
     return ReportingSchedulePage(
-        items=tuple(map(_schedule_shape, load_reporting_schedules(tx, call.required_project.id)))
+        items=tuple(map(_build_schedule_payload, load_reporting_schedules(tx, call.required_project.id)))
     )
 
 
-def _schedule_shape(schedule: ReportingSchedule) -> ReportingScheduleShape:
+def _build_schedule_payload(schedule: ReportingSchedule) -> ReportingScheduleShape:
     return ReportingScheduleShape(
         id=schedule.id,
         suite=schedule.source.suite,

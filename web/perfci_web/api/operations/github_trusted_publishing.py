@@ -15,12 +15,12 @@ from perfci.service.accounts.job_tokens import build_expected_issuer, issue_job_
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 NOT_BOUND = "This project is bound to no repository."
 
 
-def exchange_token(call: Call) -> Reply:
+def exchange_oidc_token(call: Call) -> Reply:
     request: IdTokenExchange = call.body
     try:
         issued = issue_job_token(
@@ -45,7 +45,7 @@ def get_repository_binding(call: Call) -> Reply:
         repository = github_bindings.find_repository_of_project(tx, call.required_project.id)
     if repository is None:
         raise ProblemError("not-found", NOT_BOUND)
-    return Reply(_repository_shape(repository))
+    return Reply(_build_repository_payload(repository))
 
 
 def bind_repository(call: Call) -> Reply:
@@ -63,7 +63,7 @@ def bind_repository(call: Call) -> Reply:
             tx, call.audit_context, call.required_project, repository
         )
     )
-    return Reply(_repository_shape(repository))
+    return Reply(_build_repository_payload(repository))
 
 
 def unbind_repository(call: Call) -> Reply:
@@ -74,7 +74,7 @@ def unbind_repository(call: Call) -> Reply:
     return Reply(None)
 
 
-def _repository_shape(repository: BoundRepository) -> RepositoryBindingShape:
+def _build_repository_payload(repository: BoundRepository) -> RepositoryBindingShape:
     return RepositoryBindingShape(
         repository=repository.slug,
         repository_id=repository.repository_id,
@@ -91,7 +91,7 @@ OPERATIONS = (
         "POST",
         "/oidc/token",
         AccessRequirement.PUBLIC,
-        exchange_token,
+        exchange_oidc_token,
         "Exchange the OIDC token of a GitHub Actions job for an upload token",
         body=IdTokenExchange,
         answers={201: CreatedJobToken},

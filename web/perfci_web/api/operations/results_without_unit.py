@@ -6,19 +6,19 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import PageQuery
-from perfci.net.api_schemas.unresolved_results import (
+from perfci.net.api_schemas.results_without_unit import (
     MetricMeaning,
     ResolvedResults,
     UnresolvedResultPage,
     UnresolvedResultShape,
 )
-from perfci.service.uploads.results_without_unit import set_metric_unit
+from perfci.service.uploads.results_without_unit import apply_unit_to_results
 from perfci.store import unresolved_results
 from perfci.store.projects import mark_projects_changed
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.problems import ProblemError
+from perfci_web.api.problem_details import ProblemError
 
 
 def list_unresolved_results(call: Call) -> Reply:
@@ -28,11 +28,11 @@ def list_unresolved_results(call: Call) -> Reply:
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
-        UnresolvedResultPage, results, query.limit, lambda result: result.id, _unresolved_shape
+        UnresolvedResultPage, results, query.limit, lambda result: result.id, _build_unresolved_payload
     )
 
 
-def resolve_result(call: Call) -> Reply:
+def set_metric_unit(call: Call) -> Reply:
     meaning: MetricMeaning = call.body
     project = call.required_project
 
@@ -41,7 +41,7 @@ def resolve_result(call: Call) -> Reply:
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
-        resolved = set_metric_unit(
+        resolved = apply_unit_to_results(
             tx, project.id, record.format, record.metric, answer, call.audit_context.at
         )
         detail = {
@@ -57,7 +57,7 @@ def resolve_result(call: Call) -> Reply:
     return Reply(call.group_commit.submit(write))
 
 
-def _unresolved_shape(record: UnresolvedResult) -> UnresolvedResultShape:
+def _build_unresolved_payload(record: UnresolvedResult) -> UnresolvedResultShape:
     return UnresolvedResultShape(
         id=record.id,
         run=record.run_key,
@@ -87,7 +87,7 @@ OPERATIONS = (
         "POST",
         f"{PROJECT_RULE}/unresolved-results/<number:number>/resolve",
         AccessRequirement.TRIAGE,
-        resolve_result,
+        set_metric_unit,
         "Set unit and direction of a metric; all its waiting results are judged",
         body=MetricMeaning,
         answers={200: ResolvedResults},

@@ -96,7 +96,7 @@ class RevisionMismatch(ProblemError):
         )
 
 
-def problem_response(error: ProblemError, request_id: str) -> Response:
+def build_problem_response(error: ProblemError, request_id: str) -> Response:
     kind = PROBLEM_KINDS[error.kind]
     document = ProblemDetails(
         type=PROBLEM_PATH + error.kind,

@@ -22,8 +22,8 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.queries.series_and_commits import find_series_ids_by_identity
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.operations.incidents import INCIDENT_RULE, incident_shape, require_incident
-from perfci_web.api.problems import ProblemError, RevisionMismatch
+from perfci_web.api.operations.incidents import INCIDENT_RULE, build_incident_payload, require_incident
+from perfci_web.api.problem_details import ProblemError, RevisionMismatch
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def change_incidents(call: Call) -> Reply:
     return Reply(shapes.BulkPatchResult(changed=result.changed, stale=result.stale, rejected=rejected))
 
 
-def undo_incident(call: Call) -> Reply:
+def undo_incident_change(call: Call) -> Reply:
     require_incident(call)
     return _submit_change(
         call,
@@ -77,7 +77,7 @@ def undo_incident(call: Call) -> Reply:
     )
 
 
-def merge_incident(call: Call) -> Reply:
+def merge_into_incident(call: Call) -> Reply:
     require_incident(call)
     others = {other.number: other.revision for other in call.body.others}
     return _submit_change(
@@ -98,7 +98,9 @@ def split_incident(call: Call) -> Reply:
         )
 
     remaining, new = _submit(call, split)
-    return Reply(shapes.SplitResult(remaining=incident_shape(remaining), new=incident_shape(new)))
+    return Reply(
+        shapes.SplitResult(remaining=build_incident_payload(remaining), new=build_incident_payload(new))
+    )
 
 
 def move_incident_boundary(call: Call) -> Reply:
@@ -125,7 +127,7 @@ def move_incident_boundary(call: Call) -> Reply:
             for test in moved.tests
         )
         return shapes.BoundaryMoveResult(
-            incident=incident_shape(moved.record), tests=tests, worse_count=moved.weaker_count
+            incident=build_incident_payload(moved.record), tests=tests, worse_count=moved.weaker_count
         )
 
     return Reply(_submit(call, move))
@@ -133,7 +135,7 @@ def move_incident_boundary(call: Call) -> Reply:
 
 def _submit_change(call: Call, job: Callable[[Session], IncidentRecord]) -> Reply:
     record = _submit(call, job)
-    return Reply(incident_shape(record), headers={"ETag": f'"{record.revision}"'})
+    return Reply(build_incident_payload(record), headers={"ETag": f'"{record.revision}"'})
 
 
 def _submit(call: Call, job: Callable[[Session], T]) -> T:
@@ -185,7 +187,7 @@ OPERATIONS = (
         "POST",
         f"{INCIDENT_RULE}/undo",
         AccessRequirement.TRIAGE,
-        undo_incident,
+        undo_incident_change,
         "Undo the last change of state",
         answers={200: shapes.IncidentShape},
         revision=True,
@@ -195,7 +197,7 @@ OPERATIONS = (
         "POST",
         f"{INCIDENT_RULE}/merge",
         AccessRequirement.TRIAGE,
-        merge_incident,
+        merge_into_incident,
         "Merge other incidents into this one",
         body=shapes.MergeRequest,
         answers={200: shapes.IncidentShape},

@@ -10,7 +10,7 @@ from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
 
-def list_impact(call: Call) -> Reply:
+def list_commit_impacts(call: Call) -> Reply:
     query: shapes.ImpactQuery = call.query
     with call.store.read() as tx:
         impacts, last_id = list_impacts(
@@ -32,7 +32,7 @@ OPERATIONS = (
         "GET",
         f"{PROJECT_RULE}/impact",
         AccessRequirement.READ,
-        list_impact,
+        list_commit_impacts,
         "Which commit changed which series, by how much",
         query=shapes.ImpactQuery,
         answers={200: shapes.CommitImpactPage},
