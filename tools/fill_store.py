@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Variant
 from perfci.store import Store, open_store
-from perfci.store.columns import to_epoch_ms
+from perfci.store.columns import EPOCH, MILLISECOND
 from perfci.store.database import bulk_insert, reserve_ids
 from perfci.store.tables.measurements import ProcessRow, ResultRow
 from perfci.store.tables.verdicts import VerdictRow
@@ -84,7 +84,8 @@ def decide(tx: Session, base: int, head: int) -> None:
     question = ("unchanged", "confirmation", commit_sha(base), commit_sha(head))
     result = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
     rows = [
-        (project_id, session_id, series_id, *result, to_epoch_ms(NOON)) for series_id in range(1, SERIES + 1)
+        (project_id, session_id, series_id, *result, (NOON - EPOCH) // MILLISECOND)
+        for series_id in range(1, SERIES + 1)
     ]
     bulk_insert(tx, VerdictRow.__table__, VERDICT, rows)
 
@@ -99,7 +100,7 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
     for suite, first in enumerate(range(0, len(levels), SUITE)):
         cells = range(first, min(first + SUITE, len(levels)))
         run_id = reserve_ids(tx, ingest.RUNS, 1)[0]
-        started = to_epoch_ms(NOON) + 3_600_000 * number + suite
+        started = (NOON - EPOCH) // MILLISECOND + 3_600_000 * number + suite
         named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
         changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
         row = {**run._mapping, "origin": "{}", **changed}

@@ -21,7 +21,7 @@ from perfci.store.queries.result_levels import (
     load_results_of_processes,
     save_result_summaries,
 )
-from perfci.store.queries.series_and_commits import load_commits_by_ids, load_series_by_ids, sort_commits
+from perfci.store.queries.series_and_commits import load_commits, load_series_by_ids, sort_commits
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_point_detection import (
     LevelHistory,
@@ -145,8 +145,8 @@ class JudgedHistories:
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> JudgedHistories:
         """Read the histories of these series."""
         judged = build_judged_points(tx, load_result_levels(tx, series_ids))
-        commits = load_commits_by_ids(
-            tx, {point.commit_id for points in judged.points.values() for point in points}
+        commits = load_commits(
+            tx, ids={point.commit_id for points in judged.points.values() for point in points}
         )
         row_ids = {commit: row_id for row_id, commit in commits.items()}
         orders: dict[frozenset[int], list[int]] = {}

@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from perfci.model import (
     Clock,
-    Commit,
     Interval,
     Machine,
     NamedValues,
@@ -35,12 +34,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def to_epoch_ms(moment: datetime) -> int:
-    """Convert a moment to whole milliseconds since the epoch."""
-    since = moment - EPOCH
-    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
-
-
 class UtcMs(sa.TypeDecorator[datetime]):
     """A UTC moment in whole milliseconds, stored as an integer."""
 
@@ -49,7 +42,7 @@ class UtcMs(sa.TypeDecorator[datetime]):
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> int | None:
         """Convert a moment to milliseconds."""
-        return None if value is None else to_epoch_ms(value)
+        return None if value is None else (value - EPOCH) // MILLISECOND
 
     def process_result_value(self, value: int | None, dialect: sa.Dialect) -> datetime | None:
         """Convert milliseconds to a UTC moment."""
@@ -184,33 +177,6 @@ def build_process(row: Any) -> Process:
         exit_code=row.exit_code,
         stderr_tail=row.stderr_tail,
         flags=tuple(row.flags),
-    )
-
-
-def build_machine(row: Any) -> Machine:
-    """Build a machine from a row of ``machines``."""
-    return Machine(
-        cpu=row.cpu,
-        cores=row.cores,
-        memory_gb=row.memory_gb,
-        accelerator=row.accelerator,
-        accelerators=row.accelerators,
-        name=row.name,
-    )
-
-
-def build_commit(row: Any) -> Commit:
-    """Build a commit from a row of ``commits``."""
-    return Commit(
-        sha=row.sha,
-        subject=row.subject,
-        author=row.author,
-        committed_at=row.committed_at,
-        parents=tuple(row.parents),
-        branch=row.branch,
-        tags=tuple(row.tags),
-        position=row.position,
-        dirty=row.dirty,
     )
 
 

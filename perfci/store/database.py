@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
-from perfci.store.columns import as_json, to_epoch_ms
+from perfci.store.columns import EPOCH, MILLISECOND, as_json
 from perfci.store.dialects import is_foreign_key_violation, postgresql_type_name, writer_lock
 
 IDS, SERIES_CACHE, CHANGED_PROJECTS = "ids", "series read", "touched projects"
@@ -297,7 +297,7 @@ def insert_rows(
         for value in (value for row in some for value in row.values()):
             # SQLAlchemy's column types are bypassed, so their conversions are made here.
             if isinstance(value, datetime):
-                values.append(to_epoch_ms(value))
+                values.append((value - EPOCH) // MILLISECOND)
             elif isinstance(value, (tuple, list, dict)):
                 values.append(as_json(value))
             else:

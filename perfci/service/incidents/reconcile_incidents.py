@@ -45,7 +45,7 @@ from perfci.store.incidents.incident_store import (
     set_impacts_accepted,
 )
 from perfci.store.projects import Project, find_project, mark_projects_changed
-from perfci.store.queries.series_and_commits import find_ids_by_series
+from perfci.store.queries.series_and_commits import load_project_series
 from perfci.verdicts.policy import Policy
 
 MAX_ROWS_PER_TRANSACTION = 500
@@ -134,7 +134,8 @@ def plan_incident_writes(
 ) -> list[IncidentWrite]:
     """Plan the writes of all changed incidents: the new ones first, each time the oldest first."""
     moved = {change.series for budgeted in evaluation.incidents for change in budgeted.incident.members}
-    row_ids = find_ids_by_series(tx, project.slug, moved)
+    project_series = load_project_series(tx, project.slug) if moved else {}
+    row_ids = {series: row_id for row_id, series in project_series.items() if series in moved}
     new = []
     for budgeted in reversed(evaluation.incidents):
         members: dict[int, IncidentMember] = {}

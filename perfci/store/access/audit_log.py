@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.columns import ABSENT, to_epoch_ms
+from perfci.store.columns import ABSENT, EPOCH, MILLISECOND
 from perfci.store.database import execute_on_driver
 from perfci.store.tables.access import AuditRow
 
@@ -74,6 +74,5 @@ def has_entry_since(tx: Session, project_id: int, actor: str, action: str, since
     """Whether such an entry exists since a moment: frequent actions are logged once a day."""
     same = "project_id = ? AND actor = ? AND action = ? AND at >= ?"
     query = f"SELECT id FROM audit WHERE {same} ORDER BY id DESC LIMIT 1"
-    return (
-        execute_on_driver(tx, query, (project_id, actor, action, to_epoch_ms(since))).fetchone() is not None
-    )
+    since_ms = (since - EPOCH) // MILLISECOND
+    return execute_on_driver(tx, query, (project_id, actor, action, since_ms)).fetchone() is not None

@@ -33,19 +33,17 @@ from perfci.store.queries.query_records import (
 )
 from perfci.store.queries.series_and_commits import (
     Condition,
-    load_commits_by_ids,
-    load_commits_where,
+    load_commits,
     load_environments,
     load_machines,
+    load_project_series,
     load_series_by_ids,
-    load_series_where,
     load_variants,
     project_id_matches,
     restrict_to_history,
     sort_commits,
 )
 from perfci.store.tables.measurements import (
-    BenchmarkRow,
     CommitRow,
     EnvironmentRow,
     ProcessRow,
@@ -67,7 +65,7 @@ def load_history_points(tx: Session, condition: Condition) -> Iterator[tuple[int
         load_processes_where(tx, condition),
         load_environments(tx, {row.environment_id for row in rows}),
     )
-    by_id = load_commits_by_ids(tx, {row.commit_id for row in rows})
+    by_id = load_commits(tx, ids={row.commit_id for row in rows})
     grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for row in rows:
         grouped[row.series_id, row.commit_id].append(row)
@@ -157,7 +155,7 @@ def load_points_in_sha_order(tx: Session, project: str) -> Iterator[tuple[Series
         .order_by(CommitRow.sha)
     )
     commit_ids = tx.scalars(shas).all()
-    series = load_series_where(tx, project_id_matches(BenchmarkRow.project_id, project))
+    series = load_project_series(tx, project)
     for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
         points = load_history_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
         yield from sorted(
@@ -195,7 +193,7 @@ def load_run(tx: Session, run_id: int) -> Run:
     return Run(
         project=row.slug,
         session=row.uid,
-        commit=load_commits_where(tx, CommitRow.id == row.commit_id)[row.commit_id],
+        commit=load_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
         machine=load_machines(tx)[row.machine_id],
         environment=load_environments(tx, [row.environment_id])[row.environment_id],
         variant=load_variants(tx)[row.variant_id],

@@ -19,8 +19,8 @@ from perfci.store.queries.query_records import (
     StoredSeries,
 )
 from perfci.store.queries.series_and_commits import (
-    load_commits_where,
-    load_project_series,
+    load_commits,
+    load_series_by_ids,
     project_id_matches,
     restrict_to_history,
     sort_commits,
@@ -105,7 +105,6 @@ def load_series_with_history_ends(
 
 def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     """Load the series that verdicts may be given on: those with a history that are not informational."""
-    series = load_project_series(tx, project)
     # The newest result with a value of every series with a history, and its clock if it has a summary.
     mine = ResultRow.series_id == SeriesRow.id
     history = restrict_to_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
@@ -122,11 +121,11 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     clocks = {row.series_id: row.clock for row in rows}
     # Without a summary, the clock is that of the processes.
     unread = {row.series_id: row.result_id for row in rows if not row.clock and row.result_id is not None}
-    read = _load_clocks(tx, list(unread.values()))
-    clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
-    return {
-        series[row_id]: row_id for row_id in sorted(clocks) if clocks[row_id] != Clock.INFORMATIONAL.value
-    }
+    if unread:
+        read = _load_clocks(tx, unread.values())
+        clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
+    judged = [row_id for row_id, clock in clocks.items() if clock != Clock.INFORMATIONAL.value]
+    return {series: row_id for row_id, series in load_series_by_ids(tx, judged).items()}
 
 
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
@@ -140,7 +139,7 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
     """Load the newest commit of each history; most histories end within the newest commits, so those come
     first.
     """
-    commits = load_commits_where(tx, project_id_matches(CommitRow.project_id, project))
+    commits = load_commits(tx, project_id_matches(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
     newest_first = sorted(places, key=places.__getitem__, reverse=True)

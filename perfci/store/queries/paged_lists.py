@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
-from perfci.store.columns import build_commit, build_machine, build_process, pairs_from_json
+from perfci.store.columns import build_process, pairs_from_json
 from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.series_and_commits import (
     build_verdict_record,
+    load_commits,
     load_machines,
     load_series_by_ids,
     sha_starts_with,
@@ -146,11 +147,12 @@ def load_commits_page(
     tx: Session, project_id: int, *, branch: str = "", before: int, limit: int
 ) -> list[tuple[int, Commit]]:
     """Load a page of commits, newest arrivals first."""
-    query = sa.select(*CommitRow.__table__.c).where(CommitRow.project_id == project_id)
+    query = sa.select(CommitRow.id).where(CommitRow.project_id == project_id)
     query = query.where(CommitRow.id < before) if before else query
     query = query.where(CommitRow.branch == branch) if branch else query
-    rows = tx.execute(query.order_by(CommitRow.id.desc()).limit(limit))
-    return [(row.id, build_commit(row)) for row in rows]
+    ids = tx.scalars(query.order_by(CommitRow.id.desc()).limit(limit)).all()
+    commits = load_commits(tx, ids=ids)
+    return [(row_id, commits[row_id]) for row_id in ids]
 
 
 def load_machines_page(
@@ -158,7 +160,8 @@ def load_machines_page(
 ) -> list[tuple[int, str, Machine]]:
     """Load a page of the machine classes used in a project."""
     rows = _list_used_rows(tx, project_id, MachineRow.__table__, RunRow.machine_id, after, limit)
-    return [(row.id, row.identity, build_machine(row)) for row in rows]
+    machines = load_machines(tx)
+    return [(row.id, row.identity, machines[row.id]) for row in rows]
 
 
 def load_environments_page(

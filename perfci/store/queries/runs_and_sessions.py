@@ -21,7 +21,7 @@ from perfci.store.queries.query_records import (
 )
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
-    load_commits_where,
+    load_commits,
     load_environments,
     load_machines,
     load_variants,
@@ -88,7 +88,7 @@ def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
         .where(project_id_matches(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
         .order_by(RunRow.started_at, RunRow.id)
     ).all()
-    commits = load_commits_where(tx, project_id_matches(CommitRow.project_id, project))
+    commits = load_commits(tx, project_id_matches(CommitRow.project_id, project))
     ids = {commit: row_id for row_id, commit in commits.items()}
     place = {ids[commit]: number for number, commit in enumerate(sort_commits(ids))}
     ordered = sorted(rows, key=lambda row: place[row.commit_id])

@@ -22,11 +22,8 @@ from perfci.model import (
     Variant,
 )
 from perfci.store.columns import (
-    build_commit,
-    build_machine,
     build_verdict,
     pairs_from_json,
-    series_identity,
 )
 from perfci.store.database import SERIES_CACHE
 from perfci.store.dialects import CHUNK, in_chunks
@@ -76,52 +73,36 @@ def restrict_to_history(query: Any) -> Any:
 
 def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     """Load series by id. Series never change, so all readers of a store share a cache."""
-    cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
-    ordered = sorted(ids)
-    series = {row_id: cached.get(row_id) for row_id in ordered}
-    missing = [row_id for row_id in ordered if series[row_id] is None]
-    read: dict[int, Series] = {}
-    for some in in_chunks(missing):
-        read |= load_series_where(tx, SeriesRow.id.in_(some))
-    return {row_id: shared or read[row_id] for row_id, shared in series.items()}
-
-
-def load_project_series(tx: Session, project: str) -> dict[int, Series]:
-    """Load all series of a project, from the cache, or in one query if any is new."""
-    cached: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
-    query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-    ids = list(tx.scalars(query.where(project_id_matches(BenchmarkRow.project_id, project))))
-    shared = {row_id: series for row_id in ids if (series := cached.get(row_id)) is not None}
-    if len(shared) == len(ids):
-        return shared
-    return load_series_where(tx, project_id_matches(BenchmarkRow.project_id, project))
-
-
-def load_series_where(tx: Session, *conditions: Condition) -> dict[int, Series]:
-    """Load the chosen series, by id, and cache them."""
-    query = (
-        sa.select(*SeriesRow.__table__.c, BenchmarkRow.name, BenchmarkRow.version)
-        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(*conditions)
-    )
-    machines, variants = load_machines(tx), load_variants(tx)
-    rows = tx.connection().execute(query)
-    series = {
-        row.id: Series(
-            benchmark=Benchmark(row.name, row.version),
-            parameters=pairs_from_json(row.parameters),
-            metric=Metric(row.metric, row.unit, row.direction),
-            machine=machines[row.machine_id],
-            variant=variants[row.variant_id],
-            harness=row.harness,
-        )
-        for row in rows
-    }
     cache: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
-    if len(cache) + len(series) > MAX_CACHED_SERIES:
-        cache.clear()
-    cache.update(islice(series.items(), MAX_CACHED_SERIES))
-    return series
+    cached = {row_id: cache.get(row_id) for row_id in sorted(ids)}
+    missing = [row_id for row_id, series in cached.items() if series is None]
+    read: dict[int, Series] = {}
+    if missing:
+        machines, variants = load_machines(tx), load_variants(tx)
+        query = sa.select(*SeriesRow.__table__.c, BenchmarkRow.name, BenchmarkRow.version).join(
+            BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id
+        )
+        for some in in_chunks(missing):
+            for row in tx.connection().execute(query.where(SeriesRow.id.in_(some))):
+                read[row.id] = Series(
+                    benchmark=Benchmark(row.name, row.version),
+                    parameters=pairs_from_json(row.parameters),
+                    metric=Metric(row.metric, row.unit, row.direction),
+                    machine=machines[row.machine_id],
+                    variant=variants[row.variant_id],
+                    harness=row.harness,
+                )
+        if len(cache) + len(read) > MAX_CACHED_SERIES:
+            cache.clear()
+        cache.update(islice(read.items(), MAX_CACHED_SERIES))
+    return {row_id: series or read[row_id] for row_id, series in cached.items()}
+
+
+def load_project_series(tx: Session, project: str, *conditions: Condition) -> dict[int, Series]:
+    """Load the series of a project that meet all conditions, by id."""
+    query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+    chosen = query.where(project_id_matches(BenchmarkRow.project_id, project), *conditions)
+    return load_series_by_ids(tx, tx.connection().scalars(chosen))
 
 
 def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
@@ -137,7 +118,17 @@ def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
 
 def load_machines(tx: Session) -> dict[int, Machine]:
     """Load all machine classes, by id."""
-    return {row.id: build_machine(row) for row in tx.execute(sa.select(*MachineRow.__table__.c))}
+    return {
+        row.id: Machine(
+            cpu=row.cpu,
+            cores=row.cores,
+            memory_gb=row.memory_gb,
+            accelerator=row.accelerator,
+            accelerators=row.accelerators,
+            name=row.name,
+        )
+        for row in tx.connection().execute(sa.select(*MachineRow.__table__.c))
+    }
 
 
 def load_variants(tx: Session) -> dict[int, Variant]:
@@ -153,18 +144,29 @@ def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environmen
     return {row_id: Environment(pairs_from_json(observed)) for row_id, observed in rows}
 
 
-def load_commits_by_ids(tx: Session, ids: Collection[int]) -> dict[int, Commit]:
-    """Load commits by id."""
-    commits: dict[int, Commit] = {}
-    for some in in_chunks(ids):
-        commits |= load_commits_where(tx, CommitRow.id.in_(some))
-    return commits
-
-
-def load_commits_where(tx: Session, *conditions: Condition) -> dict[int, Commit]:
-    """Load the chosen commits, by id."""
-    rows = tx.connection().execute(sa.select(*CommitRow.__table__.c).where(*conditions))
-    return {row.id: build_commit(row) for row in rows}
+def load_commits(
+    tx: Session, *conditions: Condition, ids: Collection[int] | None = None
+) -> dict[int, Commit]:
+    """Load the commits that meet all conditions, by id; with ``ids``, only those of them."""
+    query = sa.select(*CommitRow.__table__.c).where(*conditions)
+    queries = [query]
+    if ids is not None:
+        queries = [query.where(CommitRow.id.in_(some)) for some in in_chunks(ids)]
+    return {
+        row.id: Commit(
+            sha=row.sha,
+            subject=row.subject,
+            author=row.author,
+            committed_at=row.committed_at,
+            parents=tuple(row.parents),
+            branch=row.branch,
+            tags=tuple(row.tags),
+            position=row.position,
+            dirty=row.dirty,
+        )
+        for query in queries
+        for row in tx.connection().execute(query)
+    }
 
 
 FULL_SHA_LENGTH = 40
@@ -188,24 +190,6 @@ def find_series_ids_by_identity(tx: Session, identities: Collection[str]) -> dic
     return ids_by_identity
 
 
-def find_ids_by_series(tx: Session, project: str, series: Collection[Series]) -> dict[Series, int]:
-    """Find the ids of stored series; many are found faster by loading all of their project."""
-    if len(series) > MAX_SERIES_BY_IDENTITY:
-        return {
-            each_series: row_id
-            for row_id, each_series in load_project_series(tx, project).items()
-            if each_series in series
-        }
-    identities = {series_identity(project, each_series): each_series for each_series in series}
-    return {
-        identities[identity]: row_id
-        for identity, row_id in find_series_ids_by_identity(tx, identities).items()
-    }
-
-
-MAX_SERIES_BY_IDENTITY = 500
-
-
 def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series]) -> list[Series]:
     """Load all series with the same benchmarks and parameters, to make addresses unambiguous."""
     cells: dict[str, list[Any]] = defaultdict(list)
@@ -215,12 +199,8 @@ def load_series_of_same_cells(tx: Session, project: str, series: Iterable[Series
     for start in range(0, len(names := sorted(cells)), BENCHMARKS_PER_QUERY):
         some = names[start : start + BENCHMARKS_PER_QUERY]
         parameters = list(dict.fromkeys(cell for name in some for cell in cells[name]))[:CHUNK]
-        chosen = (
-            project_id_matches(BenchmarkRow.project_id, project),
-            BenchmarkRow.name.in_(some),
-            SeriesRow.parameters.in_(parameters),
-        )
-        matching += load_series_where(tx, *chosen).values()
+        chosen = (BenchmarkRow.name.in_(some), SeriesRow.parameters.in_(parameters))
+        matching += load_project_series(tx, project, *chosen).values()
     return matching
 
 
@@ -263,14 +243,14 @@ def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = 
             by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
             newest = sa.select(CommitRow.id).where(*chosen).order_by(*by_position).limit(limit)
             chosen.append(CommitRow.id.in_(newest))
-    return sort_commits(load_commits_where(tx, *chosen).values())[::-1][:limit]
+    return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
     """Load commits by full sha; a clean commit is preferred to a dirty working tree."""
     commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
-        stored = load_commits_where(
+        stored = load_commits(
             tx, project_id_matches(CommitRow.project_id, project), CommitRow.sha.in_(some)
         ).values()
         commits |= {item.sha: item for item in sorted(stored, key=lambda item: not item.dirty)}
@@ -284,7 +264,7 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
         return None
     starting = CommitRow.sha.startswith(prefix, autoescape=True)
     matching = sorted(
-        load_commits_where(tx, project_id_matches(CommitRow.project_id, project), starting).values(),
+        load_commits(tx, project_id_matches(CommitRow.project_id, project), starting).values(),
         key=lambda item: item.dirty,
     )
     shas = sorted({commit.sha for commit in matching})
@@ -304,6 +284,7 @@ def load_series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .join(ProjectRow, BenchmarkRow.project_id == ProjectRow.id)
     )
-    series = load_series_where(tx)
-    for row_id, stored, slug in tx.execute(query):
+    rows = tx.execute(query).all()
+    series = load_series_by_ids(tx, [row.id for row in rows])
+    for row_id, stored, slug in rows:
         yield row_id, stored, slug, series[row_id]

@@ -18,8 +18,6 @@ from perfci.store.queries.query_records import (
 )
 from perfci.store.queries.series_and_commits import (
     load_project_series,
-    load_series_where,
-    project_id_matches,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -57,9 +55,7 @@ def find_series_of_benchmark(
     named = [BenchmarkRow.name == benchmark, *([SeriesRow.metric == metric] if metric else [])]
     matching = {
         row_id: series
-        for row_id, series in load_series_where(
-            tx, project_id_matches(BenchmarkRow.project_id, project), *named
-        ).items()
+        for row_id, series in load_project_series(tx, project, *named).items()
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
     last: dict[int, datetime] = {}

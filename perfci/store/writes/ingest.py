@@ -28,12 +28,13 @@ from perfci.model import (
 )
 from perfci.store.columns import (
     ABSENT,
+    EPOCH,
+    MILLISECOND,
     as_json,
     hash_values,
     machine_identity,
     pack_samples,
     replace_unstorable_characters,
-    to_epoch_ms,
 )
 from perfci.store.database import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.queries import measured_samples
@@ -307,7 +308,7 @@ def insert_results(
                     ABSENT if pair is None else pair,
                     ABSENT if round_ is None else round_,
                     ABSENT if order is None else order,
-                    None if started_at is None else to_epoch_ms(started_at),
+                    None if started_at is None else (started_at - EPOCH) // MILLISECOND,
                     process.duration_s,
                     replace_unstorable_characters(process.reason),
                     process.exit_code,
