@@ -6,16 +6,15 @@ import contextlib
 import fcntl
 import functools
 import os
-from collections.abc import Collection, Iterator, Sequence
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, PendingRollbackError
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.exc import DBAPIError, OperationalError, PendingRollbackError
 from sqlalchemy.orm import Session
-
-from perfci.store.tables.base import TableBase
 
 MIGRATION_LOCK_ID = 7_205_759_403_792
 """The PostgreSQL advisory lock of migrations: an arbitrary number."""
@@ -27,30 +26,22 @@ FOREIGN_KEY_VIOLATION = "23503"
 
 POSTGRESQL: sa.Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
 
-CHUNK = 500
-"""Values in one IN list, well under what any database accepts."""
-
-IdT = TypeVar("IdT", int, str)
+SQLITE_ERROR_MESSAGES = {
+    "SQLITE_BUSY": "is locked by another perfci process: wait for it to finish and try again.",
+    "SQLITE_LOCKED": "is locked by another perfci process: wait for it to finish and try again.",
+    "SQLITE_READONLY": "is read-only: make it writable, or name another one with --db.",
+    "SQLITE_NOTADB": "is not a SQLite database: name another one with --db.",
+    "SQLITE_CORRUPT": "is damaged: restore a backup, or see `perfci db check`.",
+    "SQLITE_FULL": "cannot grow: the disk is full.",
+    "SQLITE_CANTOPEN": "cannot be opened: check that the file and its folder can be read.",
+    "SQLITE_IOERR": "cannot be read or written: the disk reports an error.",
+}
 
 
 def is_sqlite(tx: Session | sa.Connection) -> bool:
     """Whether a session or connection is of SQLite."""
     bind = tx.get_bind() if isinstance(tx, Session) else tx
     return bind.dialect.name == "sqlite"
-
-
-def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
-    """Build an INSERT that skips existing keys and returns columns of the rows it added."""
-    insert: Any = sqlite.insert if tx.get_bind().dialect.name == "sqlite" else postgresql.insert
-    statement = insert(row.__table__).on_conflict_do_nothing()
-    return statement.returning(*(row.__table__.c[name] for name in returning)) if returning else statement
-
-
-def in_chunks(ids: Collection[IdT]) -> Iterator[Sequence[IdT]]:
-    """Yield ids in chunks that fit into one query."""
-    ordered = sorted(ids)
-    for start in range(0, len(ordered), CHUNK):
-        yield ordered[start : start + CHUNK]
 
 
 @functools.cache
@@ -84,6 +75,17 @@ def is_foreign_key_violation(error: BaseException) -> bool:
     return name == "SQLITE_CONSTRAINT_FOREIGNKEY" or sqlstate_of(error) == FOREIGN_KEY_VIOLATION
 
 
+def describe_operational_error(error: DBAPIError | sqlite3.Error) -> str | None:
+    """Say what is wrong with a database, to go after its name; None for an error of the program."""
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    code = str(getattr(origin, "sqlite_errorname", ""))
+    for prefix, sentence in SQLITE_ERROR_MESSAGES.items():
+        if code.startswith(prefix):
+            return sentence
+    lost = isinstance(error, OperationalError) and not isinstance(origin, sqlite3.Error)
+    return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
+
+
 def sqlstate_of(error: DBAPIError) -> str:
     """Return the SQLSTATE code of a PostgreSQL error, or an empty string."""
     return str(getattr(error.orig, "sqlstate", None) or "")
@@ -113,8 +115,3 @@ def database_size(tx: Session) -> int:
     else:
         query = "SELECT pg_database_size(current_database())"
     return int(tx.scalar(sa.text(query)) or 0)
-
-
-def execute_and_count_rows(tx: Session, statement: Any, values: Any = None) -> int:
-    """Run a statement and return how many rows it changed: 0 means that its condition no longer held."""
-    return cast(sa.CursorResult[Any], tx.execute(statement, values)).rowcount

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 
 from perfci.model import PerfciError
-from perfci.store.database import (
-    SQLITE_ERROR_MESSAGES,
+from perfci.store.dialects import SQLITE_ERROR_MESSAGES
+from perfci.store.transactions import (
     Store,
     begin_sqlite_transaction,
     translate_errors,

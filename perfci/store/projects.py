@@ -11,10 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.database import CHANGED_PROJECTS, insert_rows
-from perfci.store.dialects import insert_or_ignore
 from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.transactions import CHANGED_PROJECTS, insert_or_ignore, insert_rows
 
 WorkKind = Literal["judge", "judge_pr", "evaluate"]
 

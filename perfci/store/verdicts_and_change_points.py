@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Verdict
-from perfci.store.dialects import in_chunks
 from perfci.store.queries.query_records import (
     VerdictRecord,
 )
@@ -22,6 +21,7 @@ from perfci.store.queries.series_and_commits import (
 )
 from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
+from perfci.store.transactions import in_chunks
 from perfci.store.writes import row_ids
 
 CHANGE_POINTS = ChangePointRow.__table__

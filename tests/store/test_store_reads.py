@@ -25,7 +25,6 @@ from perfci.model import (
     Status,
 )
 from perfci.store import Store, verdicts_and_change_points
-from perfci.store.database import SERIES_CACHE
 from perfci.store.queries import (
     measured_samples,
     project_counts,
@@ -35,6 +34,7 @@ from perfci.store.queries import (
 )
 from perfci.store.queries.measured_series import load_judged_series
 from perfci.store.queries.series_and_commits import sort_commits
+from perfci.store.transactions import SERIES_CACHE
 from perfci.store.verdict_decisions import load_aa_results
 from perfci.store.writes import ingest, measured_sessions, row_ids
 from tests.support.builders import (

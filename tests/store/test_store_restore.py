@@ -16,10 +16,10 @@ import sqlalchemy as sa
 
 from perfci.model import PerfciError
 from perfci.store import Store, backup, check_integrity, open_store, restore, verdicts_and_change_points
-from perfci.store.database import StoreUnavailable
 from perfci.store.incidents import expected_changes_and_mutes
 from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
 from perfci.store.tables.base import TableBase
+from perfci.store.transactions import StoreUnavailable
 from perfci.store.writes.row_ids import ensure_project_id
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verdict
 from tests.support.databases import KINDS, bare_database

@@ -13,7 +13,7 @@ from perfci.github import webhook_events
 from perfci.github.webhook_events import PullRequestEvent, WebhookEvent, has_valid_signature
 from perfci.model import PerfciError
 from perfci.service.pulls.webhook_receiver import store_webhook_event
-from perfci.store.database import StoreUnavailable
+from perfci.store.transactions import StoreUnavailable
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.problem_details import ProblemError

@@ -14,10 +14,10 @@ from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
-from perfci.store.database import IDS, IdCache
 from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.series_and_commits import HISTORY_KINDS
+from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.ingest import ingest_batch, load_session_kinds
 from perfci.verdicts.process_levels import summarize_result
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.access.users import USERS, User, build_user
-from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.access import LoginRow, SecretRow
+from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
 
 LOGINS, SECRETS = LoginRow.__table__, SecretRow.__table__
 

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.access import MembershipRow, UserRow
+from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
 
 USERS, MEMBERSHIPS = UserRow.__table__, MembershipRow.__table__
 

@@ -9,10 +9,10 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.incidents.incident_records import Mute
 from perfci.store.queries.series_and_commits import project_id_matches
 from perfci.store.tables.incidents import ExpectedChangeRow, MutedBenchmarkRow
+from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
 
 EXPECTED_CHANGES = ExpectedChangeRow.__table__
 MUTED = MutedBenchmarkRow.__table__

@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
-from perfci.store.dialects import CHUNK, execute_and_count_rows, in_chunks, insert_or_ignore
 from perfci.store.incidents.incident_records import (
     DATA_KIND,
     OPEN_STATES,
@@ -31,6 +30,7 @@ from perfci.store.tables.incidents import (
     IncidentRow,
 )
 from perfci.store.tables.measurements import BenchmarkRow, SeriesRow
+from perfci.store.transactions import CHUNK, execute_and_count_rows, in_chunks, insert_or_ignore
 
 INCIDENTS, MEMBERS, IMPACTS = IncidentRow.__table__, IncidentMemberRow.__table__, ImpactRow.__table__
 EVENTS, EVALUATIONS = IncidentEventRow.__table__, EvaluationRow.__table__

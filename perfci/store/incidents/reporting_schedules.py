@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Status
-from perfci.store.dialects import execute_and_count_rows, in_chunks, insert_or_ignore
 from perfci.store.queries.series_and_commits import load_machines
 from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
+from perfci.store.transactions import execute_and_count_rows, in_chunks, insert_or_ignore
 
 COLUMNS = ReportingScheduleRow.__table__.c
 

@@ -9,9 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
 
 EVENTS = RunEventRow.__table__
 

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
 
 DESTINATIONS = DestinationRow.__table__
 

@@ -11,11 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_and_count_rows, insert_or_ignore
 from perfci.store.jobs.notification_destinations import DESTINATIONS, Destination, build_destination
 from perfci.store.tables.incidents import IncidentRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.tables.notifications import DeliveryRow
+from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
 
 DELIVERIES, INCIDENTS = DeliveryRow.__table__, IncidentRow.__table__
 

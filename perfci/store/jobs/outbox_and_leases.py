@@ -14,9 +14,9 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.dialects import execute_and_count_rows, in_chunks, insert_or_ignore
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.transactions import execute_and_count_rows, in_chunks, insert_or_ignore
 
 OUTBOX, LEASES = OutboxRow.__table__, LeaseRow.__table__
 

@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 
 from perfci.model import PerfciError
-from perfci.store.database import translate_errors
 from perfci.store.maintenance.dump import load_dump, write_dump
 from perfci.store.open_database import (
     SQLITE_HEADER,
@@ -25,6 +24,7 @@ from perfci.store.open_database import (
     require_schema_not_newer,
     sqlite_path,
 )
+from perfci.store.transactions import translate_errors
 
 
 def upgrade(url: str) -> None:

@@ -19,9 +19,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.database import Store, bulk_insert
 from perfci.store.dialects import is_sqlite
 from perfci.store.open_database import SCHEMA, open_store
+from perfci.store.transactions import Store, bulk_insert
 
 DUMP_FORMAT = "perfci.dump/1"
 

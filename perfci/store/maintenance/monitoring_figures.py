@@ -11,13 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.database import Store, translate_errors
 from perfci.store.dialects import database_size
 from perfci.store.jobs import outbox_and_leases
 from perfci.store.open_database import find_sqlite_file
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.notifications import DeliveryRow
+from perfci.store.transactions import Store, translate_errors
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ from perfci.store.columns import (
     hash_values,
     pairs_from_json,
 )
-from perfci.store.dialects import CHUNK
 from perfci.store.queries.query_records import (
     MeasuredProcess,
 )
@@ -52,6 +51,7 @@ from perfci.store.tables.measurements import (
     RunRow,
     SessionRow,
 )
+from perfci.store.transactions import CHUNK
 
 
 def load_history_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:

@@ -13,7 +13,6 @@ from perfci.model import (
     Series,
     Status,
 )
-from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
@@ -34,6 +33,7 @@ from perfci.store.tables.measurements import (
     SeriesRow,
     SessionRow,
 )
+from perfci.store.transactions import CHUNK, in_chunks
 
 LATEST_RESULT = sa.func.max(ResultRow.id)
 LATEST_MEASURED_RESULT = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.store.columns import build_verdict
-from perfci.store.dialects import in_chunks
 from perfci.store.queries.measured_series import (
     LATEST_MEASURED_RESULT,
     LATEST_RESULT,
@@ -28,6 +27,7 @@ from perfci.store.queries.series_and_commits import (
 )
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
+from perfci.store.transactions import in_chunks
 
 COMMIT_BATCH = 32
 """Commits per query in the search for a measured one: heads of pull requests may be newer."""

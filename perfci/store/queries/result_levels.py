@@ -15,7 +15,6 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Status
 from perfci.store.columns import CLOCKS, STATUSES, build_process
-from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.queries.measured_samples import load_processes_where
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
@@ -24,6 +23,7 @@ from perfci.store.queries.series_and_commits import (
     restrict_to_history,
 )
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
+from perfci.store.transactions import CHUNK, in_chunks
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
     row.__table__ for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow)

@@ -14,7 +14,6 @@ from perfci.model import (
     Status,
 )
 from perfci.store.columns import pairs_from_json
-from perfci.store.database import execute_on_driver
 from perfci.store.queries.query_records import (
     RunRecord,
     SessionRecord,
@@ -34,6 +33,7 @@ from perfci.store.tables.measurements import (
     RunRow,
     SessionRow,
 )
+from perfci.store.transactions import execute_on_driver
 
 
 def find_run_by_key(tx: Session, key: str) -> int | None:

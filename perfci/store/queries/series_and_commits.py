@@ -25,8 +25,6 @@ from perfci.store.columns import (
     build_verdict,
     pairs_from_json,
 )
-from perfci.store.database import SERIES_CACHE
-from perfci.store.dialects import CHUNK, in_chunks
 from perfci.store.queries.query_records import (
     VerdictRecord,
 )
@@ -42,6 +40,7 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
+from perfci.store.transactions import CHUNK, SERIES_CACHE, in_chunks
 
 MAX_CACHED_SERIES = 50_000
 """Series a store caches for readers, in at most some hundred MB."""

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.columns import EPOCH
-from perfci.store.dialects import in_chunks
 from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_history_ends
 from perfci.store.queries.query_records import (
     SeriesRecord,
@@ -25,6 +24,7 @@ from perfci.store.tables.measurements import (
     RunRow,
     SeriesRow,
 )
+from perfci.store.transactions import in_chunks
 
 
 def search_series(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:

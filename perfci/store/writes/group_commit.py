@@ -16,8 +16,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, InternalError, Operationa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.database import Store, StoreUnavailable
 from perfci.store.dialects import is_retryable
+from perfci.store.transactions import Store, StoreUnavailable
 
 T = TypeVar("T")
 ItemT = TypeVar("ItemT")

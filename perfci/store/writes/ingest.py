@@ -36,7 +36,6 @@ from perfci.store.columns import (
     pack_samples,
     replace_unstorable_characters,
 )
-from perfci.store.database import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.queries import measured_samples
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -46,6 +45,7 @@ from perfci.store.tables.measurements import (
     SeriesRow,
     SessionRow,
 )
+from perfci.store.transactions import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.writes.row_ids import (
     add_imported_sessions,
     ensure_benchmark_id,

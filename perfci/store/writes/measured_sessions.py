@@ -15,10 +15,10 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Process, ProcessBoundaries, Run, Series, Status
 from perfci.store.columns import process_to_columns, replace_unstorable_characters
-from perfci.store.database import IDS, IdCache
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.query_records import SessionRecord
 from perfci.store.tables.measurements import ProcessRow, ProjectRow, ResultRow, RunRow, SessionRow
+from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.ingest import (
     compute_local_run_key,
     count_os_processes,

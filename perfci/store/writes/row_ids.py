@@ -10,8 +10,6 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store.columns import hash_values, machine_identity, series_identity
-from perfci.store.database import IDS, IdCache, insert_rows
-from perfci.store.dialects import in_chunks, insert_or_ignore
 from perfci.store.queries.series_and_commits import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (
@@ -24,6 +22,7 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
+from perfci.store.transactions import IDS, IdCache, in_chunks, insert_or_ignore, insert_rows
 
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
 COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)

@@ -34,8 +34,8 @@ from perfci.report.escaping import make_printable
 from perfci.service.accounts.projects_members_tokens import ensure_project
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
-from perfci.store.database import StoreUnavailable
 from perfci.store.projects import Project, find_project
+from perfci.store.transactions import StoreUnavailable
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import Call, Operation, Reply
 from perfci_web.api.problem_details import KIND_BY_STATUS, ProblemError, convert_validation_error

@@ -1,23 +1,31 @@
-"""An open database: its transactions, the row ids it caches, and fast statements on the driver itself."""
+"""Transactions of an open database, with the row ids they cache and the statements that run in them."""
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
 from perfci.store.columns import EPOCH, MILLISECOND, as_json
-from perfci.store.dialects import is_foreign_key_violation, postgresql_type_name, writer_lock
+from perfci.store.dialects import (
+    SQLITE_ERROR_MESSAGES,
+    describe_operational_error,
+    is_foreign_key_violation,
+    postgresql_type_name,
+    writer_lock,
+)
+from perfci.store.tables.base import TableBase
 
 IDS, SERIES_CACHE, CHANGED_PROJECTS = "ids", "series read", "touched projects"
 """Keys of ``Session.info`` under which a transaction keeps values beside the database."""
@@ -25,19 +33,13 @@ IDS, SERIES_CACHE, CHANGED_PROJECTS = "ids", "series read", "touched projects"
 MAX_CACHED_IDS = 200_000
 """Ids a store caches: those of some thousand series and their newest results, in about 10 MB."""
 
+CHUNK = 500
+"""Values in one IN list, well under what any database accepts."""
+
 MAX_ROWS_PER_INSERT = 1000
 """Rows of one statement: their values stay well below the 32,766 that SQLite takes."""
 
-SQLITE_ERROR_MESSAGES = {
-    "SQLITE_BUSY": "is locked by another perfci process: wait for it to finish and try again.",
-    "SQLITE_LOCKED": "is locked by another perfci process: wait for it to finish and try again.",
-    "SQLITE_READONLY": "is read-only: make it writable, or name another one with --db.",
-    "SQLITE_NOTADB": "is not a SQLite database: name another one with --db.",
-    "SQLITE_CORRUPT": "is damaged: restore a backup, or see `perfci db check`.",
-    "SQLITE_FULL": "cannot grow: the disk is full.",
-    "SQLITE_CANTOPEN": "cannot be opened: check that the file and its folder can be read.",
-    "SQLITE_IOERR": "cannot be read or written: the disk reports an error.",
-}
+IdT = TypeVar("IdT", int, str)
 
 
 class StoreUnavailable(PerfciError):
@@ -121,7 +123,9 @@ class Store:
         """Run a write transaction: committed at the end of the block, rolled back by any exception in it."""
         if self._read_only:
             raise PerfciError(f"The database {self.display_name} {SQLITE_ERROR_MESSAGES['SQLITE_READONLY']}")
-        file_identity = self._reopen_if_replaced()
+        file_identity = read_file_identity(self._path)
+        if file_identity != self._file_identity:
+            self._reopen(file_identity)
         ids = IdCache(self._ids)
         with (
             translate_errors(self.display_name),
@@ -144,7 +148,8 @@ class Store:
             if read_file_identity(self._path) != file_identity:
                 # The rows may be in the file that was moved away: the caller has to write them again.
                 raise StoreUnavailable(f"The database {self.display_name} was replaced meanwhile: try again.")
-            ids.merge_into_parent()
+            if ids.added:
+                ids.merge_into_parent()
 
     @contextlib.contextmanager
     def savepoint(self, tx: Session) -> Iterator[Session]:
@@ -158,7 +163,8 @@ class Store:
             yield tx
             tx.flush()
             execute("RELEASE SAVEPOINT part")
-            ids.merge_into_parent()
+            if ids.added:
+                ids.merge_into_parent()
         except BaseException as error:
             tx.info[CHANGED_PROJECTS] = changed_before
             tx.expunge_all()
@@ -180,15 +186,11 @@ class Store:
             ids.clear()
             self._series.clear()
 
-    def _reopen_if_replaced(self) -> tuple[int, int] | None:
-        """Reconnect if another file, such as a restored backup, has the name of the SQLite database.
+    def _reopen(self, file_identity: tuple[int, int] | None) -> None:
+        """Reconnect to another file, such as a restored backup, that has the name of the SQLite database.
 
         SQLite goes on with the file it opened, wherever it was moved: what is written there would be lost.
-        Returns the identity of the file that new connections open.
         """
-        file_identity = read_file_identity(self._path)
-        if file_identity == self._file_identity:
-            return file_identity
         if file_identity is None:
             raise StoreUnavailable(
                 f"The database {self.display_name} was moved away: put it, or a backup, there."
@@ -204,12 +206,13 @@ class Store:
                 except PerfciError as error:
                     raise StoreUnavailable(str(error)) from error
                 self._file_identity = file_identity
-        return file_identity
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
         """Run a read transaction: one consistent snapshot of the database."""
-        self._reopen_if_replaced()
+        file_identity = read_file_identity(self._path)
+        if file_identity != self._file_identity:
+            self._reopen(file_identity)
         info = {IDS: IdCache(self._ids), SERIES_CACHE: self._series}
         with (
             translate_errors(self.display_name),
@@ -245,20 +248,22 @@ def translate_errors(display_name: str) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, sqlite3.Error) as error:
-        sentence = _error_message(error)
+        sentence = describe_operational_error(error)
         if sentence is None:
             raise
         raise PerfciError(f"The database {display_name} {sentence}") from error
 
 
-def _error_message(error: DBAPIError | sqlite3.Error) -> str | None:
-    origin = error.orig if isinstance(error, DBAPIError) else error
-    code = str(getattr(origin, "sqlite_errorname", ""))
-    for prefix, sentence in SQLITE_ERROR_MESSAGES.items():
-        if code.startswith(prefix):
-            return sentence
-    lost = isinstance(error, OperationalError) and not isinstance(origin, sqlite3.Error)
-    return f"cannot be reached: {str(origin).splitlines()[0]}." if lost else None
+def in_chunks(ids: Collection[IdT]) -> Iterator[Sequence[IdT]]:
+    """Yield ids in chunks that fit into one query."""
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), CHUNK):
+        yield ordered[start : start + CHUNK]
+
+
+def execute_and_count_rows(tx: Session, statement: Any, values: Any = None) -> int:
+    """Run a statement and return how many rows it changed: 0 means that its condition no longer held."""
+    return cast(sa.CursorResult[Any], tx.execute(statement, values)).rowcount
 
 
 def execute_on_driver(tx: Session, statement: str, parameters: Sequence[Any] = ()) -> Any:
@@ -304,6 +309,13 @@ def insert_rows(
                 values.append(value)
         rows_added += execute_on_driver(tx, insert, values).fetchall()
     return rows_added
+
+
+def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
+    """Build an INSERT that skips existing keys and returns columns of the rows it added."""
+    insert: Any = sqlite.insert if tx.get_bind().dialect.name == "sqlite" else postgresql.insert
+    statement = insert(row.__table__).on_conflict_do_nothing()
+    return statement.returning(*(row.__table__.c[name] for name in returning)) if returning else statement
 
 
 def reserve_ids(tx: Session, table: sa.Table, count: int) -> list[int]:
