@@ -28,12 +28,11 @@ from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
     find_change_points_in_levels,
 )
-from perfci.verdicts.judged_series_selection import (
+from perfci.verdicts.policy import (
+    Policy,
     StatusAndClock,
-    pair_cpu_with_wall_series,
     select_judged_by_status,
 )
-from perfci.verdicts.policy import Policy
 from perfci.verdicts.process_levels import is_cpu_bound, is_cpu_bound_by_levels, summarize_result
 
 ReadingSet = frozenset[StatusAndClock]
@@ -291,15 +290,19 @@ def select_judged_series(
         series: ReadingSet().union(*{point.readings for point in series_points})
         for series, series_points in points.items()
     }
-    wall_by_cpu = pair_cpu_with_wall_series(readings)
-    unsure = [
-        cpu
-        for cpu, wall in wall_by_cpu.items()
-        if not is_cpu_bound_by_levels(_get_levels_by_commit(points[cpu]), _get_levels_by_commit(points[wall]))
-    ]
-    samples = load_samples({*unsure, *(wall_by_cpu[cpu] for cpu in unsure)}) if unsure else {}
-    waiting = {cpu for cpu in unsure if not is_cpu_bound(samples[cpu], samples[wall_by_cpu[cpu]])}
-    return select_judged_by_status(readings, lambda cpu, wall: cpu not in waiting)
+
+    def select_waiting(wall_by_cpu: Mapping[Series, Series]) -> set[Series]:
+        unsure = [
+            cpu
+            for cpu, wall in wall_by_cpu.items()
+            if not is_cpu_bound_by_levels(
+                _get_levels_by_commit(points[cpu]), _get_levels_by_commit(points[wall])
+            )
+        ]
+        samples = load_samples({*unsure, *(wall_by_cpu[cpu] for cpu in unsure)}) if unsure else {}
+        return {cpu for cpu in unsure if not is_cpu_bound(samples[cpu], samples[wall_by_cpu[cpu]])}
+
+    return select_judged_by_status(readings, select_waiting)
 
 
 def _get_levels_by_commit(points: Iterable[JudgedPoint]) -> dict[int, float]:

@@ -17,7 +17,7 @@ from perfci.store.queries.query_records import MeasuredProcess
 from perfci.store.verdict_decisions import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.judged_series_selection import ProcessesByCommit, group_judged_by_commit
+from perfci.verdicts.policy import ProcessesByCommit, group_judged_by_commit
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,7 @@ from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, 
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.judged_series_selection import group_judged_by_commit
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.policy import Policy, group_judged_by_commit
 
 RENEW_AFTER_S = 30.0
 """Seconds between restarts of the fork servers.

@@ -29,8 +29,7 @@ from perfci.verdicts.history.change_point_detection import (
     find_change_points_in_levels,
     find_change_points_of_many,
 )
-from perfci.verdicts.judged_series_selection import select_judged_series
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.policy import Policy, select_judged_series
 from perfci.verdicts.process_levels import judged_level
 from tests.support.builders import (
     PROJECT,

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 from perfci.model import Process, ProcessBoundaries, Result, Run, Series, Stage, Verdict, VerdictKind
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
-from perfci.verdicts.judged_series_selection import select_judged_series
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.policy import Policy, select_judged_series
 
 SeriesKey = tuple[str, object, str, object]
 """Benchmark, parameters, metric and variant of a series."""

@@ -10,7 +10,7 @@ from perfci.report.charts.series_trend import Dot
 from perfci.report.number_format import format_count
 from perfci.report.verdict_text import rank_verdicts_by_severity, verdict_counts_sentence
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
-from perfci.verdicts.judged_series_selection import select_judged_series
+from perfci.verdicts.policy import select_judged_series
 from perfci_web.view_parts.commit_measurements import build_commit_dots, collect_processes_by_series
 from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,

@@ -17,7 +17,7 @@ from perfci.report.verdict_text import (
     rank_verdicts_by_severity,
 )
 from perfci.store.queries.query_records import VerdictRecord
-from perfci.verdicts.judged_series_selection import select_judged_series
+from perfci.verdicts.policy import select_judged_series
 from perfci_web.view_parts.commit_measurements import (
     build_commit_dots,
     collect_processes_by_series,
