@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import click
 
@@ -24,7 +25,6 @@ from perfci.measure.measure_script import (
 from perfci.model import PerfciError, Status, cell_name
 from perfci.report.number_format import format_count, format_duration, format_quantity, format_signed_percent
 from perfci.runner.user_script import parse_script_command
-from perfci.stats.location_estimates import median
 
 SNIPPET = f"""\
 import json, os, time
@@ -194,7 +194,7 @@ def serialize_script_result(result: ScriptRunResult) -> dict[str, object]:
                 "unit": metric.unit,
                 "direction": metric.direction,
                 "judged": metric not in INFORMATIONAL_METRICS,
-                "value": median(levels),
+                "value": float(median(levels)),
                 "levels": levels,
             }
             for metric, levels in result.levels.items()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from perfci.formats.format_types import ImportDefaults, ImportedRun, UnknownUnitResult, WarnCallback
@@ -30,7 +31,6 @@ from perfci.model import (
     Status,
     Variant,
 )
-from perfci.stats.location_estimates import median
 
 MAX_RESULTS = 10_000
 """Results in one file."""
@@ -299,7 +299,7 @@ def _summarize(processes: Iterable[Process], boundaries: ProcessBoundaries) -> S
     samples = [sample for process in processes for sample in process.samples]
     if not samples or boundaries is ProcessBoundaries.PROCESS:
         return None
-    return SampleSummary(median(samples), n=len(samples))
+    return SampleSummary(float(median(samples)), n=len(samples))
 
 
 def hash_texts(*parts: str) -> str:

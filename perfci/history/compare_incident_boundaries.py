@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedHistories
-from perfci.stats.location_estimates import median
 from perfci.store.incidents.incident_records import IncidentMember
 from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint, StepEstimate, estimate_step

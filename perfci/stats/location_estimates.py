@@ -21,15 +21,6 @@ SMALL_SAMPLE = 50
 level of thousands of short processes."""
 
 
-def median(samples: Sequence[float] | Floats) -> float:
-    """Middle value: up to half of the samples may be outliers."""
-    count = len(samples)
-    if not 0 < count <= SMALL_SAMPLE:
-        return float(np.median(np.asarray(samples, dtype=float)))
-    ordered, middle = sorted(samples), count // 2
-    return float(ordered[middle] if count % 2 else (ordered[middle - 1] + ordered[middle]) / 2)
-
-
 def lower_quartile(samples: Sequence[float] | Floats) -> float:
     """25 % quantile, linearly interpolated: a level for one-sided noise, since neighbours only slow
     a process down (after Chen & Revels 2016)."""

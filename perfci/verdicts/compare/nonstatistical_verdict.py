@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, Verdict, VerdictKind
-from perfci.stats.location_estimates import median
 from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.paired_log_costs import match_pairs
 from perfci.verdicts.compare.reason_text import (

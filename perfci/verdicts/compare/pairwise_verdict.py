@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from perfci.model import Interval, Process, ProcessBoundaries, Series, Stage, Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
-from perfci.stats.location_estimates import median
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.noise_floor import compute_noise_floor
 from perfci.stats.power import minimum_detectable_effect

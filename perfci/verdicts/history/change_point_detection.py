@@ -17,7 +17,7 @@ from perfci.stats.incremental_segmentation import (
     detect_change_points_in_many,
     update_segmentations,
 )
-from perfci.stats.location_estimates import MAD_TO_SIGMA, median
+from perfci.stats.location_estimates import MAD_TO_SIGMA
 from perfci.stats.optimal_partitioning import MIN_SIGMA
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
@@ -141,7 +141,8 @@ def find_change_points_in_levels(
             moves = []
             for k, (index, relative_change) in enumerate(series_steps):
                 sha, last_good = histories[series][index][0], histories[series][index - 1][0]
-                before, after = median(measured[edges[k] : index]), median(measured[index : edges[k + 2]])
+                before = statistics.median(measured[edges[k] : index])
+                after = statistics.median(measured[index : edges[k + 2]])
                 if abs(after - before) > rules(series).floor:
                     moves.append(ChangePoint(series, sha, last_good, relative_change, before, after))
             segmented[series] = moves
@@ -215,26 +216,29 @@ def find_jumps(
         steps[change.series].add(change.commit)
     settled = {(verdict.series, verdict.head) for verdict in verdicts if verdict.stage is Stage.CONFIRMATION}
     unsettled = []
-    for series, points in newest_points.items():
+    for series, all_points in newest_points.items():
         step_shas = steps.get(series, ())
-        starts = [index for index, point in enumerate(points) if point.sha in step_shas]
-        present_level = points[starts[-1] :] if starts else points
-        jump = _find_jump(series, present_level, math.log1p(rules(series).bar))
+        starts = [index for index, point in enumerate(all_points) if point.sha in step_shas]
+        present_level = all_points[starts[-1] :] if starts else all_points
+        points = present_level[-MAX_SIDE_POINTS - NEWEST_POINTS :]
+        levels = [point.level for point in points]
+        if len(points) < MIN_POINTS_BEFORE + 1 or any(level <= 0 for level in levels):
+            continue
+        # cheap filter: no newest level is half a bar away from the median of all
+        bar = math.log1p(rules(series).bar)
+        middle, factor = statistics.median(levels), math.exp(bar / 2)
+        if all(middle / factor < level < middle * factor for level in levels[-NEWEST_POINTS:]):
+            continue
+        jump = _measure_jump(series, points, bar)
         if jump and (series, jump.head) not in settled:
             unsettled.append(jump)
     return sorted(unsettled, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
 
 
-def _find_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump | None:
-    points = points[-MAX_SIDE_POINTS - NEWEST_POINTS :]
-    levels = [point.level for point in points]
-    if len(points) < MIN_POINTS_BEFORE + 1 or any(level <= 0 for level in levels):
-        return None
-    # cheap filter: no newest level is half a bar away from the median of all
-    middle, factor = statistics.median(levels), math.exp(bar / 2)
-    if all(middle / factor < level < middle * factor for level in levels[-NEWEST_POINTS:]):
-        return None
-    logs = np.log(levels)
+def _measure_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump | None:
+    """The jump of the newest points against those before; None where it is smaller than the bar, a log
+    ratio, or no clearer than noise."""
+    logs = np.log([point.level for point in points])
     has_both = len(points) >= MIN_POINTS_BEFORE + NEWEST_POINTS
     for index in range(len(points) - NEWEST_POINTS if has_both else len(points) - 1, len(points)):
         before = logs[:index]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median
 
 from perfci.model import NamedValues, Process, Series, Status
-from perfci.stats.location_estimates import median
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
 from perfci.verdicts.process_levels import select_usable, steady_levels
 
