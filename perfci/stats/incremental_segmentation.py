@@ -32,9 +32,7 @@ from perfci.stats.optimal_partitioning import (
     MIN_SEGMENT_POINTS,
     Partition,
     PreprocessedSeries,
-    batch_by_key,
     clip_spikes,
-    count_unaffected_medians,
     extend_partitions,
     preprocess_series,
 )
@@ -116,30 +114,25 @@ def update_segmentations(
     preprocessed = preprocess_series(
         [arrays[k] for k in changed], [(previous[k]._preprocessed, equal_points[k]) for k in changed]
     )
-    # leading points whose clipped values are the same: none if the noise or the scale differs
-    reusable = []
+    # equal values in other units, of the noise or of the scale, count as changed
+    unchanged = []
     for k, series in zip(changed, preprocessed, strict=True):
         before = previous[k]._preprocessed
         has_same_units = before is not None and (before.sigma, before.scale) == (series.sigma, series.scale)
-        reusable.append(count_unaffected_medians(equal_points[k], CLIP_REACH) if has_same_units else 0)
-    # clip the spikes behind that prefix, and extend each partition by the clipped values
-    new_points: dict[int, Floats] = {}
-    for batch in batch_by_key([(len(line.logs), reusable[k]) for k, line in enumerate(preprocessed)]):
-        clipped = clip_spikes([preprocessed[k] for k in batch], reusable[batch[0]])
-        new_points |= zip(batch, clipped, strict=True)
+        unchanged.append(equal_points[k] if has_same_units else 0)
+    # extend each partition of the points whose clipped values are the same by the other clipped values
+    new_points = clip_spikes(preprocessed, unchanged)
     prefixes = []
-    for k, points in zip(changed, reusable, strict=True):
-        partition = previous[k]._partition
-        sums, costs = partition.cumulative_sums[: points + 1], partition.costs[: points + 1]
-        prefixes.append(Partition(sums, costs, partition.last_segment_starts[: points + 1]))
-    partitions = extend_partitions(prefixes, [new_points[k] for k in range(len(changed))])
+    for k, series, points in zip(changed, preprocessed, new_points, strict=True):
+        partition, kept = previous[k]._partition, len(series.logs) - len(points) + 1
+        sums, costs = partition.cumulative_sums[:kept], partition.costs[:kept]
+        prefixes.append(Partition(sums, costs, partition.last_segment_starts[:kept]))
+    partitions = extend_partitions(prefixes, new_points)
     # test the boundaries of each partition
-    for k, series, prefix, partition in zip(changed, preprocessed, reusable, partitions, strict=True):
+    for k, series, same_points, partition in zip(changed, preprocessed, unchanged, partitions, strict=True):
         bar, test_cache = previous[k].bar, previous[k]._test_cache
-        # in other units (no reusable prefix) equal values have other test statistics
-        unchanged_points = equal_points[k] if prefix else 0
         sums = partition.cumulative_sums
-        test = BoundaryTest(series.logs, sums, series.sigma, bar, test_cache, unchanged_points)
+        test = BoundaryTest(series.logs, sums, series.sigma, bar, test_cache, same_points)
         steps = locate_steps(test, prune_boundaries(test, partition.boundaries))
         updated[k] = SegmentedSeries(arrays[k], bar, steps, series, partition, test.cache)
     return updated

@@ -91,10 +91,11 @@ def preprocess_series(
     results: dict[int, PreprocessedSeries] = {}
     for batch in batch_by_key([(len(row), prefix) for row, prefix in zip(logs, prefixes, strict=True)]):
         rows = np.stack([logs[k] for k in batch])
-        first = count_unaffected_medians(prefixes[batch[0]], NOISE_REACH)
-        medians = running_median(rows, NOISE_REACH, first)
-        if first:
-            copied = [series.running_medians[:first] for k in batch if (series := previous[k][0]) is not None]
+        medians = running_median(rows, NOISE_REACH, prefixes[batch[0]])
+        if reused := rows.shape[1] - medians.shape[1]:
+            copied = [
+                series.running_medians[:reused] for k in batch if (series := previous[k][0]) is not None
+            ]
             medians = np.hstack([np.stack(copied), medians])
         sigmas = estimate_noise(rows, medians)
         for place, k in enumerate(batch):
@@ -139,27 +140,31 @@ def _row_medians(rows: Floats) -> Floats:
     return rows[:, half].copy() if odd else (rows[:, :half].max(axis=1) + rows[:, half]) / 2
 
 
-def running_median(rows: Floats, reach: int, first: int = 0) -> Floats:
-    """Median of each point from ``first`` on with its ``reach`` neighbours on either side, ends
-    mirrored."""
+def running_median(rows: Floats, reach: int, unchanged_points: int) -> Floats:
+    """Median of each point with its ``reach`` neighbours on either side, ends mirrored.
+
+    The medians of leading points that see ``unchanged_points`` only are left out: their number is what
+    the result is shorter by.
+    """
+    first = unchanged_points - reach if unchanged_points >= 2 * reach else 0
     before = rows[:, reach:0:-1] if first == 0 else rows[:, first - reach : first]
     padded = np.hstack([before, rows[:, first:], rows[:, -2 : -reach - 2 : -1]])
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=1)
     return np.asarray(np.partition(windows, reach, axis=-1)[..., reach])
 
 
-def count_unaffected_medians(prefix_length: int, reach: int) -> int:
-    """Number of leading running medians that see only points of the equal prefix."""
-    return prefix_length - reach if prefix_length >= 2 * reach else 0
-
-
-def clip_spikes(series: Sequence[PreprocessedSeries], first: int) -> Floats:
-    """Values from ``first`` on in units of the noise, clipped; shape (rows, n - first), series
-    equally long."""
-    logs, sigmas = np.stack([line.logs for line in series]), np.array([[line.sigma] for line in series])
-    medians, reach = running_median(logs, CLIP_REACH, first), CLIP_SIGMAS * sigmas
-    clipped = np.clip(logs[:, first:], medians - reach, medians + reach)
-    return np.asarray((clipped - logs[:, :1]) / sigmas)
+def clip_spikes(series: Sequence[PreprocessedSeries], unchanged_points: Sequence[int]) -> list[Floats]:
+    """Clipped values of each series in units of its noise, without the leading ones that its
+    ``unchanged_points`` determine."""
+    results: dict[int, Floats] = {}
+    keys = [(len(line.logs), points) for line, points in zip(series, unchanged_points, strict=True)]
+    for batch in batch_by_key(keys):
+        logs = np.stack([series[k].logs for k in batch])
+        sigmas = np.array([[series[k].sigma] for k in batch])
+        medians, reach = running_median(logs, CLIP_REACH, unchanged_points[batch[0]]), CLIP_SIGMAS * sigmas
+        clipped = np.clip(logs[:, -medians.shape[1] :], medians - reach, medians + reach)
+        results |= zip(batch, (clipped - logs[:, :1]) / sigmas, strict=True)
+    return [results[k] for k in range(len(series))]
 
 
 @dataclass(frozen=True, slots=True)
