@@ -25,8 +25,9 @@ LoadPolicies = Callable[[Project], ProjectPolicies]
 
 def load_project_policies(settings: Settings, project: Project) -> ProjectPolicies:
     """The policies of a project on a server: the tables stored for it override the server's own."""
-    merged = apply_project_override_tables(settings, parse_project_override_tables(project.settings))
-    return ProjectPolicies(build_policy(merged), merged.history)
+    if project.settings:
+        settings = apply_project_override_tables(settings, parse_project_override_tables(project.settings))
+    return ProjectPolicies(build_policy(settings), settings.history)
 
 
 def build_policy(settings: Settings, *, strict: bool = False) -> Policy:

@@ -49,6 +49,7 @@ class IncidentInputs:
     visit_index: VisitIndex
     series: Mapping[Series, int]
     verdicts: Sequence[Verdict]
+    confirmations: Mapping[Series, Sequence[Verdict]]
     changes: Sequence[ChangePoint]
 
     @classmethod
@@ -61,8 +62,11 @@ class IncidentInputs:
             if policy.is_judged(series)
         }
         verdicts = [record.verdict for record in load_verdict_records(tx, project)]
-        changes = add_confirmed_steps(load_change_points(tx, project), verdicts, visit_index.positions)
-        return cls(tx, project, policy, visit_index, series_ids, verdicts, changes)
+        confirmations = group_confirmations(verdicts)
+        changes = load_change_points(tx, project)
+        if confirmations:
+            changes = add_confirmed_steps(changes, confirmations, visit_index.positions)
+        return cls(tx, project, policy, visit_index, series_ids, verdicts, confirmations, changes)
 
     def load_attribution_context(self, canaries: Sequence[str]) -> HistoryContext:
         """The context that changes are attributed in.
@@ -81,7 +85,7 @@ class IncidentInputs:
             self.project,
             self.visit_index.commits,
             points=self._load_seen_points(around),
-            confirmations=group_confirmations(self.verdicts),
+            confirmations=self.confirmations,
             visits=self.visit_index.visits,
             series_counts=Counter((series.machine, series.metric.unit) for series in self.series),
             rules=self.policy.rule_for,

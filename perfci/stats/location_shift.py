@@ -106,16 +106,19 @@ def estimate_paired_shift(base: Floats, head: Floats, *, prior: NoisePrior | Non
     single pair has no error of its own.
     """
     if len(base) == 1:
-        return shrink_error(Shift(float(head[0] - base[0]), math.inf, 0.0, 1), prior)
-    return shrink_error(within_mode_shift(base, head) or _blend_paired_and_unpaired(base, head), prior)
+        shift = Shift(float(head[0] - base[0]), math.inf, 0.0, 1)
+    else:
+        shift = within_mode_shift(base, head) or _blend_paired_and_unpaired(base, head)
+    return shift if prior is None else shrink_error(shift, prior)
 
 
 def estimate_unpaired_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
     """Estimate the shift of independent sides; shapes (n,) and (m,)."""
     if min(len(base), len(head)) == 1:
-        lonely = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1, "unpaired")
-        return shrink_error(lonely, prior)
-    return shrink_error(within_mode_shift(base, head) or unpaired_shift(base, head), prior)
+        shift = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1, "unpaired")
+    else:
+        shift = within_mode_shift(base, head) or unpaired_shift(base, head)
+    return shift if prior is None else shrink_error(shift, prior)
 
 
 def unpaired_shift(base: Floats, head: Floats) -> Shift:
@@ -234,8 +237,20 @@ def _match_modes(base: Floats, head: Floats) -> list[tuple[ModeMembers, ModeMemb
     Where one side has a single mode, the first matching has it in the lower one: neighbours only
     slow processes down, so the lower is the undisturbed one.
     """
-    splits = _split_modes(base), _split_modes(head)
-    gaps = [float(split[1].mean() - split[0].mean()) if split else 0.0 for split in splits]
+    # split each side at its widest gap, where both parts are clearly apart
+    splits: list[tuple[Floats, Floats] | None] = []
+    gaps: list[float] = []
+    for side in (base, head):
+        ordered = np.sort(side)
+        # rounded, so that of gaps that differ by rounding errors only the lowest is taken everywhere
+        cut = int(np.argmax(np.round(np.diff(ordered), 9))) + 1
+        low, high = ordered[:cut], ordered[cut:]
+        squares = float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum())
+        within = math.sqrt(squares / max(len(side) - 2, 1))
+        gap = float(high.mean() - low.mean())
+        is_apart = gap >= MODE_SEPARATION * max(within, LEVEL_RESOLUTION)
+        splits.append((low, high) if is_apart else None)
+        gaps.append(gap if is_apart else 0.0)
     nothing = np.empty(0)
     # both sides have two modes at comparable distances: they are the same two
     if splits[0] and splits[1] and max(gaps) < 2 * min(gaps):
@@ -300,14 +315,14 @@ def _mode_gap(modes: tuple[ModeMembers, ModeMembers]) -> float:
     return sum(gaps) / len(gaps)
 
 
-def shrink_error(shift: Shift, prior: NoisePrior | None) -> Shift:
+def shrink_error(shift: Shift, prior: NoisePrior) -> Shift:
     """Shrink the standard error towards a prior: the moderated t of Smyth (2004).
 
     With own variance s^2 on d and prior variance s0^2 on d0 degrees of freedom: (d s^2 + d0 s0^2) /
     (d + d0) on d + d0. A prior that the pairs contradict beyond chance, by the F distribution, is left
     out (Evans & Moshonov 2006), so a wrong prior cannot overrule them.
     """
-    if prior is None or prior.df <= 0:
+    if prior.df <= 0:
         return shift
     prior_error = prior.sd / math.sqrt(shift.pairs)
     if shift.df <= 0 or not math.isfinite(shift.error):
@@ -367,17 +382,3 @@ def _robust_sigma(residuals: Floats, centres: int) -> float:
     if not len(distances):
         return LEVEL_RESOLUTION
     return max(MAD_TO_SIGMA * float(np.median(distances)), LEVEL_RESOLUTION)
-
-
-def _split_modes(side: Floats) -> tuple[Floats, Floats] | None:
-    """Split a side at its widest gap; None where the halves are not clearly apart."""
-    ordered = np.sort(side)
-    # rounded, so that of gaps that differ by rounding errors only the lowest is taken everywhere
-    cut = int(np.argmax(np.round(np.diff(ordered), 9))) + 1
-    low, high = ordered[:cut], ordered[cut:]
-    within = math.sqrt(
-        (float(((low - low.mean()) ** 2).sum()) + float(((high - high.mean()) ** 2).sum()))
-        / max(len(side) - 2, 1)
-    )
-    apart = float(high.mean() - low.mean()) >= MODE_SEPARATION * max(within, LEVEL_RESOLUTION)
-    return (low, high) if apart else None

@@ -51,7 +51,10 @@ def judge_json(document: Mapping[str, Any]) -> Document:
         k: case.costs.estimate_shift() for k, case in enumerate(cases) if isinstance(case, ParsedCase)
     }
     priors = _noise_priors(cases, own_shifts)
-    shifts = {k: shrink_error(shift, priors[k]) for k, shift in own_shifts.items()}
+    shifts = {
+        k: shift if (prior := priors[k]) is None else shrink_error(shift, prior)
+        for k, shift in own_shifts.items()
+    }
     return {"results": _compare_cases(cases, shifts, rule), **_serialize_pools(cases, shifts, rule)}
 
 

@@ -247,7 +247,7 @@ def test_a_confirmation_in_a_history_too_short_for_steps_is_an_incident() -> Non
     place = {a_sha(number): number - 1 for number in range(1, 5)}
     verdicts = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
 
-    changes = add_confirmed_steps([], verdicts, place)
+    changes = add_confirmed_steps([], group_confirmations(verdicts), place)
     (incident,) = build_incidents(
         changes,
         history_context_of(

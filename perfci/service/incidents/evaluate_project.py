@@ -112,15 +112,19 @@ def evaluate_project(
     inputs = IncidentInputs.load(tx, project, policy)
     newest, context = inputs.load_newest_points(), inputs.load_attribution_context(history.canaries)
     jumps = find_jumps(newest, inputs.changes, inputs.verdicts, rules=policy.rule_for)
-    days, single = build_bad_session_incidents(jumps, context)
-    budgeted = _budget_incidents([*days, *build_incidents(inputs.changes, context)], inputs, context, history)
+    incidents = build_incidents(inputs.changes, context)
+    if jumps:
+        # jumps that a bad session explains are incidents; what is left may be retested
+        bad_sessions, jumps = build_bad_session_incidents(jumps, context)
+        incidents = [*bad_sessions, *incidents]
+    budgeted = _budget_incidents(incidents, inputs, context, history)
     releases = inputs.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
     creeps = []
     if releases:
         creep_histories = inputs.load_creep_histories(releases, newest)
         creeps = find_creeps(creep_histories, inputs.visit_index.positions, rules=policy.rule_for)
     # a jump that went back needs no pairs
-    retests = [jump.as_retest for jump in single if jump.persists is not False]
+    retests = [jump.as_retest for jump in jumps if jump.persists is not False]
     return ProjectEvaluation(
         project, budgeted, retests, creeps, inputs.visit_index.by_sha, history.pages_per_week
     )

@@ -120,8 +120,6 @@ class EnvironmentCoincidence:
 
 def diff_environments(before: Environment, after: Environment) -> tuple[EnvironmentChange, ...]:
     """Values that differ, in the order of their names."""
-    if before == after:
-        return ()
     old, new = dict(before.values), dict(after.values)
     return tuple(
         EnvironmentChange(name, old.get(name, ""), new.get(name, ""))
@@ -139,9 +137,10 @@ def find_environment_coincidence(
     A change at the boundary itself explains the step. With commits left out in between, or with a
     change at another likely position of the step only, code and environment cannot be separated.
     """
+    environments = [point.environment for point in points]
     differences = [
-        diff_environments(before.environment, after.environment)
-        for before, after in itertools.pairwise(points)
+        () if after == before else diff_environments(before, after)
+        for before, after in itertools.pairwise(environments)
     ]
     counts = Counter(change.name for changes in differences for change in changes)
     # a single change always counts

@@ -135,6 +135,8 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
             blamable[k] = visit.session
             # the file a benchmark comes from: ``training`` of ``training.Step.time_step``
             suites[visit.session, series.machine].add(series.benchmark.name.partition(".")[0])
+    if not blamable:
+        return list(steps)
     jumps = [
         SessionJump(steps[k].change.series, session, steps[k].change.log_cost_change > 0)
         for k, session in blamable.items()
@@ -150,47 +152,43 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
 
 
 def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) -> StepsByCause:
-    """Split one group of steps into what its machines share and what is left for the code."""
+    """Split one group of steps into what its machines share and what is left for the code.
+
+    A machine shares the steps similar to that of a canary, which no commit touches, and the canary
+    itself; without one, similar steps of most of its series in one unit, in suites unrelated to each
+    other.
+    """
     parts: StepsByCause = []
     remaining = list(steps)
-    for machine in sorted({step.change.series.machine for step in steps}, key=repr):
-        for unit in sorted({step.change.series.metric.unit for step in steps}):
-            candidates = [
-                step
-                for step in remaining
-                if step.change.series.machine == machine and step.change.series.metric.unit == unit
-            ]
-            series_count = context.series_counts.get((machine, unit), 0)
-            cause_name, shared = _find_shared_steps(candidates, context, series_count)
-            if shared:
-                parts.append((StepCause(IncidentKind.MACHINE, cause_name), shared))
-                remaining = [
-                    step for step in remaining if not any(step is shared_step for shared_step in shared)
-                ]
+    steps_by_unit: dict[tuple[Machine, str], list[ExplainedStep]] = defaultdict(list)
+    for step in steps:
+        steps_by_unit[step.change.series.machine, step.change.series.metric.unit].append(step)
+    for machine, unit in sorted(steps_by_unit, key=lambda key: (repr(key[0]), key[1])):
+        candidates = steps_by_unit[machine, unit]
+        movable = [step for step in candidates if _may_be_machine(step, context)]
+        # what the shared step is measured by: the canaries, else all that the machine may have moved
+        canaries = [step for step in candidates if context.is_canary(step.change.series)]
+        references = canaries or [step for step in movable if math.isfinite(step.change.log_cost_change)]
+        if not references:
+            continue
+        size = statistics.median(step.change.log_cost_change for step in references)
+        similar = []
+        for step in movable:
+            ratio = step.change.log_cost_change / size if size else 0.0
+            if 0 < ratio < math.inf and abs(math.log(ratio)) <= MAX_LOG_RATIO:
+                similar.append(step)
+        suites = {step.change.series.benchmark.name.partition(".")[0] for step in similar}
+        is_most = 2 * len(similar) > context.series_counts.get((machine, unit), 0) > 0
+        if canaries:
+            cause_name = "canary"
+            shared = [step for step in candidates if step in canaries or step in similar]
+        elif is_most and len(suites) >= MIN_UNRELATED_SUITES:
+            cause_name, shared = "machine_wide", similar
+        else:
+            continue
+        parts.append((StepCause(IncidentKind.MACHINE, cause_name), shared))
+        remaining = [step for step in remaining if not any(step is shared_step for shared_step in shared)]
     return [*parts, (CODE_CAUSE, remaining)] if remaining else parts
-
-
-def _find_shared_steps(
-    steps: Sequence[ExplainedStep], context: HistoryContext, series_count: int
-) -> tuple[str, list[ExplainedStep]]:
-    """Steps similar to that of a canary, which no commit touches, and the canary itself; without
-    one, similar steps of most series of a machine, in suites unrelated to each other."""
-    movable = [step for step in steps if _may_be_machine(step, context)]
-    canaries = [step for step in steps if context.is_canary(step.change.series)]
-    references = canaries or [step for step in movable if math.isfinite(step.change.log_cost_change)]
-    if not references:
-        return "", []
-    size = statistics.median(step.change.log_cost_change for step in references)
-    similar = []
-    for step in movable:
-        ratio = step.change.log_cost_change / size if size else 0.0
-        if 0 < ratio < math.inf and abs(math.log(ratio)) <= MAX_LOG_RATIO:
-            similar.append(step)
-    if canaries:
-        return "canary", [step for step in steps if step in canaries or step in similar]
-    suites = {step.change.series.benchmark.name.partition(".")[0] for step in similar}
-    is_shared = len(suites) >= MIN_UNRELATED_SUITES and 2 * len(similar) > series_count > 0
-    return "machine_wide", similar if is_shared else []
 
 
 def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:

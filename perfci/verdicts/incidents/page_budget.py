@@ -143,8 +143,6 @@ def match_expected_changes(
 ) -> dict[str, ExpectedChangeMatch]:
     """Matches by incident id; incidents without any are left out. ``changes`` are those of all
     histories."""
-    if not merged:
-        return {}
     steps: dict[Series, list[str]] = defaultdict(list)
     for change in changes:
         steps[change.series].append(change.commit)

@@ -146,12 +146,16 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
     for series, unordered in changes_by_series.items():
         steps = sorted(unordered, key=lambda step: positions.get(step.commit, -1))
         half_bar = math.log1p(context.rules(series).bar) / 2
-        switches = find_mode_switches(steps)
-        reversals = {
-            sha: reversal
-            for sha, reversal in find_reversals(steps, positions, half_bar).items()
-            if not {sha, reversal.commit} & switches
-        }
+        switches: set[str] = set()
+        reversals: dict[str, ChangePoint] = {}
+        # a single step, as most series have, neither alternates nor is undone
+        if len(steps) > 1:
+            switches = find_mode_switches(steps)
+            reversals = {
+                sha: reversal
+                for sha, reversal in find_reversals(steps, positions, half_bar).items()
+                if not {sha, reversal.commit} & switches
+            }
         returning = {reversal.commit for reversal in reversals.values()}
         for k, step in enumerate(steps):
             if step.commit not in returning:
@@ -177,15 +181,17 @@ def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdic
 
 
 def add_confirmed_steps(
-    changes: Sequence[ChangePoint], verdicts: Iterable[Verdict], positions: Mapping[str, int]
+    changes: Sequence[ChangePoint],
+    confirmations: Mapping[Series, Sequence[Verdict]],
+    positions: Mapping[str, int],
 ) -> list[ChangePoint]:
     """Add moves that fresh pairs confirmed where the history shows no step, as a short one cannot."""
     ranges: dict[Series, list[tuple[int, int]]] = defaultdict(list)
     for change in changes:
         ranges[change.series].append(_position_range(change, positions))
     added = []
-    for series, confirmations in group_confirmations(verdicts).items():
-        for verdict in confirmations:
+    for series, verdicts in confirmations.items():
+        for verdict in verdicts:
             first, last = positions.get(verdict.base, -1), positions.get(verdict.head, -1)
             is_covered = any(lo < last and first < hi for lo, hi in ranges[series])
             if verdict.kind in MOVE_KINDS and verdict.ratio and -1 < first < last and not is_covered:
