@@ -26,7 +26,11 @@ from perfci.cli.shared.options import parse_time_budget
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
 from perfci.measure.measurement_session import MeasurementSession, SessionScope
-from perfci.measure.open_session import create_suite_runner, open_session, prepare_session_scope
+from perfci.measure.open_measurement_session import (
+    create_suite_runner,
+    open_measurement_session,
+    prepare_session_scope,
+)
 from perfci.model import Clock, Process, Role, Series, Status
 from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count, format_duration, format_percent
@@ -167,7 +171,7 @@ class Part:
         visits = (
             visit
             for number in range(self.pairs)
-            for visit in visit_plan.plan_pair(
+            for visit in visit_plan.plan_pair_visits(
                 self.sha, self.sha, self.cells, number, 2 * number, self.session.seed
             )
         )
@@ -199,21 +203,21 @@ def study(
     A budget of 0 rehearses every cell once, says how long the whole would take, and measures nothing.
     """
     repository = GitRepository(root)
-    config = load_config(root, os.environ, db=store_url, slug=repository.slug)
+    config = load_config(root, os.environ, db=store_url, slug=repository.origin_slug)
     commit = repository.read_commit(repository.resolve_revision(revision))
     result = Study(commit.sha, pairs)
     with (
-        create_suite_runner(repository, config, None, smoke=True) as workbench,
+        create_suite_runner(repository, config, None, smoke=True) as runner,
         machine_lock(config.lock_path, owner=f"a study of noise in {root}", on_wait=say),
         closing(open_store(config.database_url, create=True)) as store,
     ):
-        subject = prepare_session_scope(workbench, [commit], bench, say)
-        parts = list(parts_of(store, workbench, config.project, subject, result))
+        subject = prepare_session_scope(runner, [commit], bench, say)
+        parts = list(parts_of(store, runner, config.project, subject, result))
         say(estimated(parts, result))
         deadline = math.inf if budget_s is None else time.monotonic() + budget_s
         for part in parts:
             try:
-                measure(part, workbench, deadline)
+                measure(part, runner, deadline)
             finally:
                 if lines := part.lines(config.settings.judge):
                     result.lines[part.name] = lines
@@ -226,12 +230,12 @@ def study(
 
 
 def parts_of(
-    store: Store, workbench: MeasurementRunner, project: str, subject: SessionScope, result: Study
+    store: Store, runner: MeasurementRunner, project: str, subject: SessionScope, result: Study
 ) -> Iterator[Part]:
     """Rehearse each module once, and leave out what this machine cannot run."""
     for name, group in itertools.groupby(subject.cells, key=lambda cell: cell.benchmark.split(".")[0]):
         began = time.monotonic()
-        outcomes = [outcome for outcome, _ in workbench.visit_commit(result.sha, tuple(group))]
+        outcomes = [outcome for outcome, _ in runner.visit_commit(result.sha, tuple(group))]
         took = time.monotonic() - began
         for outcome in outcomes:
             if outcome.status is not Status.OK:
@@ -247,16 +251,16 @@ def parts_of(
                 name,
                 result.sha,
                 result.pairs,
-                open_session(store, workbench, project, own, "aa", identity=about),
+                open_measurement_session(store, runner, project, own, "aa", identity=about),
                 cells,
                 seconds={outcome.cell.name: outcome.duration_s for outcome in outcomes},
                 visit_s=took - sum(outcome.duration_s for outcome in outcomes),
             )
 
 
-def measure(part: Part, workbench: MeasurementRunner, deadline: float) -> None:
+def measure(part: Part, runner: MeasurementRunner, deadline: float) -> None:
     """Make the visits that are missing; what an interrupted study has already is not measured again."""
-    workbench.close_fork_servers()
+    runner.close_fork_servers()
     for visit, cells in part.missing():
         if time.monotonic() >= deadline:
             return

@@ -15,12 +15,12 @@ def call_hook(device: str, model_name: str, hook_name: str, dotted_name: str, *a
 
     Raises ``LookupError`` for a name that does not resolve, so that only the cells which need it fail.
     """
-    function, takes_device = resolve_hook(model_name, hook_name, dotted_name)
+    function, takes_device = import_model_hook(model_name, hook_name, dotted_name)
     return function(*arguments, device=device) if takes_device else function(*arguments)
 
 
 @functools.cache
-def resolve_hook(model_name: str, hook_name: str, dotted_name: str) -> tuple[Callable[..., Any], bool]:
+def import_model_hook(model_name: str, hook_name: str, dotted_name: str) -> tuple[Callable[..., Any], bool]:
     """Find a function by its dotted name, once per process: ``loss`` is called in every timed step."""
     module_name, _, path = dotted_name.partition(":")
     subject = f"model {model_name!r} in perfci.toml has {hook_name} = {dotted_name!r}, but"

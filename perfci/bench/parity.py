@@ -19,7 +19,7 @@ PARITY_METRICS = (
     Metric("max_error", "norm"),
     Metric("max_relative_error", "ratio"),
 )
-"""Metrics of ``parity_readings``: of the last step compared, and of the outputs against the reference."""
+"""Metrics of ``check_and_measure_parity``: of the last step compared, and of the outputs."""
 
 MIN_SEEDS = 5
 """Runs of the reference from which a band may be drawn; fewer have hardly a spread."""
@@ -258,7 +258,7 @@ def _to_float64(values: torch.Tensor) -> torch.Tensor:
     return values.detach().cpu().double()  # first to the host: Apple's GPU has no float64
 
 
-def parity_readings(
+def check_and_measure_parity(
     variant: NumericsRecord, reference: NumericsRecord | None = None, tolerance: Tolerance = BITWISE_TOLERANCE
 ) -> Measurement:
     """Check the variant against its reference and give ``PARITY_METRICS``, or raise ``ParityFailed``.

@@ -41,16 +41,19 @@ VERB_HELP = {
 
 
 VERB_PLACES = {
-    "compare": "compare.commands:command",
-    "github": "github.commands:command",
-    "incidents": "incidents.commands:command",
-    "check": "check_verdicts:command",
-    "judge": "json_filters:judge_command",
-    "detect": "json_filters:detect_command",
+    "compare": "compare.commands:compare_command",
+    "github": "github.commands:github_group",
+    "incidents": "incidents.commands:incidents_group",
+    "check": "check_verdicts:check_command",
+    "judge": "judge_and_detect:judge_command",
+    "detect": "judge_and_detect:detect_command",
     "upload": "upload:upload_command",
     "flush": "upload:flush_command",
+    "project": "project:project_group",
+    "token": "token:token_group",
+    "db": "db:db_group",
 }
-"""Module and name of the commands that are not ``command`` in a module named like their verb."""
+"""Module and name of the commands that are not ``VERB_command`` in a module named like their verb."""
 
 
 class VerbGroup(click.Group):
@@ -62,7 +65,8 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in VERB_HELP:
             return None
-        module, _, attribute = VERB_PLACES.get(name, f"{name.replace('-', '_')}:command").partition(":")
+        verb = name.replace("-", "_")
+        module, _, attribute = VERB_PLACES.get(name, f"{verb}:{verb}_command").partition(":")
         gc.disable()  # an import makes no garbage: collecting during one takes a quarter of its time
         try:
             command: click.Command = getattr(importlib.import_module(f"perfci.cli.{module}"), attribute)

@@ -19,7 +19,7 @@ from perfci.report.serializers import serialize_calibration
 @click.command("calibration")
 @json_option
 @global_options
-def command(json_file: str | None) -> None:
+def calibration_command(json_file: str | None) -> None:
     """Show the false-alarm rate and noise floors of A/A runs. All verdicts count, including retracted ones.
 
     `perfci compare HEAD HEAD` is such a run.

@@ -35,7 +35,7 @@ from perfci.verdicts.policy import Policy
 )
 @json_option
 @global_options
-def command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
+def check_command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
     """Re-judge every stored comparison and history by [judge] and [[policy]] of perfci.toml (--dry-run).
 
     Shows per series the stored and the new verdict. Nothing is measured or changed. Always exits 0.

@@ -18,11 +18,11 @@ from perfci.store import backup, check_integrity, restore, upgrade
 
 @click.group("db")
 @global_options
-def command() -> None:
+def db_group() -> None:
     """Upgrade, check, back up, restore or prune the database."""
 
 
-@command.command("upgrade")
+@db_group.command("upgrade")
 @global_options
 def upgrade_command() -> None:
     """Bring an older database to this version's schema."""
@@ -31,7 +31,7 @@ def upgrade_command() -> None:
     click.echo(f"{config.database_url} has the current schema")
 
 
-@command.command("check")
+@db_group.command("check")
 @json_option
 @global_options
 def check_command(json_file: str | None) -> int:
@@ -47,7 +47,7 @@ def check_command(json_file: str | None) -> int:
     return 1 if problems else 0
 
 
-@command.command("backup")
+@db_group.command("backup")
 @click.argument("file", type=click.Path(path_type=Path))
 @global_options
 def backup_command(file: Path) -> None:
@@ -60,7 +60,7 @@ def backup_command(file: Path) -> None:
     click.echo(f"{config.database_url} is copied to {file}")
 
 
-@command.command("restore")
+@db_group.command("restore")
 @click.argument("file", type=click.Path(path_type=Path))
 @global_options
 def restore_command(file: Path) -> None:
@@ -70,7 +70,7 @@ def restore_command(file: Path) -> None:
     click.echo(f"{config.database_url} is restored from {file}")
 
 
-@command.command("prune")
+@db_group.command("prune")
 @click.option("--raw-older-than", "age", metavar="DAYSd", required=True, help="such as 90d")
 @click.option("--dry-run", is_flag=True, help="only count")
 @json_option

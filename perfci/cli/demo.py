@@ -32,7 +32,7 @@ from perfci.report.number_format import format_percent
 @click.option("--no-serve", is_flag=True, help="exit after the table")
 @click.option("--fresh", is_flag=True, help="measure again, even if a measured store exists")
 @global_options
-def command(port: int, no_serve: bool, fresh: bool) -> int:
+def demo_command(port: int, no_serve: bool, fresh: bool) -> int:
     """Measure a sample repository of 24 commits with real torch, and detect the planted changes.
 
     Exit code 0 only if every planted change was found at its own commit and nothing else was reported.
@@ -59,7 +59,7 @@ def format_demo_results(score: DetectionScore, results: DemoResults) -> str:
         *format_detection_errors(score, commits),
         *format_inconclusive_verdicts(score, commits),
     ]
-    detected = len(score.detections) - len(score.misses)
+    detected = len(score.detections) - len(score.missed_changes)
     parts += [
         f"{detected} of {len(score.detections)} planted changes found at their own commit, "
         f"{len(score.false_alarms)} false alarms among {len(commits)} commits.",

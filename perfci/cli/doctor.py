@@ -28,7 +28,7 @@ INDENT = 22
 @suite_option
 @json_option
 @global_options
-def command(quick: bool, suite: Path | None, json_file: str | None) -> int:
+def doctor_command(quick: bool, suite: Path | None, json_file: str | None) -> int:
     """Check the tools, the suite and the machine, with advice for every finding.
 
     Exit code 0 no problem (warnings allowed), 1 a problem was found, 2 usage.

@@ -17,7 +17,7 @@ from perfci.service.uploads.export_history import EXPORT_FORMATS, export_history
 @click.option("--format", "format_name", type=click.Choice(EXPORT_FORMATS), default="csv", show_default=True)
 @click.option("--samples", is_flag=True, help="CSV: one row per raw sample")
 @global_options
-def command(format_name: str, samples: bool) -> None:
+def export_command(format_name: str, samples: bool) -> None:
     """Write the histories to stdout: CSV, run documents, an asv tar or PyTorch records."""
     if samples and format_name != "csv":
         raise PerfciError(f"--samples is for CSV: {format_name} holds raw samples anyway")

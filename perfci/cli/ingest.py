@@ -12,8 +12,8 @@ import click
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.context import current_config, open_store_to_write
 from perfci.cli.shared.options import global_options, json_option
+from perfci.formats.format_registry import READER_MODULES
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import READER_MODULES
 from perfci.history.series_histories import update_change_points
 from perfci.model import Commit, Direction, PerfciError
 from perfci.policies import build_policy
@@ -51,7 +51,7 @@ from perfci.store.verdicts_and_change_points import load_change_points
 )
 @json_option
 @global_options
-def command(
+def ingest_command(
     paths: tuple[Path, ...],
     format_name: str,
     sha: str | None,

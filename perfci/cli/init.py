@@ -16,10 +16,10 @@ UNKNOWN_BRANCH_HINT = (
 
 @click.command("init")
 @global_options
-def command() -> None:
+def init_command() -> None:
     """Write perfci.toml, a suite in benchmarks/ and two workflows, each unless it exists."""
     repository = current_repository()
-    project, branch = repository.slug or repository.root.name, repository.main_branch
+    project, branch = repository.origin_slug or repository.root.name, repository.origin_default_branch
     files = render_starter_files(repository.root, project, branch)
     written = []
     for name, text in files.items():

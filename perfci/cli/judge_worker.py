@@ -31,7 +31,7 @@ from perfci.store import Store
     "--once", is_flag=True, help="process pending work and exit; exit at once if another worker is active"
 )
 @global_options
-def command(once: bool) -> None:
+def judge_worker_command(once: bool) -> None:
     """Judge uploads. Of several workers one is active at a time; another takes over when it dies.
 
     It also sends notifications. If the server is a GitHub App ([app]), it reports results on pull requests

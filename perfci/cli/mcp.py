@@ -39,7 +39,7 @@ INSTRUCTIONS = (
 @click.command("mcp")
 @server_option
 @global_options
-def command(server: str) -> None:
+def mcp_command(server: str) -> None:
     """Serve read-only tools to an assistant over standard input and output.
 
     Queries the configured server, or the local store.

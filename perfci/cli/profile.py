@@ -21,7 +21,7 @@ from perfci.cli.shared.options import (
     wait_option,
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.open_session import create_suite_runner, prepare_session_scope
+from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.measure.profile_cells import (
     TABLES_FILE,
     TRACE_FILE,
@@ -76,7 +76,7 @@ class ProfileCommandLine:
 @wait_option
 @json_option
 @global_options
-def command(
+def profile_command(
     revision: str,
     suite: Path | None,
     bench: str,
@@ -103,15 +103,15 @@ def command(
     progress = TerminalProgress()
     profiles: list[ProfiledCell] = []
     command_line = ProfileCommandLine(revision and commit.sha, suite, smoke)
-    with create_suite_runner(repository, config, suite, smoke=smoke) as workbench:
-        subject = prepare_session_scope(workbench, [commit], bench, progress.report)
+    with create_suite_runner(repository, config, suite, smoke=smoke) as runner:
+        subject = prepare_session_scope(runner, [commit], bench, progress.report)
         require_few_cells(subject.cells, bench, all_cells)
         folder = None if only_ranges else out or repository.private_folder / "profiles" / commit.short_sha
         with lock_machine(config, "perfci profile", progress, no_wait=no_wait):
             count = format_count(len(subject.cells), "cell")
             progress.report(f"profiling {count} at {commit.short_sha} {commit.subject}")
             try:
-                for profiled in profile_cells(workbench, commit, subject.cells, folder):
+                for profiled in profile_cells(runner, commit, subject.cells, folder):
                     profiles.append(profiled)
                     if json_file != "-":
                         click.echo("\n".join(format_profile(profiled, command_line)))

@@ -40,11 +40,11 @@ TOML_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 @click.group("project")
 @global_options
-def command() -> None:
+def project_group() -> None:
     """Manage projects and who may see and change them."""
 
 
-@command.command("create")
+@project_group.command("create")
 @click.argument("name")
 @click.option("--visibility", type=VISIBILITY_CHOICE, default=PRIVATE, show_default=True)
 @backend_option
@@ -56,7 +56,7 @@ def create_command(name: str, visibility: Visibility, server: str) -> None:
     click.echo(f"created {name} ({visibility})")
 
 
-@command.command("list")
+@project_group.command("list")
 @backend_option
 @json_option
 @global_options
@@ -72,7 +72,7 @@ def list_command(server: str, json_file: str | None) -> None:
             click.echo(f"{project.visibility:<8} {project.project}{suffix}")
 
 
-@command.command("set")
+@project_group.command("set")
 @click.argument("name")
 @click.option("--visibility", type=VISIBILITY_CHOICE, default=None)
 @click.option("--archived/--not-archived", default=None, help="read-only")
@@ -100,7 +100,7 @@ def set_command(
     click.echo(f"{name} is {project.visibility}{archived}{judged_by_own}")
 
 
-@command.command("grant")
+@project_group.command("grant")
 @click.argument("member")
 @click.argument("role", type=click.Choice([role.value for role in ProjectRole]))
 @all_projects_option
@@ -114,7 +114,7 @@ def grant_command(member: str, role: str, all_projects: bool, server: str) -> No
     click.echo(f"{member} is {role} of {project or 'all projects'}")
 
 
-@command.command("withdraw")
+@project_group.command("withdraw")
 @click.argument("member")
 @all_projects_option
 @backend_option
@@ -127,7 +127,7 @@ def withdraw_command(member: str, all_projects: bool, server: str) -> None:
     click.echo(f"{member} is no longer a member")
 
 
-@command.command("members")
+@project_group.command("members")
 @all_projects_option
 @backend_option
 @json_option
@@ -145,7 +145,7 @@ def members_command(all_projects: bool, server: str, json_file: str | None) -> N
             click.echo("no members")
 
 
-@command.command("bind")
+@project_group.command("bind")
 @click.argument("repository", metavar="OWNER/NAME")
 @click.option(
     "--repository-id", type=int, required=True, help="GitHub's id of it: gh api repos/OWNER/NAME -q .id"
@@ -180,7 +180,7 @@ def bind_command(
     click.echo(f"jobs of {workflow} in {repository} may upload to {config.project}")
 
 
-@command.command("unbind")
+@project_group.command("unbind")
 @global_options
 def unbind_command() -> None:
     """Let no jobs upload any more, and revoke the tokens they were given."""
@@ -192,7 +192,7 @@ def unbind_command() -> None:
     click.echo(f"no jobs may upload to {config.project} any more")
 
 
-@command.command("repository")
+@project_group.command("repository")
 @json_option
 @global_options
 def show_repository_command(json_file: str | None) -> None:

@@ -19,8 +19,8 @@ from perfci.cli.shared.options import (
 )
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload import print_flush_report
-from perfci.measure.measure_range import RangeResult, measure_range
-from perfci.measure.open_session import create_suite_runner, prepare_session_scope
+from perfci.measure.measure_commit_range import RangeResult, measure_commit_range
+from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_text import verdict_glyph, verdict_sentence
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
@@ -41,7 +41,7 @@ from perfci.service.uploads.send_to_server import load_session_runs, resolve_ser
 @click.option("--server", metavar="URL", default="", help="send the runs there as well")
 @json_option
 @global_options
-def command(
+def run_command(
     revision: str,
     suite: Path | None,
     bench: str,
@@ -64,11 +64,11 @@ def command(
     address = resolve_server_url(config, server) if send or server else ""
     commits = repository.list_commits(revision)
     progress = TerminalProgress()
-    with create_suite_runner(repository, config, suite, smoke=smoke) as workbench:
-        subject = prepare_session_scope(workbench, commits, bench, progress.report)
+    with create_suite_runner(repository, config, suite, smoke=smoke) as runner:
+        subject = prepare_session_scope(runner, commits, bench, progress.report)
         count = rounds or config.settings.run.rounds
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
-            result = measure_range(store, workbench, config, subject, count, progress, confirm=confirm)
+            result = measure_commit_range(store, runner, config, subject, count, progress, confirm=confirm)
             evaluate_and_reconcile(store, config)
             uids = result.sessions if address else ()
             runs = [run for uid in uids for run in load_session_runs(store, uid)]

@@ -32,7 +32,7 @@ from perfci_web.server_access_mode import READ_ONLY_NOTICE, server_allows_writes
 @click.option("--read-only", is_flag=True, help="accept no changes")
 @click.option("--writable", is_flag=True, help="fail instead of starting read-only")
 @global_options
-def command(
+def serve_command(
     read_only: bool, writable: bool, migrate: bool, no_worker: bool, **server_options: str | int | None
 ) -> None:
     """Serve the dashboard and accept uploads, until interrupted.

@@ -23,11 +23,11 @@ from perfci.service.accounts.projects_members_tokens import DEFAULT_TOKEN_DAYS, 
 
 @click.group("token")
 @global_options
-def command() -> None:
+def token_group() -> None:
     """Create, list and revoke API tokens of a project."""
 
 
-@command.command("create")
+@token_group.command("create")
 @click.option(
     "--scope",
     "scopes",
@@ -70,7 +70,7 @@ def create_command(
     click.echo(created.secret)
 
 
-@command.command("list")
+@token_group.command("list")
 @all_projects_option
 @backend_option
 @json_option
@@ -96,7 +96,7 @@ def list_command(all_projects: bool, server: str, json_file: str | None) -> None
         click.echo("no tokens here")
 
 
-@command.command("revoke")
+@token_group.command("revoke")
 @click.argument("uid")
 @all_projects_option
 @backend_option

@@ -51,7 +51,7 @@ MAX_NAME_LENGTH = 200
 @wait_option
 @json_option
 @global_options
-def command(
+def wrap_command(
     command: tuple[str, ...], name: str, steps: Path | None, repeat: int, no_wait: bool, json_file: str | None
 ) -> int:
     """Run a script, read the steps it writes and store them as a run of the current commit.
@@ -109,7 +109,9 @@ def write_script_report(result: ScriptRunResult, json_file: str | None) -> None:
     """Write the result as JSON and text, or why there is none."""
     if json_file:
         write_json(json_file, serialize_script_result(result))
-    if not result.levels and not any(wrapped.status is not Status.OK for wrapped in result.processes):
+    if not result.levels_by_metric and not any(
+        wrapped.status is not Status.OK for wrapped in result.processes
+    ):
         click.echo(f"perfci: {explain_missing_steps(result.processes[-1])}", err=True)
     elif json_file != "-":
         click.echo("\n".join(format_script_result(result)))
@@ -135,8 +137,8 @@ def format_script_result(result: ScriptRunResult) -> Iterator[str]:
     """The summary: the benchmark, one line per metric, the store, and changes in its history."""
     name = cell_name(result.benchmark, result.parameters)
     yield f"{name} at {result.commit.short_sha} {result.commit.subject}"
-    if result.levels:
-        yield from format_metric_levels(result)
+    if result.levels_by_metric:
+        yield from format_metric_medians(result)
     yield f"stored in {result.stored_in}; `perfci serve` shows it"
     if result.commit.dirty:
         yield (
@@ -148,15 +150,15 @@ def format_script_result(result: ScriptRunResult) -> Iterator[str]:
         yield f"{metric} last changed by {format_signed_percent(move.relative_change)} at {move.commit[:10]}"
 
 
-def format_metric_levels(result: ScriptRunResult) -> Iterator[str]:
+def format_metric_medians(result: ScriptRunResult) -> Iterator[str]:
     """The level of every metric: the median over processes, and their range."""
     steps = sum(wrapped.steps for wrapped in result.processes)
     dropped = sum(wrapped.warmup_steps for wrapped in result.processes)
     processes = format_count(len(result.processes), "process", "processes")
     step_count = format_count(steps, "step")
     yield f"{processes}, {step_count}, {dropped} of them dropped as warm-up ({WARMUP_RULE})\n"
-    width = max(len(metric.name) for metric in result.levels)
-    for metric, levels in result.levels.items():
+    width = max(len(metric.name) for metric in result.levels_by_metric)
+    for metric, levels in result.levels_by_metric.items():
         lowest, highest = (
             format_quantity(level, metric.unit, metric.name) for level in (min(levels), max(levels))
         )
@@ -197,7 +199,7 @@ def serialize_script_result(result: ScriptRunResult) -> dict[str, object]:
                 "value": float(median(levels)),
                 "levels": levels,
             }
-            for metric, levels in result.levels.items()
+            for metric, levels in result.levels_by_metric.items()
         ],
         "change_points": [
             {
@@ -217,4 +219,4 @@ def script_exit_code(result: ScriptRunResult) -> int:
         return 130
     if any(wrapped.status is not Status.OK for wrapped in result.processes):
         return 1
-    return 0 if result.levels else 4
+    return 0 if result.levels_by_metric else 4

@@ -25,14 +25,14 @@ class DetectionScore:
     inconclusive: Sequence[Verdict]
 
     @property
-    def misses(self) -> list[PlantedChange]:
+    def missed_changes(self) -> list[PlantedChange]:
         """Planted changes without a verdict."""
         return [planted for planted, verdict in self.detections if verdict is None]
 
     @property
     def is_perfect(self) -> bool:
         """Whether everything planted was detected and nothing else."""
-        return not self.misses and not self.false_alarms
+        return not self.missed_changes and not self.false_alarms
 
 
 def score_verdicts(planted: Sequence[PlantedChange], verdicts: Iterable[Verdict]) -> DetectionScore:
@@ -61,7 +61,7 @@ def format_detection_errors(result: DetectionScore, commits: dict[str, Commit]) 
     """One line per miss or false alarm."""
     lines = [
         f"missed: {p.kind} of {p.benchmark} at {commits[p.sha].short_sha} ({p.subject})"
-        for p in result.misses
+        for p in result.missed_changes
     ]
     lines += [
         f"false alarm: {v.kind} of {v.series.label} at {_commit_text(commits[v.head])}"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from perfci.config import Config, load_config
 from perfci.demo.sample_repository import make_sample_repository
-from perfci.measure.measure_range import measure_range
+from perfci.measure.measure_commit_range import measure_commit_range
 from perfci.measure.measurement_session import SessionProgress
-from perfci.measure.open_session import create_suite_runner, prepare_session_scope
+from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
@@ -53,7 +53,7 @@ def prepare_sample_repository(folder: Path, *, fresh: bool) -> GitRepository:
 
 def load_sample_config(repository: GitRepository) -> Config:
     """The sample's own configuration; environment variables of the user do not redirect its store."""
-    return load_config(repository.root, {}, slug=repository.slug)
+    return load_config(repository.root, {}, slug=repository.origin_slug)
 
 
 def measure_sample_repository(repository: GitRepository, config: Config, watcher: SessionProgress) -> bool:
@@ -65,10 +65,10 @@ def measure_sample_repository(repository: GitRepository, config: Config, watcher
         if any(session.kind == "history" and session.state == "finished" for session in sessions):
             return False
         commits = repository.list_first_parent_commits("HEAD")
-        with create_suite_runner(repository, config, None, smoke=True) as workbench:
-            subject = prepare_session_scope(workbench, commits, "", watcher.report)
+        with create_suite_runner(repository, config, None, smoke=True) as runner:
+            subject = prepare_session_scope(runner, commits, "", watcher.report)
             with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
-                measure_range(store, workbench, config, subject, DEMO_ROUNDS, watcher)
+                measure_commit_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
     return True
 
 

@@ -17,7 +17,7 @@ from perfci.doctor.software_checks import BenchFacts, PluginFacts, SoftwareFacts
 from perfci.doctor.suite_checks import RecordedSuite
 from perfci.model import PerfciError
 from perfci.runner.locks import machine_lock
-from perfci.runner.machine_info import describe_machine
+from perfci.runner.machine_and_environment import describe_machine
 from perfci.store import Store, open_store
 from perfci.store.open_database import format_address, parse_database_url, sqlite_path
 from perfci.store.queries.measured_samples import load_session_processes
@@ -184,7 +184,7 @@ def probe_database(config: Config) -> tuple[str, bool, str]:
     return shown, True, ""
 
 
-def read_free_disk(folder: Path) -> int:
+def read_free_disk_bytes(folder: Path) -> int:
     """Free bytes on the disk of a folder."""
     return shutil.disk_usage(folder).free
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from perfci.config import JudgeTable, Settings, SuiteTable
 from perfci.doctor.findings import DoctorFinding, ok, problem, warning
 from perfci.measure.measurement_session import MeasurementSession
-from perfci.measure.open_session import open_session, prepare_session_scope
+from perfci.measure.open_measurement_session import open_measurement_session, prepare_session_scope
 from perfci.model import Commit, PerfciError, Process, Role, Series, Status
 from perfci.runner import visit_plan
 from perfci.runner.git_repository import GitRepository
@@ -119,17 +119,17 @@ def measure_aa_pairs(
     aa_settings = settings.model_copy(update={"suite": SuiteTable()})
     begin = time.monotonic()
     with (
-        MeasurementRunner(repository, aa_settings, AA_SUITE_FOLDER) as workbench,
+        MeasurementRunner(repository, aa_settings, AA_SUITE_FOLDER) as runner,
         tempfile.TemporaryDirectory(prefix="perfci-doctor-") as folder,
         contextlib.closing(open_store(f"sqlite:///{folder}/aa.db", create=True)) as store,
     ):
-        scope = prepare_session_scope(workbench, [commit], "", lambda line: None)
-        session = open_session(store, workbench, "doctor", scope, "aa")
+        scope = prepare_session_scope(runner, [commit], "", lambda line: None)
+        session = open_measurement_session(store, runner, "doctor", scope, "aa")
         for number in range(FORECAST_PAIRS[-1]):
             if number >= FORECAST_PAIRS[0] and time.monotonic() > begin + seconds:
                 break
             on_pair(number)
-            for visit in visit_plan.plan_pair(
+            for visit in visit_plan.plan_pair_visits(
                 commit.sha, commit.sha, scope.cells, number, 2 * number, session.seed
             ):
                 session.measure_visit(visit)

@@ -55,7 +55,7 @@ def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None
     holder = collect_facts.find_lock_holder(config)
     yield machine_checks.check_machine_lock(holder)
     yield machine_checks.check_database(*collect_facts.probe_database(config))
-    yield machine_checks.check_disk(collect_facts.read_free_disk(config.root))
+    yield machine_checks.check_disk(collect_facts.read_free_disk_bytes(config.root))
     if not target.quick:
         yield from run_noise_check(target, prepared, holder, on_progress)
 
@@ -107,11 +107,11 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
     settings = target.config.settings
     folder = target.suite if target.suite is not None else repository.root / settings.suite.path
     try:
-        with MeasurementRunner(repository, settings, folder) as workbench:
-            workbench.prepare_commits([commit])
-            discovery = workbench.discover_suite(commit.sha)
-            sources = collect_facts.read_suite_sources(workbench.suite.folder)
-            name = workbench.suite.name
+        with MeasurementRunner(repository, settings, folder) as runner:
+            runner.prepare_commits([commit])
+            discovery = runner.discover_suite(commit.sha)
+            sources = collect_facts.read_suite_sources(runner.suite.folder)
+            name = runner.suite.name
     except PerfciError as error:
         yield problem(
             "suite", str(error), "a suite is what `perfci init` writes, or any folder of asv benchmarks"

@@ -60,13 +60,13 @@ def refuse_executable_formats(path: Path, head: bytes) -> None:
         )
 
 
-def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
+def read_decompressed(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """Read a file, decompressing it if needed; one larger than ``limit`` bytes is refused."""
     with _translate_errors(str(path)), path.open("rb") as file:
         return _read_bounded(file, str(path), limit)
 
 
-def read_head(path: Path, size: int) -> bytes:
+def read_decompressed_head(path: Path, size: int) -> bytes:
     """Read the first ``size`` bytes of a file's content, decompressed if needed."""
     with _translate_errors(str(path)), path.open("rb") as file, _open_decompressed(file) as content:
         head: bytes = content.read(size)
@@ -109,7 +109,7 @@ class FolderTree:
         return (self._root / name).is_file()
 
     def read_file(self, name: PurePosixPath) -> bytes:
-        return read_bytes(self._root / name)
+        return read_decompressed(self._root / name)
 
 
 class ArchiveTree:
@@ -146,7 +146,7 @@ class ArchiveTree:
         return body
 
 
-def is_tar(head: bytes) -> bool:
+def starts_like_tar(head: bytes) -> bool:
     """Whether a file's decompressed content begins like a tar archive."""
     return head[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC
 
@@ -154,7 +154,7 @@ def is_tar(head: bytes) -> bool:
 def is_tar_archive(path: Path) -> bool:
     """Whether a file is a tar archive, looking only at its start."""
     with contextlib.suppress(PerfciError):
-        return path.is_file() and is_tar(read_head(path, TAR_MAGIC_AT + len(TAR_MAGIC)))
+        return path.is_file() and starts_like_tar(read_decompressed_head(path, TAR_MAGIC_AT + len(TAR_MAGIC)))
     return False
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import metric_identification, unit_conversion
-from perfci.formats.bounded_files import read_bytes
+from perfci.formats.bounded_files import read_decompressed
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.history_csv_writer import CSV_COLUMNS, SAMPLE_COLUMNS
 from perfci.formats.run_builder import RunBuilder
@@ -64,7 +64,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each commit, machine and variant. A column without a meaning here is a parameter."""
-    body = read_bytes(path, MAX_BYTES)
+    body = read_decompressed(path, MAX_BYTES)
     groups: dict[tuple[str, str, str], list[CsvRecord]] = defaultdict(list)
     for row in _read_rows(body, path, warn):
         groups[row.get("commit", ""), row.get("machine", ""), row.get("variant", "")].append(row)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats.bounded_files import MIB, read_bytes
+from perfci.formats.bounded_files import MIB, read_decompressed
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -148,7 +148,7 @@ def _read_samples(summary: Mapping[str, Any], path: Path, warn: WarnCallback) ->
         )
         return []
     samples = array.array("f")
-    body = read_bytes(samples_file, MAX_BINARY_BYTES)
+    body = read_decompressed(samples_file, MAX_BINARY_BYTES)
     samples.frombytes(body[: len(body) // samples.itemsize * samples.itemsize])
     if sys.byteorder == "big":  # nvbench writes the bytes of its own, little-endian machine
         samples.byteswap()

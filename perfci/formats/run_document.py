@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from perfci.formats.bounded_files import MIB, decompress, read_bytes
+from perfci.formats.bounded_files import MIB, decompress, read_decompressed
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_document_schema import (
     MAX_TEXT_LENGTH,
@@ -65,7 +65,7 @@ class _InvalidObject(Exception):
 def read_run(source: Path | bytes) -> Run:
     """Read one document; errors name their place in the JSON."""
     if isinstance(source, Path):
-        return _parse_run(read_bytes(source, MAX_BYTES), str(source))
+        return _parse_run(read_decompressed(source, MAX_BYTES), str(source))
     return _parse_run(decompress(source, "The run document", MAX_BYTES), "The run document")
 
 
@@ -189,7 +189,7 @@ def read_runs(path: Path) -> Iterator[Run]:
 
 def _split_documents(path: Path) -> Iterator[tuple[str, bytes, Run]]:
     """Yield each run of a file with its name in messages and its bytes."""
-    body = read_bytes(path)
+    body = read_decompressed(path)
     lines = body.splitlines()
     single = len(lines) < 2 or not lines[0].rstrip().endswith(b"}")
     for number, document in enumerate([body] if single else filter(bytes.strip, lines), start=1):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfci.formats.bounded_files import read_bytes
+from perfci.formats.bounded_files import read_decompressed
 
 STEP_FIELDS = ("step", "t", "step_time", "tokens", "loss", "data_time", "memory")
 
@@ -52,7 +52,7 @@ class StepLineError(ValueError):
 
 def read_step_log(path: Path, existing: bytes = b"") -> StepLog:
     """Read the step log of a script, without the content that was there before it ran (``existing``)."""
-    return parse_step_log(read_bytes(path).removeprefix(existing)) if path.exists() else StepLog()
+    return parse_step_log(read_decompressed(path).removeprefix(existing)) if path.exists() else StepLog()
 
 
 def parse_step_log(body: bytes) -> StepLog:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from perfci.formats.bounded_files import MIB, read_bytes
+from perfci.formats.bounded_files import MIB, read_decompressed
 from perfci.model import Commit, NamedValues, PerfciError
 
 MAX_BYTES = 64 * MIB
@@ -36,7 +36,7 @@ SHA_PATTERN = re.compile(r"[0-9a-f]{7,64}")
 
 def read_json(path: Path) -> tuple[Any, bytes]:
     """Read the JSON of a file, and return its value and its bytes."""
-    body = read_bytes(path, MAX_BYTES)
+    body = read_decompressed(path, MAX_BYTES)
     return parse_json(body, str(path)), body
 
 

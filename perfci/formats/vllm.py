@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from perfci.formats.bounded_files import read_bytes
+from perfci.formats.bounded_files import read_decompressed
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -97,7 +97,9 @@ def can_read(path: Path, head: bytes) -> bool:
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each object; the command follows from its keys, since its name is not written."""
     objects = [
-        value for value in parse_json_lines(read_bytes(path, MAX_BYTES), str(path)) if isinstance(value, dict)
+        value
+        for value in parse_json_lines(read_decompressed(path, MAX_BYTES), str(path))
+        if isinstance(value, dict)
     ]
     readers = [(_find_reader(content), content) for content in objects]
     if not any(reader for reader, _ in readers):

@@ -18,7 +18,7 @@ from perfci.history.decision_records import (
     build_interim_analysis_record,
 )
 from perfci.history.noise_priors import NoisePriors
-from perfci.measure.comparison_questions import Question, plan_visits
+from perfci.measure.comparison_questions import ComparisonQuestion, plan_question_visits
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look_pairs
@@ -50,9 +50,10 @@ OnLook = Callable[[int, int], None]
 class PairingResult:
     """The verdicts on each question, how each was reached, and the pooled shift estimates."""
 
-    verdicts: dict[Question, list[Verdict]] = field(default_factory=dict)
+    verdicts: dict[ComparisonQuestion, list[Verdict]] = field(default_factory=dict)
     decisions: dict[DecisionKey, DecisionRecord] = field(default_factory=dict)
-    shifts: dict[tuple[Question, Series], Shift] = field(default_factory=dict)  # as of the last look
+    shifts: dict[tuple[ComparisonQuestion, Series], Shift] = field(default_factory=dict)
+    """As of the last look."""
 
     def list_verdicts(self) -> list[Verdict]:
         """The verdicts of all questions, one question after the other."""
@@ -69,7 +70,7 @@ class AdaptivePairing:
     """
 
     session: MeasurementSession
-    questions: Sequence[Question]
+    questions: Sequence[ComparisonQuestion]
     policy: Policy
     stage: Stage
     deadline: float | None = None  # on time.monotonic()
@@ -78,7 +79,7 @@ class AdaptivePairing:
     _result: PairingResult = field(default_factory=PairingResult)
     _pair_commits: dict[int, dict[Role, str]] = field(default_factory=dict)
     _noise: NoisePriors = field(default_factory=NoisePriors)
-    _looks: dict[tuple[Question, Series], list[LookRecord]] = field(default_factory=dict)
+    _looks: dict[tuple[ComparisonQuestion, Series], list[LookRecord]] = field(default_factory=dict)
 
     def measure_until_decided(self) -> PairingResult:
         """Measure until every question is decided, its pairs are spent or the time is over."""
@@ -102,7 +103,7 @@ class AdaptivePairing:
         self._judge_questions(open_questions)
         return self._result
 
-    def _select_open_questions(self, needed: dict[Question, int]) -> list[Question]:
+    def _select_open_questions(self, needed: dict[ComparisonQuestion, int]) -> list[ComparisonQuestion]:
         """The questions that need more pairs.
 
         Where none does, those the false discovery control would hold back.
@@ -111,7 +112,7 @@ class AdaptivePairing:
             needed |= self._plan_pairs_for_held_back()
         return [question for question, pairs in needed.items() if pairs > 0]
 
-    def _plan_pairs_for_held_back(self) -> dict[Question, int]:
+    def _plan_pairs_for_held_back(self) -> dict[ComparisonQuestion, int]:
         """How many more pairs each question needs whose move would be held back among so many."""
         if self.false_discovery_rate is None:
             return {}
@@ -136,18 +137,20 @@ class AdaptivePairing:
                 if process.pair is not None:
                     self._pair_commits.setdefault(process.pair, {})[process.role] = sha
 
-    def _measure_pair(self, open_questions: Iterable[Question]) -> None:
+    def _measure_pair(self, open_questions: Iterable[ComparisonQuestion]) -> None:
         """Measure one more pair of each question; questions about the same commits share their visits."""
-        by_commits: dict[tuple[str, str], list[Question]] = {}
+        by_commits: dict[tuple[str, str], list[ComparisonQuestion]] = {}
         for question in open_questions:
             by_commits.setdefault((question.base, question.head), []).append(question)
         for (base, head), questions in by_commits.items():
             # Numbers are unique in a session, since one number stands for one pair of commits.
             number = 1 + max(self._pair_commits, default=-1)
             self._pair_commits[number] = {Role.BASE: base, Role.HEAD: head}
-            self.session.measure_interleaved_visits(plan_visits(questions, number, self.session.seed))
+            self.session.measure_interleaved_visits(
+                plan_question_visits(questions, number, self.session.seed)
+            )
 
-    def _has_repeating_counts(self, question: Question) -> bool:
+    def _has_repeating_counts(self, question: ComparisonQuestion) -> bool:
         """Whether the first pairs gave nothing but counts, equal on both sides: more pairs would add
         nothing.
 
@@ -159,7 +162,7 @@ class AdaptivePairing:
         sides = self._collect_sides(question).values()
         return bool(sides) and all(have_one_exact_value(*both) for both in sides)
 
-    def _judge_questions(self, questions: Sequence[Question]) -> dict[Question, int]:
+    def _judge_questions(self, questions: Sequence[ComparisonQuestion]) -> dict[ComparisonQuestion, int]:
         """Take a look at each question, keep its verdicts and return how many more pairs each needs.
 
         The noise of all questions is collected first, so that the pooled prior does not depend on their
@@ -173,7 +176,7 @@ class AdaptivePairing:
                 self._noise.add_spread((question, series), metric_class, series, own_shift)
         return {question: self._judge_question(question, judged) for question, judged in sides.items()}
 
-    def _judge_question(self, question: Question, sides: Mapping[Series, PairedProcesses]) -> int:
+    def _judge_question(self, question: ComparisonQuestion, sides: Mapping[Series, PairedProcesses]) -> int:
         spent = len(self._find_complete_pairs(question))
         judged = [self._judge_series(question, series, both, spent) for series, both in sides.items()]
         self._result.verdicts[question] = [verdict for verdict, _ in judged]
@@ -185,7 +188,7 @@ class AdaptivePairing:
         return max(0, min(needed, left))
 
     def _judge_series(
-        self, question: Question, series: Series, sides: PairedProcesses, pairs_spent: int
+        self, question: ComparisonQuestion, series: Series, sides: PairedProcesses, pairs_spent: int
     ) -> tuple[Verdict, int]:
         prior = self._noise.get_prior((question, series))
         look = self._take_look(question, series, sides, prior)
@@ -197,7 +200,7 @@ class AdaptivePairing:
         return verdict, look.pairs_to_buy or self._count_missing_confirmation_pairs(verdict)
 
     def _take_look(
-        self, question: Question, series: Series, sides: PairedProcesses, prior: NoisePrior | None
+        self, question: ComparisonQuestion, series: Series, sides: PairedProcesses, prior: NoisePrior | None
     ) -> Look:
         return interim_analysis(
             series,
@@ -210,7 +213,7 @@ class AdaptivePairing:
             stage=self.stage,
         )
 
-    def _record_look(self, question: Question, series: Series, look_record: LookRecord) -> None:
+    def _record_look(self, question: ComparisonQuestion, series: Series, look_record: LookRecord) -> None:
         looks = self._looks.setdefault((question, series), [])
         looks.append(look_record)
         self._result.decisions[series, question.base, question.head] = build_decision_record(
@@ -225,21 +228,21 @@ class AdaptivePairing:
             return 0
         return max(0, min(CONFIRMATION_PAIRS, self.policy.default.max_pairs) - verdict.pairs)
 
-    def _collect_sides(self, question: Question) -> dict[Series, PairedProcesses]:
+    def _collect_sides(self, question: ComparisonQuestion) -> dict[Series, PairedProcesses]:
         processes = question.collect_processes(self.session.readings)
         pairs = self._find_complete_pairs(question)
         sides = select_paired_processes(processes, question.base, question.head, pairs)
         return {series: both for series, both in sides.items() if self.policy.is_judged(series)}
 
-    def _find_complete_pairs(self, question: Question) -> list[int]:
+    def _find_complete_pairs(self, question: ComparisonQuestion) -> list[int]:
         """The pairs of this question that were measured on both sides, failed processes included."""
         processes = question.collect_processes(self.session.readings)
         return find_complete_pair_numbers(processes, question.base, question.head, self._pair_commits)
 
-    def _collect_evidence(self, question: Question, series: Series) -> tuple[int, ...]:
+    def _collect_evidence(self, question: ComparisonQuestion, series: Series) -> tuple[int, ...]:
         """The rows of the processes that the look used."""
         readings, pairs = self.session.readings, set(self._find_complete_pairs(question))
-        row_ids = question.collect_row_ids(readings, series)
+        row_ids = question.collect_process_row_ids(readings, series)
         return tuple(row_id for row_id in row_ids if readings.processes_by_id[row_id].pair in pairs)
 
     def _is_past_deadline(self) -> bool:

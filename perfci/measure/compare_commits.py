@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing, PairingResult
-from perfci.measure.comparison_questions import Question
+from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.confirmation import build_look_reporter, confirm_changes
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
-from perfci.measure.open_session import open_session
+from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import ALTERNATING_FLAG, Commit, EnvironmentChange, Stage, Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -56,7 +56,7 @@ class CommitComparison:
 
 def measure_commit_comparison(
     store: Store,
-    workbench: MeasurementRunner,
+    runner: MeasurementRunner,
     config: Config,
     scope: SessionScope,
     base: Commit,
@@ -72,12 +72,10 @@ def measure_commit_comparison(
     run too.
     """
     policy = build_policy(config.settings, strict=strict)
-    identical_inputs = workbench.repository.has_identical_inputs(
-        base, head, config.settings.suite.ignored_files
-    )
-    session = open_session(
+    identical_inputs = runner.repository.has_identical_inputs(base, head, config.settings.suite.ignored_files)
+    session = open_measurement_session(
         store,
-        workbench,
+        runner,
         config.project,
         scope,
         "aa" if identical_inputs else "compare",
@@ -85,7 +83,7 @@ def measure_commit_comparison(
         on_process=progress.report_process,
         on_message=progress.report,
     )
-    questions = [Question(base.sha, head.sha, cell) for cell in scope.cells]
+    questions = [ComparisonQuestion(base.sha, head.sha, cell) for cell in scope.cells]
     deadline = None if budget_s is None else time.monotonic() + budget_s
     screening = _screen(session, questions, policy, deadline, progress)
     hit_deadline = deadline is not None and time.monotonic() >= deadline
@@ -104,7 +102,7 @@ def measure_commit_comparison(
         verdicts=[*confirmation.verdicts, *(v for v in screened if v.series not in replaced)],
         pooled=pooled_verdict_of_series(shifts, policy),
         environment=diff_environments(
-            workbench.describe_environment(base.sha), workbench.describe_environment(head.sha)
+            runner.describe_environment(base.sha), runner.describe_environment(head.sha)
         ),
         in_turns=any(ALTERNATING_FLAG in process.flags for process in session.readings.list_processes()),
         hit_deadline=hit_deadline,
@@ -115,7 +113,7 @@ def measure_commit_comparison(
 
 def _screen(
     session: MeasurementSession,
-    questions: Sequence[Question],
+    questions: Sequence[ComparisonQuestion],
     policy: Policy,
     deadline: float | None,
     progress: SessionProgress,

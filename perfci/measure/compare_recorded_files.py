@@ -8,11 +8,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from perfci.formats import run_document
-from perfci.formats.bounded_files import read_bytes
+from perfci.formats.bounded_files import read_decompressed
+from perfci.formats.format_registry import detect_format, read_imported_runs
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import detect_format, read_imported_runs
 from perfci.history.complete_process_pairs import PairedProcesses
-from perfci.measure.open_session import OnMessage
+from perfci.measure.open_measurement_session import OnMessage
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.recorded_runs import (
@@ -70,7 +70,7 @@ def _read_runs(path: Path, on_message: OnMessage) -> list[Run]:
         runs = [run_document.read_run(path)]
     else:
         # For a file that names no commit the hash of its content tells the two files apart.
-        commit = None if path.is_dir() else Commit(sha256(read_bytes(path)).hexdigest()[:40])
+        commit = None if path.is_dir() else Commit(sha256(read_decompressed(path)).hexdigest()[:40])
         defaults = ImportDefaults("files", commit)
         runs = [document.run for document in read_imported_runs(path, name, defaults, on_message)]
     shas = list(dict.fromkeys(run.commit.sha for run in runs))

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
-from perfci.measure.comparison_questions import Question
+from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.confirmation import build_look_reporter, measure_fresh_pairs
 from perfci.measure.measurement_session import SessionProgress, SessionScope
-from perfci.measure.open_session import open_session
+from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, Stage, Status, Verdict
@@ -32,7 +32,7 @@ from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantRe
 VARIANTS_KIND = "variants"
 """The kind of session under which variants and ablations are stored."""
 
-QuestionVerdicts = dict[Question, list[Verdict]]
+QuestionVerdicts = dict[ComparisonQuestion, list[Verdict]]
 """The verdicts on each question about two variants, one per judged series."""
 
 
@@ -50,7 +50,7 @@ class VariantComparison:
 
 def measure_variant_comparison(
     store: Store,
-    workbench: MeasurementRunner,
+    runner: MeasurementRunner,
     config: Config,
     scope: SessionScope,
     commit: Commit,
@@ -67,9 +67,9 @@ def measure_variant_comparison(
     """
     policy = VariantPolicy.from_policy(build_policy(config.settings, strict=strict))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
-    session = open_session(
+    session = open_measurement_session(
         store,
-        workbench,
+        runner,
         config.project,
         scope,
         VARIANTS_KIND,

@@ -12,7 +12,7 @@ from perfci.runner.suite_cells import Cell
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ComparisonQuestion:
     """Is this cell at the head different from the base?
 
     The base is the same cell at another commit; or ``base_cell``, one of the same benchmark at the same
@@ -43,20 +43,22 @@ class Question:
             ]
         }
 
-    def collect_row_ids(self, readings: SessionReadings, series: Series) -> list[int]:
+    def collect_process_row_ids(self, readings: SessionReadings, series: Series) -> list[int]:
         """Collect the stored processes of both sides, each once: an A/A run has one commit on both."""
         parameters = series.parameters if self.base_cell is None else self.base_cell.parameters
-        base_ids = readings.get_row_ids(self.base, replace(series, parameters=parameters))
-        return list(dict.fromkeys((*base_ids, *readings.get_row_ids(self.head, series))))
+        base_ids = readings.get_process_row_ids(self.base, replace(series, parameters=parameters))
+        return list(dict.fromkeys((*base_ids, *readings.get_process_row_ids(self.head, series))))
 
 
-def plan_visits(questions: Sequence[Question], number: int, seed: int) -> Sequence[visit_plan.CommitVisit]:
+def plan_question_visits(
+    questions: Sequence[ComparisonQuestion], number: int, seed: int
+) -> Sequence[visit_plan.CommitVisit]:
     """Plan one more pair of questions that share their commits, or are about variants of one commit."""
     base, head = questions[0].base, questions[0].head
     order = 2 * number  # a pair takes two places in the order of visits
     if questions[0].base_cell is None:
         cells = [question.cell for question in questions]
-        return visit_plan.plan_pair(base, head, cells, number, order, seed)
+        return visit_plan.plan_pair_visits(base, head, cells, number, order, seed)
     cells_by_baseline: dict[Cell, dict[Cell, None]] = {}
     for question in questions:
         group = cells_by_baseline.setdefault(question.round_cells[0], {})

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.measure.adaptive_pairs import AdaptivePairing, OnLook, PairingResult
-from perfci.measure.comparison_questions import Question
+from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
-from perfci.measure.open_session import open_session
+from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Stage, Status, Verdict
 from perfci.report.number_format import format_count
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
@@ -45,7 +45,7 @@ def confirm_changes(
 def measure_fresh_pairs(
     session: MeasurementSession,
     scope: SessionScope,
-    questions: Sequence[Question],
+    questions: Sequence[ComparisonQuestion],
     policy: Policy,
     progress: SessionProgress,
 ) -> tuple[MeasurementSession, PairingResult]:
@@ -53,10 +53,10 @@ def measure_fresh_pairs(
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
     progress.report(f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs")
     # Fresh parents have another memory layout, so that the screening's is no part of what is confirmed.
-    session.workbench.close_fork_servers()
-    fresh = open_session(
+    session.runner.close_fork_servers()
+    fresh = open_measurement_session(
         session.store,
-        session.workbench,
+        session.runner,
         session.project,
         scope,
         "confirm",
@@ -75,10 +75,12 @@ def measure_fresh_pairs(
     return fresh, pairing.measure_until_decided()
 
 
-def build_confirmation_questions(candidates: Sequence[Verdict], scope: SessionScope) -> list[Question]:
+def build_confirmation_questions(
+    candidates: Sequence[Verdict], scope: SessionScope
+) -> list[ComparisonQuestion]:
     """One question for each pair of commits and cell of the candidates."""
     cells = {cell.name: cell for cell in scope.cells}
-    return list(dict.fromkeys(Question(v.base, v.head, cells[v.series.cell]) for v in candidates))
+    return list(dict.fromkeys(ComparisonQuestion(v.base, v.head, cells[v.series.cell]) for v in candidates))
 
 
 def build_look_reporter(progress: SessionProgress) -> OnLook:

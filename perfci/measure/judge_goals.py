@@ -8,9 +8,9 @@ from perfci.config import Config
 from perfci.history.complete_process_pairs import PairedProcesses
 from perfci.measure.compare_commits import CommitComparison
 from perfci.measure.compare_variants import VariantComparison
-from perfci.measure.comparison_questions import Question
+from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measure_ablation_steps import AblationResult
-from perfci.measure.open_session import OnMessage
+from perfci.measure.open_measurement_session import OnMessage
 from perfci.measure.variant_groups import ParameterAssignment, format_assignment
 from perfci.measure.variant_session import VariantSession
 from perfci.model import CPU_METRIC_PREFIX, Role, Series, Verdict
@@ -140,7 +140,7 @@ def judge_variant_goals(
 def judge_single_variant(
     goals: Sequence[Goal],
     variants: VariantSession,
-    verdicts: Mapping[Question, Sequence[Verdict]],
+    verdicts: Mapping[ComparisonQuestion, Sequence[Verdict]],
     pairs: Sequence[tuple[Cell, Cell]],
     subject: str,
 ) -> list[GoalVerdict]:

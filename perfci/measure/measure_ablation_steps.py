@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from perfci.config import AblationTable, Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.compare_variants import VARIANTS_KIND, QuestionVerdicts
-from perfci.measure.comparison_questions import Question
+from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.confirmation import build_look_reporter
 from perfci.measure.measurement_session import SessionProgress, SessionScope
-from perfci.measure.open_session import open_session
+from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, PerfciError, Stage, Status, Verdict
@@ -75,7 +75,7 @@ def select_ablation_cells(scope: SessionScope, table: AblationTable) -> list[Cel
 
 def measure_ablation_steps(
     store: Store,
-    workbench: MeasurementRunner,
+    runner: MeasurementRunner,
     config: Config,
     scope: SessionScope,
     commit: Commit,
@@ -93,9 +93,9 @@ def measure_ablation_steps(
     """
     policy = VariantPolicy.from_policy(build_policy(config.settings))
     scope = replace(scope, cells=select_variant_cells(scope.cells, groups))
-    session = open_session(
+    session = open_measurement_session(
         store,
-        workbench,
+        runner,
         config.project,
         scope,
         VARIANTS_KIND,
@@ -135,7 +135,7 @@ def _list_good_steps(group: VariantGroup, rejected: Mapping[Cell, str]) -> list[
 
 def _build_questions(
     variants: VariantSession, group: VariantGroup, rejected: Mapping[Cell, str]
-) -> list[Question]:
+) -> list[ComparisonQuestion]:
     """Each good step against the one before it, and the last against the first."""
     good = _list_good_steps(group, rejected)
     if len(good) < 2:

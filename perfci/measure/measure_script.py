@@ -29,7 +29,7 @@ from perfci.model import (
     Variant,
 )
 from perfci.policies import build_policy
-from perfci.runner.machine_info import describe_environment, describe_machine
+from perfci.runner.machine_and_environment import describe_environment, describe_machine
 from perfci.runner.user_script import Script, ScriptResult, read_interpreter_versions, run_script
 from perfci.stats.warmup_length import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
@@ -92,7 +92,7 @@ class ScriptRunResult:
     change_points: Sequence[ChangePoint]
 
     @property
-    def levels(self) -> dict[Metric, list[float]]:
+    def levels_by_metric(self) -> dict[Metric, list[float]]:
         """The level of each process by metric; those that failed have none."""
         levels: dict[Metric, list[float]] = {}
         for process in self.processes:

@@ -73,7 +73,7 @@ class SessionReadings:
     def __len__(self) -> int:
         return len(self.processes_by_id)
 
-    def add(self, sha: str, row_id: int, series: Series, process: Process) -> None:
+    def add_process(self, sha: str, row_id: int, series: Series, process: Process) -> None:
         """Index one stored process."""
         self.processes_by_sha.setdefault(sha, []).append((series, process))
         self._by_cell.setdefault((sha, series.cell), []).append((series, process))
@@ -88,7 +88,7 @@ class SessionReadings:
         """The processes of one cell at one commit."""
         return self._by_cell.get((sha, cell.name), ())
 
-    def get_row_ids(self, sha: str, series: Series) -> Sequence[int]:
+    def get_process_row_ids(self, sha: str, series: Series) -> Sequence[int]:
         """The rows of one series at one commit."""
         return self._row_ids.get((sha, series), ())
 
@@ -106,7 +106,7 @@ class MeasurementSession:
     """
 
     store: Store
-    workbench: MeasurementRunner
+    runner: MeasurementRunner
     project: str
     uid: str
     seed: int
@@ -123,11 +123,11 @@ class MeasurementSession:
             upsert_commits(tx, self.project, list(self.scope.commits.values()))
             start_session(tx, self.project, self.uid, kind, spec_hash, self.seed, rounds, datetime.now(UTC))
 
-    def restore_readings(self) -> None:
+    def load_committed_readings(self) -> None:
         """Read back what an interrupted session had already committed."""
         with self.store.read() as tx:
             for row in load_session_processes(tx, self.uid):
-                self.readings.add(row.sha, row.id, row.series, row.process)
+                self.readings.add_process(row.sha, row.id, row.series, row.process)
 
     def finish(self) -> None:
         """Mark the session as complete, so that it is not resumed."""
@@ -158,7 +158,7 @@ class MeasurementSession:
     def measure_visit(self, visit: CommitVisit, cells: Sequence[Cell] | None = None) -> None:
         """Visit one commit; each process is in the database before the next one starts."""
         for index, (outcome, discovery) in enumerate(
-            self.workbench.visit_commit(visit.sha, cells or visit.cells)
+            self.runner.visit_commit(visit.sha, cells or visit.cells)
         ):
             self._store_outcome(visit, index, outcome, discovery)
 
@@ -167,7 +167,7 @@ class MeasurementSession:
 
         The processes alternate where they can, else they follow each other.
         """
-        if not self.workbench.can_interleave(visit.sha for visit in visits):
+        if not self.runner.can_interleave(visit.sha for visit in visits):
             for visit in visits:
                 self.measure_visit(visit)
             return
@@ -182,7 +182,7 @@ class MeasurementSession:
             sides = [first] * max(map(len, first.variant_groups))
             rows = first.variant_groups
         index = Counter[CommitVisit]()
-        for outcomes in self.workbench.visit_interleaved([side.sha for side in sides], rows):
+        for outcomes in self.runner.visit_interleaved([side.sha for side in sides], rows):
             # Not strict: a group of variants may be smaller than the largest one.
             for side, (outcome, discovery) in zip(sides, outcomes, strict=False):
                 self._store_outcome(side, index[side], outcome, discovery)
@@ -196,7 +196,7 @@ class MeasurementSession:
             row_ids = add_processes(tx, self._get_run_id(tx, visit.sha), rows)
             update_result_summaries(tx, row_ids)
         for row_id, (series, process) in zip(row_ids, rows, strict=True):
-            self.readings.add(visit.sha, row_id, series, process)
+            self.readings.add_process(visit.sha, row_id, series, process)
         self.statuses.append(outcome.status)
         self.work_s += outcome.work_s
         self.on_process(visit, outcome)
@@ -204,7 +204,7 @@ class MeasurementSession:
     def _get_run_id(self, tx: Transaction, sha: str) -> int:
         """Store one run per commit, with its first process."""
         if sha not in self._run_ids:
-            bench = self.workbench
+            bench = self.runner
             run = Run(
                 project=self.project,
                 session=self.uid,
@@ -223,7 +223,7 @@ class MeasurementSession:
     @property
     def _origin(self) -> NamedValues:
         """The job that measures; it may measure a commit in several sessions, and each is a step of it."""
-        job = self.workbench.origin
+        job = self.runner.origin
         return (*job, ("step", self.uid)) if job else ()
 
     def _build_rows(
@@ -236,13 +236,13 @@ class MeasurementSession:
                 benchmark=Benchmark(name, benchmark.version),
                 parameters=outcome.cell.parameters,
                 metric=Metric(metric.name, metric.unit, metric.direction),
-                machine=self.workbench.machine,
-                variant=self.workbench.describe_variant(visit.sha),
-                harness=self.workbench.harness,
+                machine=self.runner.machine,
+                variant=self.runner.describe_variant(visit.sha),
+                harness=self.runner.harness,
             )
             process = Process(
                 index=index,
-                role=visit.role_of(outcome.cell),
+                role=visit.role_of_cell(outcome.cell),
                 status=metric.status,
                 samples=metric.samples,
                 clock=metric.clock,

@@ -64,13 +64,13 @@ class ProfiledCell:
 
 
 def profile_cells(
-    workbench: MeasurementRunner, commit: Commit, cells: Sequence[Cell], out: Path | None
+    runner: MeasurementRunner, commit: Commit, cells: Sequence[Cell], out: Path | None
 ) -> Iterator[ProfiledCell]:
     """Profile one cell after the other into ``out/<cell>/``; without ``out`` they run in NVTX ranges only."""
     folders = {} if out is None else {cell.name: out.resolve() / profile_folder_name(cell) for cell in cells}
     if out is not None:
         _remove_old_profiles(out, folders.values())
-    for outcome in workbench.profile_cells(commit.sha, cells, folders):
+    for outcome in runner.profile_cells(commit.sha, cells, folders):
         folder = folders.get(outcome.cell.name)
         if outcome.status is not Status.OK or folder is None:
             yield ProfiledCell(outcome.cell, outcome.status, outcome.reason)

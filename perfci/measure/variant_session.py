@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from perfci.history.complete_process_pairs import PairedProcesses
-from perfci.measure.comparison_questions import Question
+from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.measure.variant_groups import VariantGroup
 from perfci.model import MetricClass, Role, Series
@@ -54,9 +54,9 @@ class VariantSession:
                 visit_plan.plan_variant_visit(self.sha, groups, 0, 0, self.session.seed)
             )
 
-    def build_question(self, base: Cell, head: Cell, round_cells: Sequence[Cell]) -> Question:
+    def build_question(self, base: Cell, head: Cell, round_cells: Sequence[Cell]) -> ComparisonQuestion:
         """Is the head variant different from the base variant, both measured in rounds of ``round_cells``?"""
-        return Question(self.sha, self.sha, head, base, tuple(round_cells))
+        return ComparisonQuestion(self.sha, self.sha, head, base, tuple(round_cells))
 
     def select_accepted_variants(
         self, group: VariantGroup, rejections: Sequence[VariantRejection]
@@ -87,7 +87,7 @@ class VariantSession:
         """Every number that has a tolerance, of each variant next to its baseline."""
         return [numerics for _, numerics in self._compute_numerics()]
 
-    def collect_paired_processes(self, question: Question) -> dict[Series, PairedProcesses]:
+    def collect_paired_processes(self, question: ComparisonQuestion) -> dict[Series, PairedProcesses]:
         """The processes of both sides by series, informational metrics included."""
         sides: dict[Series, PairedProcesses] = {}
         for rows in question.collect_processes(self.session.readings).values():

@@ -37,16 +37,16 @@ class GitRepository:
         self.private_folder = ensure_perfci_folder(self.root)
 
     @property
-    def slug(self) -> str:
+    def origin_slug(self) -> str:
         """The origin's ``owner/name``; nothing without an origin."""
         try:
             url = self._run_git("remote", "get-url", "origin")
         except PerfciError:
             return ""
-        return parse_slug(url)
+        return parse_repository_slug(url)
 
     @property
-    def branch(self) -> str:
+    def current_branch(self) -> str:
         """The branch checked out, or nothing on a detached head."""
         try:
             return self._run_git("symbolic-ref", "--short", "--quiet", "HEAD")
@@ -54,7 +54,7 @@ class GitRepository:
             return ""
 
     @property
-    def main_branch(self) -> str:
+    def origin_default_branch(self) -> str:
         """The default branch of the origin, as it was when it was cloned; nothing where that is not known."""
         try:
             return self._run_git(
@@ -160,7 +160,8 @@ class GitRepository:
             "uncommitted changes",
             env=self._object_variables() | identity,
         )
-        return Commit(sha, "uncommitted changes", "", datetime.now(UTC), (head.sha,), self.branch, dirty=True)
+        now, branch = datetime.now(UTC), self.current_branch
+        return Commit(sha, "uncommitted changes", "", now, (head.sha,), branch, dirty=True)
 
     def checkout(self, sha: str) -> Path:
         """Write a commit's files below ``.perfci/trees`` (once) and return the folder."""
@@ -175,7 +176,7 @@ class GitRepository:
         return tree
 
     def _log_commits(self, arguments: Sequence[str]) -> list[Commit]:
-        head = self.branch
+        head = self.current_branch
         lines = self._run_git("log", f"--format={LOG_FORMAT}", *arguments, "--").splitlines()
         commits = [_parse_commit(line, head) for line in lines if line]
         if not commits:
@@ -241,7 +242,7 @@ def ensure_perfci_folder(root: Path) -> Path:
     return folder
 
 
-def parse_slug(url: str) -> str:
+def parse_repository_slug(url: str) -> str:
     """``git@github.com:owner/name.git`` and ``https://host/owner/name`` -> ``owner/name``."""
     match = re.search(r"[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", url.strip())
     return match.group(1) if match and "://" not in match.group(1) else ""

@@ -20,7 +20,7 @@ from perfci.runner.fork_server_client import HARNESS_VERSION, ForkServerClient
 from perfci.runner.frozen_suite import FrozenSuite
 from perfci.runner.generated_model_suite import freeze_suite_with_models
 from perfci.runner.git_repository import GitRepository
-from perfci.runner.machine_info import describe_environment, describe_machine
+from perfci.runner.machine_and_environment import describe_environment, describe_machine
 from perfci.runner.measurement_worker import CellResult, ProfileRequest, run_interleaved_cells
 from perfci.runner.prepare_commit import PreparedCommit, prepare_commit
 from perfci.runner.suite_cells import Cell
@@ -113,16 +113,16 @@ class MeasurementRunner:
         used: Counter[ForkServerClient] = Counter()
         # Another core for each visit, so that what is peculiar to one core is not part of every pair.
         core = random.choice(sorted(os.sched_getaffinity(0)))
-        sessions = []
+        worker_visits = []
         for place, prepared in enumerate(self._prepared[sha] for sha in shas):
             parent = self._parent(prepared)
             worker = parent.get_worker(used[parent])
             cells = [row[place] for row in rows if place < len(row)]
-            sessions.append(
-                worker.start_session(prepared, cells, self._caches, concurrent_visits=len(shas), core=core)
+            worker_visits.append(
+                worker.start_visit(prepared, cells, self._caches, concurrent_visits=len(shas), core=core)
             )
             used[parent] += 1
-        return run_interleaved_cells(sessions, rows)
+        return run_interleaved_cells(worker_visits, rows)
 
     def profile_cells(
         self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]

@@ -97,9 +97,9 @@ class MeasurementWorker:
 
     def discover_suite(self, prepared: PreparedCommit) -> Discovery:
         """Import the suite against a commit and list what it holds."""
-        session = self.start_session(prepared, [], None)
-        session.finish()
-        return session.discovery
+        visit = self.start_visit(prepared, [], None)
+        visit.finish()
+        return visit.discovery
 
     def measure_cells(
         self,
@@ -112,13 +112,13 @@ class MeasurementWorker:
 
         With ``profiles`` the cells are profiled instead, and give no samples.
         """
-        session = self.start_session(prepared, cells, caches, profiles)
+        visit = self.start_visit(prepared, cells, caches, profiles)
         for cell in cells:
-            session.start_next_cell()
-            yield session.wait_for_outcome(cell), session.discovery
-        session.finish()
+            visit.start_next_cell()
+            yield visit.wait_for_outcome(cell), visit.discovery
+        visit.finish()
 
-    def start_session(
+    def start_visit(
         self,
         prepared: PreparedCommit,
         cells: Sequence[Cell],
@@ -126,7 +126,7 @@ class MeasurementWorker:
         profiles: ProfileRequest | None = None,
         concurrent_visits: int = 1,
         core: int = 0,
-    ) -> WorkerSession:
+    ) -> WorkerVisit:
         """Import the commit and the suite; each of the cells then waits for its start.
 
         ``concurrent_visits`` is how many commits are visited at once; single-threaded cells then take turns
@@ -151,10 +151,10 @@ class MeasurementWorker:
         if first["event"] == "suite":
             errors = tuple((error["module"], error["error"]) for error in first["errors"])
             benchmarks = parse_benchmarks(first["benchmarks"])
-            return WorkerSession(self, Discovery(benchmarks, errors, parse_omissions(first["omissions"])))
+            return WorkerVisit(self, Discovery(benchmarks, errors, parse_omissions(first["omissions"])))
         end = "did not end" if first.get("timed_out") else "crashed"
         reason = f"importing the suite {end} (status {first.get('status')})"
-        return WorkerSession(self, Discovery({}, ((settings.suite.name, reason),)), ended_reason=reason)
+        return WorkerVisit(self, Discovery({}, ((settings.suite.name, reason),)), ended_reason=reason)
 
     @property
     def has_message(self) -> bool:
@@ -169,7 +169,7 @@ class MeasurementWorker:
         return message
 
 
-class WorkerSession:
+class WorkerVisit:
     """One commit that a worker has imported; its cells run one after another, each when started."""
 
     def __init__(self, worker: MeasurementWorker, discovery: Discovery, ended_reason: str = "") -> None:
@@ -201,34 +201,31 @@ class WorkerSession:
 
 
 def run_interleaved_cells(
-    sessions: Sequence[WorkerSession], rows: Sequence[Sequence[Cell]]
+    visits: Sequence[WorkerVisit], rows: Sequence[Sequence[Cell]]
 ) -> Iterator[Sequence[CellResult]]:
-    """Run the cells of each row in turns, one per session; yield the outcomes of a row together."""
+    """Run the cells of each row in turns, one per visit; yield the outcomes of a row together."""
     for row in rows:
-        running = sessions[: len(row)]
+        running = visits[: len(row)]
         _run_turns(running)
         yield [
-            (session.wait_for_outcome(cell), session.discovery)
-            for session, cell in zip(running, row, strict=True)
+            (visit.wait_for_outcome(cell), visit.discovery) for visit, cell in zip(running, row, strict=True)
         ]
-    for session in sessions:
-        session.finish()
+    for visit in visits:
+        visit.finish()
 
 
-def _run_turns(sessions: Sequence[WorkerSession]) -> None:
-    """Start the next cell of every session and schedule the turns until all have ended."""
+def _run_turns(visits: Sequence[WorkerVisit]) -> None:
+    """Start the next cell of every visit and schedule the turns until all have ended."""
     with ExitStack() as sockets:
         participants = []
-        for session in sessions:
+        for visit in visits:
             connection, cell_socket = socket.socketpair()
             participants.append(sockets.enter_context(connection))
             # Our copy of the cell's end is closed once it was sent: the cell's end shows as a hang-up.
             with cell_socket:
-                session.start_next_cell(cell_socket)
+                visit.start_next_cell(cell_socket)
         scheduler = TurnScheduler(participants)
-        running = {
-            session.worker.connection: session.worker for session in sessions if not session.ended_reason
-        }
+        running = {visit.worker.connection: visit.worker for visit in visits if not visit.ended_reason}
         # A message that was read along with an earlier one would not make select return.
         while running := {conn: worker for conn, worker in running.items() if not worker.has_message}:
             ready, _, _ = select.select([*scheduler.participants, *running], [], [])

@@ -23,12 +23,14 @@ class CommitVisit:
     base_cells: tuple[Cell, ...] = ()
     variant_groups: tuple[tuple[Cell, ...], ...] = ()  # variants, by benchmark
 
-    def role_of(self, cell: Cell) -> Role:
+    def role_of_cell(self, cell: Cell) -> Role:
         """Where the sides are cells of one commit, those that others are compared with are the base."""
         return Role.BASE if cell in self.base_cells else self.role
 
 
-def plan_rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: int) -> Iterator[CommitVisit]:
+def plan_round_visits(
+    shas: Sequence[str], cells: Sequence[Cell], count: int, seed: int
+) -> Iterator[CommitVisit]:
     """Visit every commit once per round in random order, every cell once per visit in random order.
 
     Measuring commit after commit confounds the range with the machine's drift; in rounds a slow spell hits
@@ -40,7 +42,7 @@ def plan_rounds(shas: Sequence[str], cells: Sequence[Cell], count: int, seed: in
             yield CommitVisit(sha, _shuffle(generator, cells), number * len(shas) + place, round=number)
 
 
-def plan_pair(
+def plan_pair_visits(
     base: str, head: str, cells: Sequence[Cell], number: int, order: int, seed: int
 ) -> tuple[CommitVisit, CommitVisit]:
     """Measure base and head next to each other, in random order (A B or B A), cells in equal order."""

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from perfci.bench.compilers.compile_cache_fingerprint import (
-    cache_folders,
+    compile_cache_folders,
     describe_cache_state,
     fingerprint_caches,
 )
@@ -119,4 +119,4 @@ def test_triton_has_a_cache_of_its_own(
     knobs = SimpleNamespace(cache=SimpleNamespace(dir=str(tmp_path / "triton")))
     monkeypatch.setitem(sys.modules, "triton.knobs", knobs)
 
-    assert cache_folders() == [tmp_path / "triton"]
+    assert compile_cache_folders() == [tmp_path / "triton"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.bench.config_hooks import call_hook, resolve_hook
+from perfci.bench.config_hooks import call_hook, import_model_hook
 
 DEVICE = "cuda:0"
 
@@ -39,7 +39,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for name in ("hooks", "broken"):
         sys.modules.pop(name, None)
-    resolve_hook.cache_clear()
+    import_model_hook.cache_clear()
 
 
 def test_passes_the_hooks_arguments_on() -> None:

@@ -24,12 +24,12 @@ from perfci.bench.call_counts import (
     fake_tensors,
 )
 from perfci.bench.call_counts import instruction_counter as counter_of_instructions
-from perfci.bench.call_counts.count_call import count_kernel_launches, count_launch_events
-from perfci.bench.call_counts.graph_counts import (
+from perfci.bench.call_counts.compilation_counts import (
     GraphCounts,
     count_breaks_and_recompiles,
     count_generated_kernels,
 )
+from perfci.bench.call_counts.count_call import count_kernel_launches, count_launch_events
 from perfci.bench.call_counts.instruction_counter import count_instructions
 from perfci.bench.memory_use.storage_tracker import tensor_storage_bytes
 from perfci.bench.readings import UNITS, Absent, Reading
@@ -324,7 +324,7 @@ def test_graphs_are_absent_where_dynamo_fails(monkeypatch: pytest.MonkeyPatch) -
     def fail(graph: object, examples: object) -> None:
         raise RuntimeError("no such thing as a cosine")
 
-    monkeypatch.setattr("perfci.bench.call_counts.graph_counts._run_unchanged", fail)
+    monkeypatch.setattr("perfci.bench.call_counts.compilation_counts._run_unchanged", fail)
 
     traced = count_breaks_and_recompiles(lambda: torch.ones(4).cos())
 

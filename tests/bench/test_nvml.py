@@ -15,7 +15,7 @@ from perfci.bench.devices.nvml import (
     GpuSamples,
     NvmlUnavailable,
     open_gpu,
-    sample_gpu,
+    sample_gpu_during_block,
     sample_until_stopped,
 )
 from tests.support.waiting import has_ended
@@ -109,7 +109,7 @@ def test_a_refused_query_is_not_repeated() -> None:
 def test_samples_from_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch, percent_busy=None)
 
-    with sample_gpu("GPU-fake", 0.01) as sampled:
+    with sample_gpu_during_block("GPU-fake", 0.01) as sampled:
         pass
 
     assert set(sampled.samples["sm_clock"]) == {1.98e9}
@@ -123,7 +123,7 @@ def test_reports_why_the_sampler_failed(tmp_path: Path, monkeypatch: pytest.Monk
     install_nvml(tmp_path, monkeypatch)
     (tmp_path / "pynvml.py").write_text("raise RuntimeError('a broken driver')")
 
-    with sample_gpu("GPU-fake", 0.01) as sampled:
+    with sample_gpu_during_block("GPU-fake", 0.01) as sampled:
         pass
 
     assert sampled.samples == {}
@@ -133,7 +133,7 @@ def test_reports_why_the_sampler_failed(tmp_path: Path, monkeypatch: pytest.Monk
 def test_reports_that_the_sampler_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_nvml(tmp_path, monkeypatch)
 
-    with sample_gpu("GPU-fake", 0.01) as sampled:
+    with sample_gpu_during_block("GPU-fake", 0.01) as sampled:
         children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
         (sampler,) = (pid for pid in children if "nvml.py" in Path(f"/proc/{pid}/cmdline").read_text())
         os.kill(int(sampler), signal.SIGKILL)
@@ -146,8 +146,8 @@ def test_no_sampler_outlives_a_parent_that_was_killed_even_while_a_fork_holds_it
 ) -> None:
     install_nvml(tmp_path, monkeypatch)
     code = (
-        "import os, sys, time; from perfci.bench.devices.nvml import sample_gpu\n"
-        "with sample_gpu('GPU-fake', 0.01):\n"
+        "import os, sys, time; from perfci.bench.devices.nvml import sample_gpu_during_block\n"
+        "with sample_gpu_during_block('GPU-fake', 0.01):\n"
         "    holder = os.fork()\n"
         "    if holder == 0: time.sleep(600); os._exit(0)\n"
         "    children = open(f'/proc/{os.getpid()}/task/{os.getpid()}/children').read().split()\n"

@@ -15,12 +15,12 @@ from perfci.bench.parity import (
     NumericsRecord,
     ParityFailed,
     Tolerance,
+    check_and_measure_parity,
     check_parity,
     default_tolerance,
     grad_norm,
     max_error,
     max_relative_error,
-    parity_readings,
     record_step_numerics,
     tolerance_from_seeds,
 )
@@ -255,7 +255,7 @@ def test_gives_the_last_loss_exactly_and_errors_as_informational_metrics() -> No
     ours = NumericsRecord(REFERENCE.losses, REFERENCE.grad_norms, outputs + 0.125)
     theirs = NumericsRecord(REFERENCE.losses, REFERENCE.grad_norms, outputs)
 
-    readings = parity_readings(ours, theirs, default_tolerance("bf16")).readings
+    readings = check_and_measure_parity(ours, theirs, default_tolerance("bf16")).readings
 
     assert readings["loss_at_step_k"] == Reading((6.83,), Clock.EXACT)
     assert readings["max_error"] == Reading((0.125,), Clock.INFORMATIONAL)
@@ -264,11 +264,11 @@ def test_gives_the_last_loss_exactly_and_errors_as_informational_metrics() -> No
 
 def test_gives_no_reading_of_a_rejected_variant() -> None:
     with pytest.raises(ParityFailed):
-        parity_readings(NumericsRecord((9.0,)), NumericsRecord((7.0,)), default_tolerance("bf16"))
+        check_and_measure_parity(NumericsRecord((9.0,)), NumericsRecord((7.0,)), default_tolerance("bf16"))
 
 
 def test_gives_reasons_for_what_is_absent_without_a_reference() -> None:
-    rows = build_report(PARITY_METRICS, parity_readings(REFERENCE))["metrics"]
+    rows = build_report(PARITY_METRICS, check_and_measure_parity(REFERENCE))["metrics"]
 
     assert [row["status"] for row in rows] == ["ok", "ok", "skipped", "skipped"]
     assert rows[2]["reason"] == "no reference was given"
@@ -276,11 +276,11 @@ def test_gives_reasons_for_what_is_absent_without_a_reference() -> None:
 
 def test_detects_a_nan_loss_without_a_reference_too() -> None:
     with pytest.raises(ParityFailed, match="loss at step 1 is nan"):
-        parity_readings(NumericsRecord((7.0, math.nan)))
+        check_and_measure_parity(NumericsRecord((7.0, math.nan)))
 
 
 def test_reports_that_outputs_were_not_recorded() -> None:
-    readings = parity_readings(REFERENCE, REFERENCE).readings
+    readings = check_and_measure_parity(REFERENCE, REFERENCE).readings
 
     assert readings["max_error"] == Absent("no outputs were recorded")
 

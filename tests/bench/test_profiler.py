@@ -35,7 +35,7 @@ from perfci.bench.profiles.profile_tables import (
 )
 from perfci.bench.profiles.profiler import (
     Profile,
-    count_calls_to_record,
+    choose_recorded_call_count,
     nvtx_range,
     profile_work,
     run_nvtx_ranges,
@@ -319,7 +319,7 @@ def test_every_call_is_prepared_and_preparation_is_not_profiled(
     ("call_s", "calls"), [(0.0, 1), (0.001, 10), (0.05, 10), (0.1, 5), (0.26, 2), (30.0, 1)]
 )
 def test_short_calls_are_recorded_more_often(call_s: float, calls: int) -> None:
-    assert count_calls_to_record(call_s) == calls
+    assert choose_recorded_call_count(call_s) == calls
 
 
 # ------------------------------------------------------------------ ranges for another profiler

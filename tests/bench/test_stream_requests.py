@@ -17,7 +17,7 @@ from perfci.bench.streams.stream_requests import (
     RecordedRequests,
     StreamRequest,
     measure_stream,
-    record_stream,
+    trace_requests_after_warmup,
 )
 from perfci.model import Clock
 
@@ -145,7 +145,7 @@ def test_keeps_the_collector_out_of_the_clock_and_turns_it_on_again(cpu: FakeDev
         enabled.append(gc.isenabled())
         yield from tokens(cpu)()
 
-    record_stream(watching, device=cpu, requests=1)
+    trace_requests_after_warmup(watching, device=cpu, requests=1)
 
     assert set(enabled) == {False}
     assert gc.isenabled()
@@ -158,7 +158,7 @@ def test_collects_what_a_request_left_before_the_next_one(cpu: FakeDevice) -> No
         left.append(weakref.ref(Knot()))
         yield from tokens(cpu)()
 
-    record_stream(leaking, device=cpu, requests=5)
+    trace_requests_after_warmup(leaking, device=cpu, requests=5)
 
     assert [knot() for knot in left[-5:]] == [None] * 5
 
@@ -327,7 +327,7 @@ def test_takes_torch_streams_on_the_real_machine() -> None:
             state = layer(state).detach()
             yield state
 
-    recording = record_stream(stream, requests=2, warmup_s=0.01)
+    recording = trace_requests_after_warmup(stream, requests=2, warmup_s=0.01)
 
     assert isinstance(recording, RecordedRequests)
     assert [len(trace.chunks) for trace in recording.wall] == [12, 12]

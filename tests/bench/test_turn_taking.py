@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from perfci.bench.timers.timed_blocks import time_blocks
-from perfci.bench.timers.turn_taking import agree_on_calls, offer_turn
+from perfci.bench.timers.turn_taking import agree_on_call_count, offer_turn
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def offers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_process_measured_alone_never_waits() -> None:
-    assert (offer_turn(), agree_on_calls(3)) == (0.0, 3)
+    assert (offer_turn(), agree_on_call_count(3)) == (0.0, 3)
 
 
 def test_a_turn_is_offered_before_every_block(offers: list[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from perfci.cli import run_cli
 from perfci.config import load_config
-from perfci.measure.open_session import create_suite_runner
+from perfci.measure.open_measurement_session import create_suite_runner
 from perfci.runner.git_repository import GitRepository
 from tests.support.git_project import GitProject
 
@@ -83,12 +83,10 @@ def versions(project: GitProject, table: str) -> dict[str, str]:
     project.write("perfci.toml", table)
     repository = GitRepository(project.folder)
     config = load_config(repository.root, {})
-    with create_suite_runner(repository, config, None, smoke=True) as workbench:
+    with create_suite_runner(repository, config, None, smoke=True) as runner:
         commit = repository.list_commits("HEAD")[0]
-        workbench.prepare_commits([commit])
-        return {
-            name: result.version for name, result in workbench.discover_suite(commit.sha).benchmarks.items()
-        }
+        runner.prepare_commits([commit])
+        return {name: result.version for name, result in runner.discover_suite(commit.sha).benchmarks.items()}
 
 
 @pytest.mark.slow
@@ -167,10 +165,10 @@ def test_model_tables_extend_the_suite_of_each_commit(project: GitProject) -> No
     project.write("perfci.toml", '[suite]\nsource = "commit"\n' + TABLE)
     repository = GitRepository(project.folder)
 
-    with create_suite_runner(repository, load_config(repository.root, {}), None, smoke=True) as workbench:
+    with create_suite_runner(repository, load_config(repository.root, {}), None, smoke=True) as runner:
         commit = repository.list_commits("HEAD")[0]
         failures: list[str] = []
-        workbench.prepare_commits([commit], lambda _, failure: failures.append(failure))
+        runner.prepare_commits([commit], lambda _, failure: failures.append(failure))
 
     assert failures == [""]
 

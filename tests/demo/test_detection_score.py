@@ -62,7 +62,7 @@ def test_a_change_found_elsewhere_is_a_miss_and_a_false_alarm() -> None:
 def test_the_wrong_direction_does_not_count() -> None:
     result = score_verdicts([PLANTED], [confirmed(SLOW.sha, VerdictKind.IMPROVEMENT)])
 
-    assert [p.sha for p in result.misses] == [SLOW.sha]
+    assert [p.sha for p in result.missed_changes] == [SLOW.sha]
     assert len(result.false_alarms) == 1
 
 

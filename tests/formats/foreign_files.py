@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from perfci.formats.format_registry import read_imported_runs
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
-from perfci.formats.registry import read_imported_runs
 from perfci.model import Commit, Result, Run
 from tests.support.builders import a_commit
 

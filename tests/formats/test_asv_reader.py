@@ -17,7 +17,7 @@ from asv_builders import STARTED, AsvFolder, a_row, as_asv_reads, assert_equal_t
 from foreign_files import read_runs
 
 from perfci.formats.asv.asv_reader import build_variant, parse_memory_gb
-from perfci.formats.registry import detect_format
+from perfci.formats.format_registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result, Run, SampleSummary, Status
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store

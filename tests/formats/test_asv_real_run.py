@@ -14,7 +14,7 @@ import pytest
 from asv_builders import assert_equal_to_asv, result_files
 from foreign_files import read_runs
 
-from perfci.formats.registry import detect_format
+from perfci.formats.format_registry import detect_format
 from perfci.model import Machine, Result, Run, Status
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store

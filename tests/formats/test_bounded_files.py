@@ -13,8 +13,8 @@ import pytest
 from foreign_files import PROJECT
 
 from perfci.formats import run_builder, value_parsing
+from perfci.formats.format_registry import READER_MODULES, read_imported_runs
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import READER_MODULES, read_imported_runs
 from perfci.model import Commit, PerfciError
 
 MIB = 2**20
@@ -75,7 +75,7 @@ READ = """
 import re, sys
 from pathlib import Path
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import read_imported_runs
+from perfci.formats.format_registry import read_imported_runs
 from perfci.model import Commit
 list(read_imported_runs(Path(sys.argv[1]), "vllm", ImportDefaults("p", Commit("abcdef1")), lambda _: None))
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024)

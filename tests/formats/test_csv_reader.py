@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.formats import history_csv_writer
-from perfci.formats.registry import detect_format
+from perfci.formats.format_registry import detect_format
 from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store, open_store

@@ -10,8 +10,8 @@ from asv_builders import a_result_file, a_row
 from foreign_files import FILES
 
 from perfci.formats import run_document
-from perfci.formats.bounded_files import read_head
-from perfci.formats.registry import HEAD_BYTES, READER_MODULES, detect_format, get_reader
+from perfci.formats.bounded_files import read_decompressed_head
+from perfci.formats.format_registry import HEAD_BYTES, READER_MODULES, detect_format, get_reader
 from perfci.model import PerfciError
 from tests.support.builders import a_run
 
@@ -20,7 +20,7 @@ SAMPLES = sorted(path for path in FILES.rglob("*") if path.is_file() and path.su
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_exactly_one_format_claims_a_file(path: Path) -> None:
-    head = read_head(path, HEAD_BYTES)
+    head = read_decompressed_head(path, HEAD_BYTES)
 
     assert [name for name in READER_MODULES if get_reader(name).can_read(path, head)] == [path.parent.name]
 
@@ -35,7 +35,7 @@ def test_exactly_one_format_claims_a_generated_file(tmp_path: Path, name: str) -
     )
     path.write_text(content)
 
-    head = read_head(path, HEAD_BYTES)
+    head = read_decompressed_head(path, HEAD_BYTES)
 
     assert [
         reader_name for reader_name in READER_MODULES if get_reader(reader_name).can_read(path, head)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from perfci.formats.asv import asv_writer
+from perfci.formats.format_registry import READER_MODULES, WRITER_MODULES
 from perfci.formats.pytorch import perfci_records
-from perfci.formats.registry import READER_MODULES, WRITER_MODULES
 
 DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
 

@@ -17,7 +17,7 @@ from asv_builders import AsvFolder, a_result_file, a_row
 from foreign_files import read_runs
 
 from perfci.formats import bounded_files, run_document
-from perfci.formats.registry import detect_format
+from perfci.formats.format_registry import detect_format
 from perfci.model import PerfciError, Run
 from perfci.service.uploads.import_files import IngestReport, import_file_or_folder
 from perfci.store import Store, open_store

@@ -19,8 +19,8 @@ from asv_builders import AsvFolder, a_result_file
 from foreign_files import FILES
 
 from perfci.formats import run_document
+from perfci.formats.format_registry import read_imported_runs
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import read_imported_runs
 from perfci.model import PerfciError, Run
 from perfci.store import Store, open_store
 from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions

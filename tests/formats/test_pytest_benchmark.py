@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.formats.registry import detect_format
+from perfci.formats.format_registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "pytest-benchmark"

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.formats import metric_identification
+from perfci.formats.format_registry import detect_format
 from perfci.formats.pytorch import perfci_records
-from perfci.formats.registry import detect_format
 from perfci.model import Clock, Metric, PerfciError, ProcessBoundaries, Role, Run, Status
 from tests.support.builders import (
     a_commit,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.formats import run_document, run_document_schema
-from perfci.formats.registry import detect_format
+from perfci.formats.format_registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, Process, ProcessBoundaries, Role, Run, Status
 from tests.support.builders import (
     NOON,

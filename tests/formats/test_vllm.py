@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from foreign_files import FILES, named, read
 
+from perfci.formats.format_registry import detect_format, read_imported_runs
 from perfci.formats.format_types import ImportDefaults
-from perfci.formats.registry import detect_format, read_imported_runs
 from perfci.model import Clock, Commit, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "vllm"

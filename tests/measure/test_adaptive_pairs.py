@@ -10,7 +10,7 @@ import pytest
 
 from perfci.history.noise_priors import NoisePriors
 from perfci.measure.adaptive_pairs import AdaptivePairing
-from perfci.measure.comparison_questions import Question
+from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measurement_session import MeasurementSession, SessionReadings
 from perfci.model import Clock, Process, Stage, VerdictKind
 from perfci.runner.suite_cells import Cell
@@ -53,7 +53,7 @@ def _without_aa_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def decide(read: Read) -> tuple[VerdictKind, int]:
     """The verdict, and the number of pairs that were measured for it."""
     session = FakeSession(read)
-    question = Question(BASE, HEAD, CELL)
+    question = ComparisonQuestion(BASE, HEAD, CELL)
     pairing = AdaptivePairing(cast(MeasurementSession, session), [question], Policy(), Stage.CONFIRMATION)
     [verdict] = pairing.measure_until_decided().list_verdicts()
     return verdict.kind, len(session.readings.get_commit_processes(BASE))

@@ -20,21 +20,21 @@ def project(tmp_path: Path) -> GitProject:
 
 
 @contextmanager
-def a_workbench(
+def a_runner(
     project: GitProject, settings: Settings | None = None, **options: bool
 ) -> Iterator[MeasurementRunner]:
     repository = GitRepository(project.folder)
     with MeasurementRunner(
         repository, settings or Settings(), project.folder / "benchmarks", **options
-    ) as workbench:
-        yield workbench
+    ) as runner:
+        yield runner
 
 
 def measured(project: GitProject, *, launch: str = "fork", timeout_s: float = 10) -> dict[str, CellOutcome]:
     """Measure every cell of the suite once at HEAD."""
     settings = Settings(run=RunTable.model_validate({"launch": launch}))
-    with a_workbench(project, settings) as workbench:
-        commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare_commits([commit])
-        cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", timeout_s)
-        return {outcome.cell.name: outcome for outcome, _ in workbench.visit_commit(commit.sha, cells)}
+    with a_runner(project, settings) as runner:
+        commit = runner.repository.list_commits("HEAD")[0]
+        runner.prepare_commits([commit])
+        cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", timeout_s)
+        return {outcome.cell.name: outcome for outcome, _ in runner.visit_commit(commit.sha, cells)}

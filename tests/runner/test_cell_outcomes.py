@@ -7,7 +7,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from runner.conftest import a_workbench, measured
+from runner.conftest import a_runner, measured
 
 from perfci.config import EnvironmentTable, Settings
 from perfci.model import Clock, PerfciError, Status
@@ -219,12 +219,12 @@ def test_goes_on_after_a_commit_parent_died(tmp_path: Path) -> None:
     """
     project.commit("Patricide", benchmarks__suite=suite)
 
-    with a_workbench(project) as workbench:
-        commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare_commits([commit])
-        cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", 10)
-        first = [outcome for outcome, _ in workbench.visit_commit(commit.sha, cells)]
-        again = [outcome for outcome, _ in workbench.visit_commit(commit.sha, cells[1:])]
+    with a_runner(project) as runner:
+        commit = runner.repository.list_commits("HEAD")[0]
+        runner.prepare_commits([commit])
+        cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", 10)
+        first = [outcome for outcome, _ in runner.visit_commit(commit.sha, cells)]
+        again = [outcome for outcome, _ in runner.visit_commit(commit.sha, cells[1:])]
 
     assert [o.status for o in first] == [Status.FAILED, Status.FAILED]
     assert first[0].reason == "the process that supervised this cell ended (status 9)"
@@ -238,10 +238,10 @@ def test_explains_why_an_interpreter_cannot_measure(tmp_path: Path) -> None:
     venv.create(bare, with_pip=False)
     settings = Settings(environment=EnvironmentTable(python=str(bare / "bin" / "python")))
 
-    with a_workbench(project, settings) as workbench:
-        commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare_commits([commit])
+    with a_runner(project, settings) as runner:
+        commit = runner.repository.list_commits("HEAD")[0]
+        runner.prepare_commits([commit])
         with pytest.raises(PerfciError) as caught:
-            workbench.discover_suite(commit.sha)
+            runner.discover_suite(commit.sha)
 
     assert str(caught.value).endswith("cannot measure: ModuleNotFoundError: No module named 'asv_runner'")

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from runner.conftest import a_workbench
+from runner.conftest import a_runner
 
 from perfci.runner.fork_server_client import ForkServerClient
 from perfci.runner.suite_cells import expand_cells
@@ -44,12 +44,12 @@ def describe_environment(
     project: GitProject, parent: type[ForkServerClient], monkeypatch: pytest.MonkeyPatch
 ) -> list[object]:
     monkeypatch.setattr("perfci.runner.measurement_runner.ForkServerClient", parent)
-    with a_workbench(project) as workbench:
-        commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare_commits([commit])
-        cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", 10)
-        ((outcome, _),) = workbench.visit_commit(commit.sha, cells)
-        (started,) = workbench._parents.values()
+    with a_runner(project) as runner:
+        commit = runner.repository.list_commits("HEAD")[0]
+        runner.prepare_commits([commit])
+        cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", 10)
+        ((outcome, _),) = runner.visit_commit(commit.sha, cells)
+        (started,) = runner._parents.values()
         return [started.hello, outcome.status, outcome.reason, type(started._process)]
 
 

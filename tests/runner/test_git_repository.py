@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfci.model import PerfciError
-from perfci.runner.git_repository import GitRepository, parse_slug
+from perfci.runner.git_repository import GitRepository, parse_repository_slug
 from tests.support.git_project import GitProject
 
 
@@ -118,7 +118,7 @@ def test_runs_no_hook_of_the_user(project: GitProject, tmp_path: Path) -> None:
     ],
 )
 def test_reads_the_slug_of_an_origin(url: str, slug: str) -> None:
-    assert parse_slug(url) == slug
+    assert parse_repository_slug(url) == slug
 
 
 def test_knows_the_tags_of_commits_annotated_or_not(project: GitProject) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from asv_runner.benchmarks import benchmark_types
-from runner.conftest import a_workbench, measured
+from runner.conftest import a_runner, measured
 from runner.test_cell_outcomes import MARK, runs
 
 from perfci.config import Settings
@@ -121,10 +121,10 @@ def a_project(folder: Path, suite: str, **code: str) -> GitProject:
 
 
 def discovered(folder: Path, suite: str, **code: str) -> Discovery:
-    with a_workbench(a_project(folder, suite, **code), Settings()) as workbench:
-        commit = workbench.repository.list_commits("HEAD")[0]
-        workbench.prepare_commits([commit])
-        return workbench.discover_suite(commit.sha)
+    with a_runner(a_project(folder, suite, **code), Settings()) as runner:
+        commit = runner.repository.list_commits("HEAD")[0]
+        runner.prepare_commits([commit])
+        return runner.discover_suite(commit.sha)
 
 
 def test_one_process_gives_all_metrics(outcomes: dict) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.conftest import a_workbench, measured
+from runner.conftest import a_runner, measured
 
 from perfci.config import EnvironmentTable, Settings, SuiteTable
 from perfci.model import Status
@@ -19,11 +19,11 @@ def test_measures_each_commits_own_code_with_the_suite_of_the_working_tree(proje
     project.commit("One", thing="ANSWER = 1\n")
     project.commit("Two", thing="ANSWER = 2\n", benchmarks__suite=ANSWER)
 
-    with a_workbench(project) as workbench:
-        commits = workbench.repository.list_first_parent_commits("HEAD")
-        workbench.prepare_commits(commits)
-        cells = expand_cells(workbench.discover_suite(commits[1].sha).benchmarks.values(), "", 10)
-        values = [o.metrics[0].samples[0] for c in commits for o, _ in workbench.visit_commit(c.sha, cells)]
+    with a_runner(project) as runner:
+        commits = runner.repository.list_first_parent_commits("HEAD")
+        runner.prepare_commits(commits)
+        cells = expand_cells(runner.discover_suite(commits[1].sha).benchmarks.values(), "", 10)
+        values = [o.metrics[0].samples[0] for c in commits for o, _ in runner.visit_commit(c.sha, cells)]
 
     assert values == [1.0, 2.0]
 
@@ -68,11 +68,11 @@ def test_a_module_that_does_not_import_costs_only_its_own_benchmarks(project: Gi
         benchmarks__extra="from thing import EXTRA\ndef track_extra(): return EXTRA\n",
     )
 
-    with a_workbench(project) as workbench:
-        commits = workbench.repository.list_first_parent_commits("HEAD")
-        workbench.prepare_commits(commits)
-        cells = expand_cells(workbench.discover_suite(commits[1].sha).benchmarks.values(), "", 10)
-        old = {o.cell.name: o for o, _ in workbench.visit_commit(commits[0].sha, cells)}
+    with a_runner(project) as runner:
+        commits = runner.repository.list_first_parent_commits("HEAD")
+        runner.prepare_commits(commits)
+        cells = expand_cells(runner.discover_suite(commits[1].sha).benchmarks.values(), "", 10)
+        old = {o.cell.name: o for o, _ in runner.visit_commit(commits[0].sha, cells)}
 
     assert old["suite.track_answer"].metrics[0].samples == (1.0,)
     assert old["extra.track_extra"].reason.startswith(
@@ -85,12 +85,12 @@ def test_a_commit_that_fails_to_build_is_a_result_with_its_log(project: GitProje
     project.commit("One", thing="ANSWER = 1\n", benchmarks__suite=ANSWER)
     broken = EnvironmentTable(build=("python -c \"print('compiling'); raise SystemExit('no compiler')\"",))
 
-    with a_workbench(project, Settings(environment=broken)) as workbench:
-        commit = workbench.repository.list_commits("HEAD")[0]
+    with a_runner(project, Settings(environment=broken)) as runner:
+        commit = runner.repository.list_commits("HEAD")[0]
         messages: list[str] = []
-        workbench.prepare_commits([commit], lambda _, failure: messages.append(failure))
+        runner.prepare_commits([commit], lambda _, failure: messages.append(failure))
         cell = Cell("suite.track_answer", None, (), 10.0, None, 600.0)
-        ((outcome, _),) = workbench.visit_commit(commit.sha, [cell])
+        ((outcome, _),) = runner.visit_commit(commit.sha, [cell])
 
     assert messages == ["build failed with code 1: no compiler"]
     assert (outcome.status, outcome.reason) == (Status.FAILED, "build failed with code 1: no compiler")
@@ -108,11 +108,11 @@ def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -
     settings = Settings(environment=EnvironmentTable(build=(copy, count)))
 
     for _ in range(2):
-        with a_workbench(project, settings) as workbench:
-            commit = workbench.repository.list_commits("HEAD")[0]
-            workbench.prepare_commits([commit])
-            cells = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "", 10)
-            ((outcome, _),) = workbench.visit_commit(commit.sha, cells)
+        with a_runner(project, settings) as runner:
+            commit = runner.repository.list_commits("HEAD")[0]
+            runner.prepare_commits([commit])
+            cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", 10)
+            ((outcome, _),) = runner.visit_commit(commit.sha, cells)
 
     assert outcome.metrics[0].samples == (1.0,)
     assert (project.folder / "times").read_text() == "x"
@@ -134,11 +134,11 @@ def test_measures_with_the_commits_own_suite_where_that_is_configured(project: G
     project.commit("A changed suite", benchmarks__suite="def track_answer(): return 20\n")
     settings = Settings(suite=SuiteTable(source="commit"))
 
-    with a_workbench(project, settings) as workbench:
-        commits = workbench.repository.list_first_parent_commits("HEAD")
-        workbench.prepare_commits(commits)
-        cells = expand_cells(workbench.discover_suite(commits[2].sha).benchmarks.values(), "", 10)
-        none, ten, twenty = (next(workbench.visit_commit(c.sha, cells))[0] for c in commits)
+    with a_runner(project, settings) as runner:
+        commits = runner.repository.list_first_parent_commits("HEAD")
+        runner.prepare_commits(commits)
+        cells = expand_cells(runner.discover_suite(commits[2].sha).benchmarks.values(), "", 10)
+        none, ten, twenty = (next(runner.visit_commit(c.sha, cells))[0] for c in commits)
 
     assert none.status is Status.FAILED
     assert none.reason.startswith("there is no suite folder ")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from runner.conftest import a_workbench
+from runner.conftest import a_runner
 
 from perfci.config import RunTable, Settings
 from perfci.model import ALTERNATING_FLAG, Commit, Status
@@ -68,18 +68,18 @@ def side_by_side(
     """The cells that match, at a steady base and at this head; what each pair of processes gave."""
     project.commit("Base", thing=STEADY.format(name="base"), benchmarks__suite=SUITE)
     project.commit("Head", thing=head)
-    with a_workbench(project, Settings(run=RunTable.model_validate({"launch": launch}))) as workbench:
-        commits = [workbench.repository.list_commits(rev)[0] for rev in ("HEAD~1", "HEAD")]
-        workbench.prepare_commits(commits)
-        return list(measured_beside(workbench, commits, match))
+    with a_runner(project, Settings(run=RunTable.model_validate({"launch": launch}))) as runner:
+        commits = [runner.repository.list_commits(rev)[0] for rev in ("HEAD~1", "HEAD")]
+        runner.prepare_commits(commits)
+        return list(measured_beside(runner, commits, match))
 
 
 def measured_beside(
-    workbench: MeasurementRunner, commits: list[Commit], match: str
+    runner: MeasurementRunner, commits: list[Commit], match: str
 ) -> Iterator[tuple[CellOutcome, CellOutcome]]:
-    cells = expand_cells(workbench.discover_suite(commits[0].sha).benchmarks.values(), match, 10)
+    cells = expand_cells(runner.discover_suite(commits[0].sha).benchmarks.values(), match, 10)
     rows = [[cell, cell] for cell in cells]
-    for measured in workbench.visit_interleaved([commit.sha for commit in commits], rows):
+    for measured in runner.visit_interleaved([commit.sha for commit in commits], rows):
         (base, _), (head, _) = measured
         yield base, head
 
@@ -206,11 +206,11 @@ def test_a_commit_that_does_not_import_is_not_waited_for(project: GitProject) ->
 
 def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, spans: Path) -> None:
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
-    with a_workbench(project) as workbench:
-        (commit,) = workbench.repository.list_commits("HEAD")
-        workbench.prepare_commits([commit])
-        item, two = expand_cells(workbench.discover_suite(commit.sha).benchmarks.values(), "time_it", 10)
-        ((first, second),) = workbench.visit_interleaved([commit.sha] * 2, [[item, two]])
+    with a_runner(project) as runner:
+        (commit,) = runner.repository.list_commits("HEAD")
+        runner.prepare_commits([commit])
+        item, two = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "time_it", 10)
+        ((first, second),) = runner.visit_interleaved([commit.sha] * 2, [[item, two]])
 
     assert [(outcome.cell.name, outcome.status) for outcome, _ in (first, second)] == [
         ("suite.Work.time_it(1)", Status.OK),
@@ -222,8 +222,8 @@ def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, 
 def test_interleaving_can_be_switched_off(project: GitProject, turns: str, taken: bool) -> None:
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
 
-    with a_workbench(project, Settings(run=RunTable.model_validate({"interleave": turns}))) as workbench:
-        (commit,) = workbench.repository.list_commits("HEAD")
-        workbench.prepare_commits([commit])
+    with a_runner(project, Settings(run=RunTable.model_validate({"interleave": turns}))) as runner:
+        (commit,) = runner.repository.list_commits("HEAD")
+        runner.prepare_commits([commit])
 
-        assert workbench.can_interleave([commit.sha]) is taken
+        assert runner.can_interleave([commit.sha]) is taken

@@ -19,20 +19,20 @@ CELLS = [Cell(name, None, (), 60.0, None, 600.0) for name in ("train", "generate
 def test_every_round_visits_every_commit_and_cell_once(commits: int, rounds: int, seed: int) -> None:
     shas = [f"{n:040x}" for n in range(commits)]
 
-    visits = list(visit_plan.plan_rounds(shas, CELLS, rounds, seed))
+    visits = list(visit_plan.plan_round_visits(shas, CELLS, rounds, seed))
 
     assert [v.order for v in visits] == list(range(commits * rounds))
     for number in range(rounds):
         of_round = [v for v in visits if v.round == number]
         assert sorted(v.sha for v in of_round) == shas
         assert all(sorted(c.name for c in v.cells) == ["generate", "memory", "train"] for v in of_round)
-    assert visits == list(visit_plan.plan_rounds(shas, CELLS, rounds, seed))
+    assert visits == list(visit_plan.plan_round_visits(shas, CELLS, rounds, seed))
 
 
 def test_rounds_differ_in_their_order() -> None:
     shas = [f"{n:040x}" for n in range(12)]
 
-    visits = list(visit_plan.plan_rounds(shas, CELLS, 4, seed=1))
+    visits = list(visit_plan.plan_round_visits(shas, CELLS, 4, seed=1))
 
     orders = {tuple(v.sha for v in visits if v.round == number) for number in range(4)}
     assert len(orders) == 4
@@ -40,7 +40,8 @@ def test_rounds_differ_in_their_order() -> None:
 
 def test_pairs_alternate_at_random_with_equal_cells_on_both_sides() -> None:
     pairs = [
-        visit_plan.plan_pair("a" * 40, "b" * 40, CELLS, number, 2 * number, seed=5) for number in range(40)
+        visit_plan.plan_pair_visits("a" * 40, "b" * 40, CELLS, number, 2 * number, seed=5)
+        for number in range(40)
     ]
 
     firsts = [first.role for first, _ in pairs]
@@ -61,4 +62,4 @@ def test_a_round_of_variants_keeps_each_benchmarks_together_in_random_order() ->
         for start in (0, 3, 6)
     )
     assert len({visit.cells[:3] for visit in visits}) > 12
-    assert [visits[0].role_of(cell) for cell in groups[0]] == [Role.BASE, Role.HEAD, Role.HEAD]
+    assert [visits[0].role_of_cell(cell) for cell in groups[0]] == [Role.BASE, Role.HEAD, Role.HEAD]

@@ -13,7 +13,7 @@ from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.model import Clock, Metric, PerfciError
 
 if TYPE_CHECKING:
-    from perfci.bench.call_counts.graph_counts import GraphCounts
+    from perfci.bench.call_counts.compilation_counts import GraphCounts
     from perfci.bench.call_counts.operator_counter import OperatorCounter
     from perfci.bench.devices.torch_devices import Device
     from perfci.bench.memory_use.storage_tracker import StorageTracker
@@ -158,7 +158,7 @@ def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:
 def _graph_counts(compiled_function: Callable[[], object] | None) -> GraphCounts | Absent:
     if compiled_function is None:
         return NOT_NAMED_READING
-    from perfci.bench.call_counts.graph_counts import count_breaks_and_recompiles
+    from perfci.bench.call_counts.compilation_counts import count_breaks_and_recompiles
 
     return count_breaks_and_recompiles(compiled_function)
 
@@ -166,7 +166,7 @@ def _graph_counts(compiled_function: Callable[[], object] | None) -> GraphCounts
 def _generated_kernels(compiled_function: Callable[[], object] | None, inductor: bool) -> int | Absent:
     if compiled_function is None or not inductor:
         return Absent("counting generated kernels needs a compilation, which the benchmark did not request")
-    from perfci.bench.call_counts.graph_counts import count_generated_kernels
+    from perfci.bench.call_counts.compilation_counts import count_generated_kernels
 
     return count_generated_kernels(compiled_function)
 

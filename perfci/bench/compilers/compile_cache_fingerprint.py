@@ -25,10 +25,10 @@ def describe_cache_state() -> tuple[str, ...]:
     be another choice, not slower code (pre-heating a GPU once made Triton's autotuner choose a
     configuration 2.7 times as slow).
     """
-    return (f"caches: {fingerprint_caches(folders)}",) if (folders := cache_folders()) else ()
+    return (f"caches: {fingerprint_caches(folders)}",) if (folders := compile_cache_folders()) else ()
 
 
-def cache_folders() -> list[Path]:
+def compile_cache_folders() -> list[Path]:
     """Where the compilers loaded in this process keep what they made."""
     folders = []
     dynamo = sys.modules.get("torch._dynamo.utils")

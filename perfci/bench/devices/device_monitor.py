@@ -15,7 +15,7 @@ from perfci.bench.devices.nvml import (
     GpuSamples,
     NvmlUnavailable,
     open_gpu,
-    sample_gpu,
+    sample_gpu_during_block,
 )
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Reading, informational
@@ -80,7 +80,7 @@ def monitor_device(device: Device | None = None, interval_s: float = 0.05) -> It
             yield conditions
         return
     before = _other_processes(gpu)
-    with sample_gpu(str(device.uuid), interval_s) as sampled:
+    with sample_gpu_during_block(str(device.uuid), interval_s) as sampled:
         yield conditions
     after = _other_processes(gpu)
     conditions.flags = (*throttle_flags(sampled, gpu), *shared_gpu_flags(before, after))

@@ -158,7 +158,7 @@ class GpuSamples:
 
 
 @contextmanager
-def sample_gpu(uuid: str, interval_s: float) -> Iterator[GpuSamples]:
+def sample_gpu_during_block(uuid: str, interval_s: float) -> Iterator[GpuSamples]:
     """Sample a GPU from a process of its own until the block ends; the samples are filled in then.
 
     A thread would take the interpreter lock from code that launches kernels, and its CPU seconds would be

@@ -11,7 +11,7 @@ import tempfile
 import time
 from typing import Any
 
-from perfci.bench.model_context import ModelContext
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.processes.child_processes import kill_children_on_exit, spawn_child, wait_for_results
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.model import Clock, Metric
@@ -29,15 +29,15 @@ START_LIMIT_S = 600.0
 NOT_COMPILED_READING = Absent("nothing was compiled, so cold and warm starts do not differ")
 
 
-def measure(context: ModelContext) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Run the benchmark to its first output in a fresh interpreter. Files come from a warm page cache.
 
     Raises ``ChildFailed`` with the reason where the fresh interpreter does not reach its first output.
     """
     with tempfile.TemporaryDirectory(prefix="perfci-cold-") as caches:
-        cold = _run_cold_start(context, caches)
-        warm = _run_cold_start(context, caches) if cold["compile"] else None
-    judges_cpu = context.device.kind == "cpu"
+        cold = _run_cold_start(hooks, caches)
+        warm = _run_cold_start(hooks, caches) if cold["compile"] else None
+    judges_cpu = hooks.device.kind == "cpu"
 
     def read_span(span: tuple[float, float]) -> Reading:
         return Reading((span[0],), Clock.WALL, cpu=(span[1],) if judges_cpu else ())
@@ -54,15 +54,15 @@ def measure(context: ModelContext) -> Measurement:
     )
 
 
-def _run_cold_start(context: ModelContext, caches: str) -> dict[str, Any]:
-    module = context.source.module
+def _run_cold_start(hooks: BoundModelHooks, caches: str) -> dict[str, Any]:
+    module = hooks.source.module
     # The folder to import from: the one that holds the package, or the file of a module without one.
     root = sys.modules[module.partition(".")[0]]
     folder = os.path.dirname(next(iter(getattr(root, "__path__", [])), "") or str(root.__file__))
-    parameters = repr(dict(context.parameters))
+    parameters = repr(dict(hooks.parameters))
     # The clock starts here, so that creating the process counts.
     start = functools.partial(
-        run_to_first_output, folder, module, context.source.qualname, parameters, time.monotonic()
+        run_to_first_output, folder, module, hooks.source.qualname, parameters, time.monotonic()
     )
     child = spawn_child("a cold start", start, dict.fromkeys(CACHE_VARIABLES, caches))
     with kill_children_on_exit([child]):
@@ -86,12 +86,12 @@ def run_to_first_output(
     benchmark = functools.reduce(getattr, qualname.split("."), owner)()
     p = _find_parameters(benchmark, parameters)
     moments.append(_read_clocks())
-    context: ModelContext = benchmark.model_context(p)
-    model = context.build()
-    context.device.synchronize()
+    hooks: BoundModelHooks = benchmark.bind_model_hooks(p)
+    model = hooks.build()
+    hooks.device.synchronize()
     moments.append(_read_clocks())
-    _produce_output(context, model)
-    context.device.synchronize()
+    _produce_output(hooks, model)
+    hooks.device.synchronize()
     moments.append(_read_clocks())
     pairs = zip(("import", "build", "output"), itertools.pairwise(moments), strict=True)
     spans: dict[str, Any] = {
@@ -119,10 +119,10 @@ def _read_clocks() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
 
 
-def _produce_output(context: ModelContext, model: Any) -> None:
-    if context.stream is not None:
-        next(iter(context.stream(model)), None)
-    elif context.loss is not None:
-        with context.autocast():
-            loss = context.loss(model, context.require_batch_hook()(0))
+def _produce_output(hooks: BoundModelHooks, model: Any) -> None:
+    if hooks.stream is not None:
+        next(iter(hooks.stream(model)), None)
+    elif hooks.loss is not None:
+        with hooks.autocast():
+            loss = hooks.loss(model, hooks.require_batch_hook()(0))
         loss.backward()

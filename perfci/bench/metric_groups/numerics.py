@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.metric_groups.training_loop import TrainingLoop
-from perfci.bench.model_context import ModelContext
 from perfci.bench.parity import (
     PARITY_METRICS,
     NumericsRecord,
     Tolerance,
+    check_and_measure_parity,
     check_parity,
     default_tolerance,
     grad_norm,
-    parity_readings,
     record_step_numerics,
 )
 from perfci.bench.readings import Measurement
@@ -27,34 +27,34 @@ from perfci.bench.readings import Measurement
 METRICS = PARITY_METRICS
 
 
-def measure(context: ModelContext) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Train ``steps`` steps from one seed, and the reference too where this is another variant of it."""
     reference = None
-    if context.reference is not None:
-        reference = record_training_numerics(context.reference)
-    return parity_readings(record_training_numerics(context), reference, _parity_tolerance(context))
+    if hooks.reference is not None:
+        reference = record_training_numerics(hooks.reference)
+    return check_and_measure_parity(record_training_numerics(hooks), reference, _parity_tolerance(hooks))
 
 
-def require_parity(context: ModelContext) -> None:
+def require_parity(hooks: BoundModelHooks) -> None:
     """Raise ``ParityFailed`` for a variant that disagrees with its reference, before it is timed."""
-    if context.reference is not None:
+    if hooks.reference is not None:
         check_parity(
-            record_training_numerics(context),
-            record_training_numerics(context.reference),
-            _parity_tolerance(context),
+            record_training_numerics(hooks),
+            record_training_numerics(hooks.reference),
+            _parity_tolerance(hooks),
         )
 
 
-def record_training_numerics(context: ModelContext) -> NumericsRecord:
+def record_training_numerics(hooks: BoundModelHooks) -> NumericsRecord:
     """Record losses and gradient norms of the first steps, and the model's output in the first of them."""
-    training = TrainingLoop(context)
+    training = TrainingLoop(hooks)
 
     def step(index: int) -> tuple[Any, float]:
         training.train_on_batch(training.batches[index % len(training.batches)])
         return training.last_loss, grad_norm(training.model.parameters())
 
     with capture_first_output(training.model) as outputs:
-        recorded = record_step_numerics(step, context.steps)
+        recorded = record_step_numerics(step, hooks.steps)
     return replace(recorded, outputs=outputs[0] if outputs else None)
 
 
@@ -78,5 +78,5 @@ def capture_first_output(model: Any) -> Iterator[list[torch.Tensor]]:
         hook.remove()
 
 
-def _parity_tolerance(context: ModelContext) -> Tolerance:
-    return context.tolerance or default_tolerance(context.precision())
+def _parity_tolerance(hooks: BoundModelHooks) -> Tolerance:
+    return hooks.tolerance or default_tolerance(hooks.precision())

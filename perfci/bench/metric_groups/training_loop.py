@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.devices.compute_precision import create_gradient_scaler
-from perfci.bench.model_context import ModelContext
 from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
 RESIDENT_BATCHES = 2
@@ -20,19 +20,19 @@ class TrainingLoop:
     Equal seeds give equal weights, batches and losses.
     """
 
-    def __init__(self, context: ModelContext, *, seed: int = 0) -> None:
+    def __init__(self, hooks: BoundModelHooks, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
-        self._autocast = context.autocast
-        self._loss_hook = context.require_loss_hook()
-        self.model = context.build()
+        self._autocast = hooks.autocast
+        self._loss_hook = hooks.require_loss_hook()
+        self.model = hooks.build()
         if not hasattr(self.model, "parameters"):
             raise TypeError(
                 f"build returned {type(self.model).__name__}; a torch module with parameters was expected"
             )
-        load_batch = context.require_batch_hook()
+        load_batch = hooks.require_batch_hook()
         self.batches = [load_batch(index) for index in range(RESIDENT_BATCHES)]
-        self.optimizer = context.optimizer(self.model)
-        self._scaler = create_gradient_scaler(context.precision(), context.device.torch_device)
+        self.optimizer = hooks.optimizer(self.model)
+        self._scaler = create_gradient_scaler(hooks.precision(), hooks.device.torch_device)
         self.steps = 0
         self.last_loss: torch.Tensor | None = None
 

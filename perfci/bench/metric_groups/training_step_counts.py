@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.call_counts import COUNT_METRICS, count_call
-from perfci.bench.call_counts.graph_counts import count_breaks_and_recompiles
+from perfci.bench.call_counts.compilation_counts import count_breaks_and_recompiles
 from perfci.bench.metric_groups.training_loop import TrainingLoop
-from perfci.bench.model_context import ModelContext
 from perfci.bench.readings import Absent, Measurement, Reading, exact
 
 GRAPH_METRICS = ("graph_breaks", "recompiles")
@@ -14,14 +14,14 @@ METRICS = tuple(
 )
 
 
-def measure(context: ModelContext) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Count the second step: the first allocates the optimizer's state."""
-    training = TrainingLoop(context)
+    training = TrainingLoop(hooks)
     training.check_first_loss()
     training.step()
 
     def train_two_steps() -> None:
-        rebuilt = TrainingLoop(context)
+        rebuilt = TrainingLoop(hooks)
         rebuilt.step()
         rebuilt.step()
 
@@ -30,18 +30,18 @@ def measure(context: ModelContext) -> Measurement:
         rebuild=train_two_steps,
         parameters=training.model.parameters(),
         optimizer=training.optimizer,
-        device=context.device,
+        device=hooks.device,
     ).readings()
-    readings = counted | _graph_readings(context, training)
+    readings = counted | _graph_readings(hooks, training)
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})
 
 
-def _graph_readings(context: ModelContext, training: TrainingLoop) -> dict[str, Reading | Absent]:
+def _graph_readings(hooks: BoundModelHooks, training: TrainingLoop) -> dict[str, Reading | Absent]:
     """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not
     traced.
     """
-    model, batch, loss = training.model, training.next_resident_batch(), context.require_loss_hook()
-    with context.autocast():
+    model, batch, loss = training.model, training.next_resident_batch(), hooks.require_loss_hook()
+    with hooks.autocast():
         graphs = count_breaks_and_recompiles(lambda: loss(model, batch))
     if isinstance(graphs, Absent):
         return dict.fromkeys(GRAPH_METRICS, graphs)

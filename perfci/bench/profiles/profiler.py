@@ -75,7 +75,7 @@ def profile_work(
     the other. ``before_call`` runs before every call and is no part of it.
     """
     device = device or this_device()
-    calls = count_calls_to_record(_warm_up(work, device, warmup_calls, before_call))
+    calls = choose_recorded_call_count(_warm_up(work, device, warmup_calls, before_call))
     recorded = _record_calls(work, device, calls, before_call)
     folder.mkdir(parents=True, exist_ok=True)
     recorded.export_chrome_trace(str(folder / "trace.json"))
@@ -90,7 +90,7 @@ def profile_work(
     return profiled
 
 
-def count_calls_to_record(call_s: float) -> int:
+def choose_recorded_call_count(call_s: float) -> int:
     """Several of short calls, so that one interruption does not lead the tables; one of a long call."""
     return max(1, min(MAX_CALLS, round(RECORDING_S / (call_s or RECORDING_S))))
 
@@ -108,7 +108,7 @@ def run_nvtx_ranges(
     (pytorch/pytorch#117935), so torch's profiler must not run at the same time.
     """
     device = device or this_device()
-    calls = count_calls_to_record(_warm_up(work, device, warmup_calls, before_call))
+    calls = choose_recorded_call_count(_warm_up(work, device, warmup_calls, before_call))
     if not torch.cuda.is_initialized():
         raise skip_exception("it did not use CUDA, so there are no ranges that nsys could show")
     torch.cuda.profiler.start()

@@ -74,7 +74,8 @@ def measure_serving(
     """Serve ``requests`` arriving at ``rate`` per second, or back to back; return ``SERVING_METRICS``.
 
     ``stream()`` serves one request; a pipeline that does not stream yields its one result. What it costs,
-    how a chunk is timed and what raises is as in ``perfci.bench.streams.stream_requests.record_stream``.
+    how a chunk is timed and what raises is as in
+    ``perfci.bench.streams.stream_requests.trace_requests_after_warmup``.
     """
     if requests < 1:
         raise ValueError(f"at least 1 request has to be served; got {requests}")

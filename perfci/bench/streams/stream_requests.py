@@ -65,11 +65,11 @@ def measure_stream(
 ) -> Measurement:
     """Send ``requests`` requests one after the other and read all of ``GENERATION_METRICS``.
 
-    ``stream()`` starts one request and yields its chunks. See ``record_stream`` for what a chunk is and how
-    it is timed, ``generation_readings`` for what comes out.
+    ``stream()`` starts one request and yields its chunks. See ``trace_requests_after_warmup`` for what
+    a chunk is and how it is timed, ``generation_readings`` for what comes out.
     """
     objectives = request_metrics.parse_sla(sla) if sla is not None else ()
-    recording = record_stream(
+    recording = trace_requests_after_warmup(
         stream,
         device=device,
         requests=requests,
@@ -83,7 +83,7 @@ def measure_stream(
 measure_stream.skip_benchmark = True  # type: ignore[attr-defined]  # a suite that imports it does not measure it
 
 
-def record_stream(
+def trace_requests_after_warmup(
     stream: Callable[[], Iterable[Any]],
     *,
     device: Device | None = None,

@@ -16,7 +16,7 @@ from typing import Any
 
 from perfci.bench.devices.torch_devices import Device, DeviceEvent, this_device
 from perfci.bench.readings import Reading, skip_exception
-from perfci.bench.timers.turn_taking import agree_on_calls, offer_turn
+from perfci.bench.timers.turn_taking import agree_on_call_count, offer_turn
 from perfci.bench.timers.warmup import OneOffEvents, warm_up
 from perfci.model import Clock
 
@@ -124,7 +124,7 @@ def time_blocks(
     blocks = create_cold_cache_sampler(device) if flush_l2 else BlockSampler(device)
     with gc_disabled() as collect:
         warmed = warm_up(function, device, warmup_s, between_rounds=collect)
-        number = number or agree_on_calls(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
+        number = number or agree_on_call_count(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
         events = OneOffEvents(device)
         until = perf_counter() + budget_s
         while not has_enough_blocks(

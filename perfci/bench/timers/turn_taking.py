@@ -22,7 +22,7 @@ def offer_turn() -> float:
     return perf_counter() - begin
 
 
-def agree_on_calls(calls: int) -> int:
+def agree_on_call_count(calls: int) -> int:
     """The number of calls a sample has, the same on every side: that of whoever is asked first.
 
     The first call after another's turn finds caches full of strangers; a mean over twice as many calls

@@ -24,7 +24,7 @@ from perfci.measure.measure_ablation_steps import (
     measure_ablation_steps,
     select_ablation_cells,
 )
-from perfci.measure.open_session import create_suite_runner, prepare_session_scope
+from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.measure.variant_groups import group_variants, require_known_parameters
 from perfci.measure.variant_tradeoffs import find_ablation_tradeoffs
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
@@ -40,8 +40,8 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
     steps = expand_step_assignments(table)
     commit = resolve_commit_or_worktree(repository, at)
     progress = TerminalProgress()
-    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
-        subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
+    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as runner:
+        subject = prepare_session_scope(runner, [commit], options.bench, progress.report)
         cells = select_ablation_cells(subject, table)
         require_known_parameters(cells, steps, f"the ablation {name!r}")
         require_goals(goals, subject.discovery, progress.report)
@@ -49,7 +49,7 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
         with lock_machine_and_open_store(config, verb, progress, no_wait=options.no_wait) as store:
             ablation = measure_ablation_steps(
                 store,
-                workbench,
+                runner,
                 config,
                 subject,
                 commit,

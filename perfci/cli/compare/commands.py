@@ -66,7 +66,7 @@ from perfci.model import PerfciError
 )
 @json_option
 @global_options
-def command(
+def compare_command(
     base: str,
     head: str,
     axes: tuple[str, ...],

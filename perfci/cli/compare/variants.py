@@ -16,7 +16,7 @@ from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.compare_variants import VariantComparison, measure_variant_comparison
 from perfci.measure.judge_goals import judge_variant_goals, parse_goals
 from perfci.measure.judge_goals import require_known_metrics as require_goals
-from perfci.measure.open_session import create_suite_runner, prepare_session_scope
+from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
@@ -40,8 +40,8 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
     goals = parse_goals(config)
     commit = resolve_commit_or_worktree(repository, at)
     progress = TerminalProgress()
-    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
-        subject = prepare_session_scope(workbench, [commit], options.bench, progress.report)
+    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as runner:
+        subject = prepare_session_scope(runner, [commit], options.bench, progress.report)
         require_known_parameters(subject.cells, assignments, f"--vary {' '.join(axis_texts)}")
         require_goals(goals, subject.discovery, progress.report)
         groups = group_variants(subject.cells, assignments)
@@ -49,7 +49,7 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
         with lock_machine_and_open_store(config, verb, progress, no_wait=options.no_wait) as store:
             comparison = measure_variant_comparison(
                 store,
-                workbench,
+                runner,
                 config,
                 subject,
                 commit,

@@ -84,7 +84,7 @@ results_option = click.option(
 
 @click.group("github")
 @global_options
-def command() -> None:
+def github_group() -> None:
     """Compare a pull request in GitHub Actions and report the result on it.
 
     Verbs for separate jobs: the measuring job runs code of the pull request without any credential; the
@@ -93,7 +93,7 @@ def command() -> None:
     """
 
 
-@command.command("compare")
+@github_group.command("compare")
 @suite_option
 @bench_option
 @smoke_option
@@ -164,7 +164,7 @@ def _measure_base_drift(
     return replace(findings, main_drift=drift.verdicts, main_head=main), comparison.sessions
 
 
-@command.command("report")
+@github_group.command("report")
 @click.argument("results", type=click.Path(path_type=Path), default=Path(ARTIFACT_NAME))
 @click.option(
     "--gate",
@@ -207,7 +207,7 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
         click.echo(str(outdated))
 
 
-@command.command("announce")
+@github_group.command("announce")
 @server_option
 @global_options
 def send_expected_changes_command(server: str) -> None:

@@ -14,7 +14,7 @@ from perfci.cli.profile import format_profile_tables
 from perfci.cli.shared.context import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
-from perfci.measure.open_session import create_suite_runner, prepare_session_scope
+from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.measure.profile_cells import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
@@ -77,9 +77,9 @@ def _profile_cells(
     cell_names: list[str],
 ) -> Iterator[str]:
     progress = TerminalProgress()
-    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as workbench:
+    with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as runner:
         subject = prepare_session_scope(
-            workbench, [findings.base, findings.head], options.bench, progress.report
+            runner, [findings.base, findings.head], options.bench, progress.report
         )
         cells = {cell.name: cell for cell in subject.cells}
         with lock_machine(config, "perfci github compare", progress, no_wait=options.no_wait):
@@ -89,8 +89,8 @@ def _profile_cells(
                 commits = f"{findings.base.short_sha} and {findings.head.short_sha}"
                 progress.report(f"profiling {make_printable(cell.name)} at {commits}")
                 files = [
-                    *_profile_files(workbench, repository.private_folder, "base", findings.base, cell),
-                    *_profile_files(workbench, repository.private_folder, "head", findings.head, cell),
+                    *_profile_files(runner, repository.private_folder, "base", findings.base, cell),
+                    *_profile_files(runner, repository.private_folder, "head", findings.head, cell),
                 ]
                 if {side for side, _, _ in files} == {"base", "head"}:
                     folder.mkdir(parents=True, exist_ok=True)
@@ -100,10 +100,10 @@ def _profile_cells(
 
 
 def _profile_files(
-    workbench: MeasurementRunner, private: Path, side: str, commit: Commit, cell: Cell
+    runner: MeasurementRunner, private: Path, side: str, commit: Commit, cell: Cell
 ) -> list[tuple[str, str, bytes]]:
     """Side, suffix and content of the files of one profile; empty if it failed."""
-    [profile] = profile_cells(workbench, commit, [cell], private / "profiles" / commit.short_sha)
+    [profile] = profile_cells(runner, commit, [cell], private / "profiles" / commit.short_sha)
     if profile.tables is None or profile.folder is None:
         return []
     heading = f"{make_printable(cell.name)} at {commit.short_sha} {make_printable(commit.subject)}"

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import click
 
-from perfci.cli.incidents import mute, notification_destination, schedule, set_incident
+from perfci.cli.incidents import change_incident, mute, notification_destination, reporting_schedule
 from perfci.cli.incidents.incident_listing import (
     format_derived_incident,
     format_derived_overview,
@@ -28,11 +28,11 @@ from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 @click.group("incidents")
 @global_options
-def command() -> None:
+def incidents_group() -> None:
     """List and triage incidents: change points of all series, grouped by the commit that caused them."""
 
 
-@command.command("list")
+@incidents_group.command("list")
 @json_option
 @global_options
 def list_command(json_file: str | None) -> None:
@@ -58,7 +58,7 @@ def list_command(json_file: str | None) -> None:
         click.echo("\n".join(format_derived_overview(evaluation)))
 
 
-@command.command("show")
+@incidents_group.command("show")
 @click.argument("name", metavar="ID")
 @json_option
 @global_options
@@ -81,8 +81,13 @@ def show_command(name: str, json_file: str | None) -> None:
         click.echo("\n".join(format_derived_incident(incident, evaluation)))
 
 
-for subcommand in (set_incident.command, mute.command, schedule.command, notification_destination.command):
-    command.add_command(subcommand)
+for subcommand in (
+    change_incident.set_incidents_command,
+    mute.mute_group,
+    reporting_schedule.schedule_group,
+    notification_destination.destination_group,
+):
+    incidents_group.add_command(subcommand)
 
 
 def derive_incidents() -> ProjectEvaluation:

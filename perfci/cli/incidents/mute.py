@@ -25,11 +25,11 @@ metric_option = click.option(
 
 @click.group("mute")
 @global_options
-def command() -> None:
+def mute_group() -> None:
     """Manage muted benchmarks: measured and judged, but without notifications."""
 
 
-@command.command("list")
+@mute_group.command("list")
 @json_option
 @global_options
 def list_command(json_file: str | None) -> None:
@@ -43,7 +43,7 @@ def list_command(json_file: str | None) -> None:
     write_list(json_file, mutes, lines, "no benchmark is muted")
 
 
-@command.command("add")
+@mute_group.command("add")
 @click.argument("benchmark")
 @metric_option
 @click.option("--days", type=click.IntRange(1, 365), default=DEFAULT_DAYS, show_default=True)
@@ -66,7 +66,7 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
     click.echo(f"{benchmark} is muted for {days} days")
 
 
-@command.command("remove")
+@mute_group.command("remove")
 @click.argument("benchmark")
 @metric_option
 @global_options

@@ -29,11 +29,11 @@ from perfci.store.jobs.notification_destinations import Destination, find_destin
 
 @click.group("destination")
 @global_options
-def command() -> None:
+def destination_group() -> None:
     """Manage destinations for incident notifications."""
 
 
-@command.command("set")
+@destination_group.command("set")
 @click.argument("name")
 @click.option("--kind", type=click.Choice(list(ADDRESS_CHECKS)), required=True)
 @click.option("--address", required=True, help="a URL, a mail address, or owner/name of a repository")
@@ -73,7 +73,7 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
     click.echo(f"{name}: {verb}; try it with `perfci incidents destination test {name}`")
 
 
-@command.command("list")
+@destination_group.command("list")
 @json_option
 @global_options
 def list_command(json_file: str | None) -> None:
@@ -88,7 +88,7 @@ def list_command(json_file: str | None) -> None:
     write_list(json_file, [_serialize_destination(each) for each in destinations], lines, empty_message)
 
 
-@command.command("remove")
+@destination_group.command("remove")
 @click.argument("name")
 @global_options
 def remove_command(name: str) -> None:
@@ -100,7 +100,7 @@ def remove_command(name: str) -> None:
     click.echo(f"{name}: removed")
 
 
-@command.command("test")
+@destination_group.command("test")
 @click.argument("name")
 @global_options
 def test_command(name: str) -> int:

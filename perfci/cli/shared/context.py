@@ -39,7 +39,7 @@ def resolve_commit_or_worktree(repository: GitRepository, revision: str) -> Comm
 
 def load_repository_config(repository: GitRepository) -> Config:
     """The configuration at the root of a repository."""
-    return _load_config(repository.root, repository.slug)
+    return _load_config(repository.root, repository.origin_slug)
 
 
 def current_config() -> Config:

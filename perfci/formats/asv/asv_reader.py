@@ -9,13 +9,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from perfci.formats.asv.read_asv_cells import (
-    BenchmarkDescription,
-    convert_cell,
-    index_grid_cells,
-    parse_benchmark_description,
-)
-from perfci.formats.asv.result_file import (
+from perfci.formats.asv.asv_result_file import (
     EPOCH,
     AsvBenchmarkRow,
     iter_benchmark_rows,
@@ -23,7 +17,13 @@ from perfci.formats.asv.result_file import (
     parse_json_object,
     parse_result_file,
 )
-from perfci.formats.bounded_files import FileTree, FolderTree, is_tar, is_tar_archive, open_file_tree
+from perfci.formats.asv.read_asv_cells import (
+    BenchmarkDescription,
+    convert_cell,
+    index_grid_cells,
+    parse_benchmark_description,
+)
+from perfci.formats.bounded_files import FileTree, FolderTree, is_tar_archive, open_file_tree, starts_like_tar
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import hash_texts
 from perfci.formats.value_parsing import as_mapping, to_text
@@ -63,7 +63,7 @@ def can_read(path: Path, head: bytes) -> bool:
         return any((path / name).is_file() for name in (BENCHMARKS, MACHINE)) or any(
             path.glob(f"*/{MACHINE}")
         )
-    return is_tar(head) or (b'"commit_hash"' in head and b'"results"' in head)
+    return starts_like_tar(head) or (b'"commit_hash"' in head and b'"results"' in head)
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

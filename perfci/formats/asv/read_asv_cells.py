@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from perfci.formats.asv.result_file import AsvBenchmarkRow
+from perfci.formats.asv.asv_result_file import AsvBenchmarkRow
 from perfci.formats.format_types import WarnCallback
 from perfci.formats.value_parsing import as_mapping, parse_finite, to_text
 from perfci.model import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from perfci.formats import metric_identification
-from perfci.formats.bounded_files import read_bytes
+from perfci.formats.bounded_files import read_decompressed
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.pytorch import perfci_records
 from perfci.formats.run_builder import RunBuilder
@@ -54,7 +54,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each commit, runner and job; the file is an array, an object on each line, or both."""
-    values = parse_json_lines(read_bytes(path, MAX_BYTES), str(path))
+    values = parse_json_lines(read_decompressed(path, MAX_BYTES), str(path))
     records = [value for value in values if isinstance(value, dict) and "metric" in value]
     if not records:
         raise PerfciError(

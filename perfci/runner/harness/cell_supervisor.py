@@ -65,14 +65,14 @@ def supervise_cell(
     work = functools.partial(start, benchmark, cell, request, slot)
     try:
         return fork_and_supervise(
-            work, cell["timeout_s"], folder, request, slot.waited_s if slot else zero_waited_s
+            work, cell["timeout_s"], folder, request, slot.waited_s if slot else waited_s_without_turns
         )
     finally:
         if not cell["cache_dir"]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def zero_waited_s() -> float:
+def waited_s_without_turns() -> float:
     """Seconds a cell waits for its turns when it is measured by itself."""
     return 0.0
 
@@ -102,7 +102,7 @@ def fork_and_supervise(
     timeout_s: float,
     folder: str,
     request: JsonMessage,
-    waited_s: Callable[[], float] = zero_waited_s,
+    waited_s: Callable[[], float] = waited_s_without_turns,
 ) -> JsonMessage:
     """Fork, do the work in its own session, and kill the whole group at the time limit or after it.
 

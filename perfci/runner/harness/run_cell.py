@@ -68,7 +68,7 @@ def measure_cell(benchmark: Any, cell: JsonMessage, resident: int | None) -> Jso
         value = benchmark.do_run()
         if benchmark.type == "measure":
             return validate_report(value)
-        metrics = build_metric_rows(benchmark, value, stopwatch, resident)
+        metrics = convert_asv_result_to_metrics(benchmark, value, stopwatch, resident)
     except (SkipNotImplemented, NotApplicable) as skip:
         return {"status": "skipped", "reason": str(skip) or "not implemented here"}
     finally:
@@ -114,7 +114,7 @@ class WallAndCpuTimer:
         self.cpu.append(time.process_time())
         return timeit.default_timer()
 
-    def samples(self, count: int, number: int, spans_per_sample: int) -> list[float]:
+    def cpu_samples(self, count: int, number: int, spans_per_sample: int) -> list[float]:
         """CPU seconds per call of the last ``count`` samples (warm-up readings come before them)."""
         spans = [stop - start for start, stop in zip(self.cpu[::2], self.cpu[1::2], strict=True)]
         used = spans[len(spans) - count * spans_per_sample :]
@@ -157,7 +157,7 @@ def validate_report_row(row: JsonMessage) -> JsonMessage:
     return {**fields, "status": "ok", "reason": "", "clock": clock, "number": number, "samples": samples}
 
 
-def build_metric_rows(
+def convert_asv_result_to_metrics(
     benchmark: Any, value: Any, stopwatch: WallAndCpuTimer | None, resident: int | None
 ) -> list[JsonMessage]:
     """Turn what asv's ``do_run`` returned into metrics with samples."""
@@ -169,7 +169,7 @@ def build_metric_rows(
     if stopwatch is not None and not is_cuda_initialized():
         # With setup hooks asv reads the clock around every call of a sample, else around the sample.
         spans_per_sample = number if benchmark._setups else 1
-        cpu = stopwatch.samples(len(samples), number, spans_per_sample)
+        cpu = stopwatch.cpu_samples(len(samples), number, spans_per_sample)
         metrics.append({**metric, "name": CPU_TWIN + metric["name"], "clock": "cpu", "samples": cpu})
     return metrics
 

@@ -108,10 +108,10 @@ def list_omitted_groups(module: Any) -> Iterator[JsonMessage]:
             owner = ".".join(filter(None, (inside, value.__name__)))
             for group, reason in omitted.items() if isinstance(omitted, Mapping) else ():
                 yield {"owner": owner, "omitted_metrics": str(group), "reason": str(reason)}
-    yield from list_undeclared_functions(module, inside)
+    yield from list_undeclared_measure_functions(module, inside)
 
 
-def list_undeclared_functions(module: Any, module_path: str) -> Iterator[JsonMessage]:
+def list_undeclared_measure_functions(module: Any, module_path: str) -> Iterator[JsonMessage]:
     """Yield each ``measure_*`` written in this module that declares no metrics."""
     owners = [module, *(value for value in vars(module).values() if inspect.isclass(value))]
     for owner in owners:

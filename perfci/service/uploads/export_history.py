@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perfci.formats import history_csv_writer
+from perfci.formats.format_registry import WRITER_MODULES, get_writer
 from perfci.formats.format_types import WarnCallback
-from perfci.formats.registry import WRITER_MODULES, get_writer
 from perfci.model import Run
 from perfci.report.escaping import escape_csv_cell
 from perfci.store import Store

@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
+from perfci.formats.format_registry import detect_format, get_reader, read_imported_runs
 from perfci.formats.format_types import ImportDefaults, ImportedRun
-from perfci.formats.registry import detect_format, get_reader, read_imported_runs
 from perfci.model import Benchmark, Commit, Run
 from perfci.service.uploads.results_without_unit import add_results_of_known_units
 from perfci.store import Store, unresolved_results

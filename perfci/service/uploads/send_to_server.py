@@ -10,8 +10,8 @@ from pathlib import Path
 
 from perfci.config import Config
 from perfci.formats import run_document
+from perfci.formats.format_registry import detect_format, read_imported_runs
 from perfci.formats.format_types import ImportDefaults, WarnCallback
-from perfci.formats.registry import detect_format, read_imported_runs
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient
 from perfci.net.api_schemas.verdicts import NewExpectedChange, NewExpectedChanges

@@ -16,11 +16,11 @@ from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_r
 
 @click.group("schedule")
 @global_options
-def command() -> None:
+def schedule_group() -> None:
     """Show and set reporting schedules of suites."""
 
 
-@command.command("list")
+@schedule_group.command("list")
 @json_option
 @global_options
 def list_command(json_file: str | None) -> None:
@@ -35,7 +35,7 @@ def list_command(json_file: str | None) -> None:
     write_list(json_file, [_serialize_schedule(schedule) for schedule in schedules], lines, empty_message)
 
 
-@command.command("set")
+@schedule_group.command("set")
 @click.argument("number", type=click.IntRange(1))
 @click.option("--every", metavar="TIME", help="expected reporting interval: 90m, 12h, 7d")
 @click.option("--learn", is_flag=True, help="learn it from past reports")

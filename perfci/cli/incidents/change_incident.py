@@ -54,7 +54,9 @@ UNTIL_FIELDS = {"accepted": "accepted_until", "snoozed": "snoozed_until"}
 @click.option("--revision", type=click.IntRange(1), help="apply only if the incident still has this revision")
 @json_option
 @global_options
-def command(numbers: tuple[int, ...], json_file: str | None, revision: int | None, **options: Any) -> int:
+def set_incidents_command(
+    numbers: tuple[int, ...], json_file: str | None, revision: int | None, **options: Any
+) -> int:
     """Change the state, assignee or details of incidents; exit 1 if no incident was changed.
 
     --until and --reason alone change the end and the reason of an acceptance or snooze that is in force.

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from perfci.config import Config
 from perfci.history.decision_records import build_decision_key
 from perfci.history.series_histories import update_change_points
+from perfci.measure.commit_range_screening import (
+    measure_commit_rounds,
+    pair_neighbouring_commits,
+    screen_neighbouring_commits,
+)
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measurement_session import SessionProgress, SessionScope
-from perfci.measure.open_session import open_session
-from perfci.measure.range_screening import measure_rounds, pair_neighbours, screen_neighbours
+from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Status, Verdict
 from perfci.policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -34,9 +38,9 @@ class RangeResult:
     work_s: float
 
 
-def measure_range(
+def measure_commit_range(
     store: Store,
-    workbench: MeasurementRunner,
+    runner: MeasurementRunner,
     config: Config,
     scope: SessionScope,
     rounds: int,
@@ -45,9 +49,9 @@ def measure_range(
     confirm: bool = True,
 ) -> RangeResult:
     """Measure and screen a range and, with ``confirm``, judge every candidate on fresh interleaved pairs."""
-    session = open_session(
+    session = open_measurement_session(
         store,
-        workbench,
+        runner,
         config.project,
         scope,
         "history",
@@ -56,9 +60,9 @@ def measure_range(
         on_message=progress.report,
     )
     progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
-    measure_rounds(session, scope, rounds, progress)
+    measure_commit_rounds(session, scope, rounds, progress)
     policy = build_policy(config.settings)
-    screening = screen_neighbours(session.readings, pair_neighbours(scope), policy)
+    screening = screen_neighbouring_commits(session.readings, pair_neighbouring_commits(scope), policy)
     session.record_verdicts(screening.verdicts, screening.decisions)
     with store.begin() as tx:
         update_change_points(tx, config.project, load_series_ids_of_session(tx, session.uid), policy)

@@ -33,7 +33,7 @@ def create_suite_runner(
 
 
 def prepare_session_scope(
-    workbench: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage
+    runner: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage
 ) -> SessionScope:
     """Prepare every commit and list the cells.
 
@@ -44,16 +44,16 @@ def prepare_session_scope(
         if failure:
             on_message(f"commit {commit.short_sha} ({commit.subject}) cannot be built: {failure}")
 
-    workbench.prepare_commits(commits, report_build)
-    discovery = _discover_benchmarks(workbench, commits)
+    runner.prepare_commits(commits, report_build)
+    discovery = _discover_benchmarks(runner, commits)
     if not discovery.benchmarks and discovery.errors:
         module, error = discovery.errors[0]
         raise PerfciError(f"the suite does not import: {module}: {error}")
     for module, error in discovery.errors:
         on_message(f"module {module} of the suite does not import and is left out: {error}")
-    cells = expand_cells(discovery.benchmarks.values(), bench, workbench.settings.suite.timeout_s)
+    cells = expand_cells(discovery.benchmarks.values(), bench, runner.settings.suite.timeout_s)
     if not cells:
-        raise PerfciError(_format_no_match(bench, discovery, workbench))
+        raise PerfciError(_format_no_match(bench, discovery, runner))
     for omission in discovery.omissions:
         # Of a selection only the classes it holds: the rest was left out on purpose.
         if not bench or any(cell.benchmark.startswith(omission.owner + ".") for cell in cells):
@@ -61,13 +61,13 @@ def prepare_session_scope(
     return SessionScope({commit.sha: commit for commit in commits}, discovery, tuple(cells))
 
 
-def _discover_benchmarks(workbench: MeasurementRunner, commits: Sequence[Commit]) -> Discovery:
+def _discover_benchmarks(runner: MeasurementRunner, commits: Sequence[Commit]) -> Discovery:
     """Discover at the newest commit that builds and imports; older ones may lack what a benchmark needs."""
     discovery: Discovery | None = None
     failure: PerfciError | None = None
     for commit in reversed(commits):
         try:
-            discovery = workbench.discover_suite(commit.sha)
+            discovery = runner.discover_suite(commit.sha)
         except PerfciError as error:
             failure = failure or error
             continue
@@ -78,20 +78,20 @@ def _discover_benchmarks(workbench: MeasurementRunner, commits: Sequence[Commit]
     return discovery
 
 
-def _format_no_match(bench: str, discovery: Discovery, workbench: MeasurementRunner) -> str:
+def _format_no_match(bench: str, discovery: Discovery, runner: MeasurementRunner) -> str:
     names = sorted(discovery.benchmarks)
     if not names:
         return (
-            f"the suite {workbench.suite.name} holds no benchmark; asv's names were expected: "
+            f"the suite {runner.suite.name} holds no benchmark; asv's names were expected: "
             "functions or methods that begin with measure_, time_, mem_, peakmem_ or track_"
         )
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return f"no benchmark matches --bench {bench!r}; the suite has {shown}"
 
 
-def open_session(
+def open_measurement_session(
     store: Store,
-    workbench: MeasurementRunner,
+    runner: MeasurementRunner,
     project: str,
     scope: SessionScope,
     kind: str,
@@ -102,7 +102,7 @@ def open_session(
     on_message: OnMessage = lambda line: None,
 ) -> MeasurementSession:
     """Start a session, or resume the unfinished one that has exactly the same specification."""
-    spec = _compute_spec_hash(workbench, scope, kind, rounds, identity)
+    spec = _compute_spec_hash(runner, scope, kind, rounds, identity)
     with store.read() as tx:
         unfinished = find_unfinished_session(tx, project, spec)
         count = len(load_sessions(tx, project))
@@ -112,9 +112,9 @@ def open_session(
         uid = f"{kind}-{spec[:8]}-{count}-{secrets.token_hex(4)}"
         # From the uid alone, so that whoever reads the session can draw its order again.
         seed = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:4], "big")
-    session = MeasurementSession(store, workbench, project, uid, seed, scope, on_process)
+    session = MeasurementSession(store, runner, project, uid, seed, scope, on_process)
     if unfinished:
-        session.restore_readings()
+        session.load_committed_readings()
         on_message(f"resuming an interrupted session: {len(session.readings)} readings are there already")
     else:
         session.start(kind, spec, rounds)
@@ -122,21 +122,21 @@ def open_session(
 
 
 def _compute_spec_hash(
-    workbench: MeasurementRunner, scope: SessionScope, kind: str, rounds: int, identity: str
+    runner: MeasurementRunner, scope: SessionScope, kind: str, rounds: int, identity: str
 ) -> str:
     """Hash everything that makes two sessions measure the same."""
-    settings = workbench.settings
+    settings = runner.settings
     spec = [
         kind,
         rounds,
         identity,
         sorted(scope.commits),
         [cell.name for cell in scope.cells],
-        workbench.suite.digest,
-        repr(workbench.machine),
-        workbench.smoke,
+        runner.suite.digest,
+        repr(runner.machine),
+        runner.smoke,
         settings.environment.model_dump(),
         settings.run.model_dump(),
-        workbench.harness,
+        runner.harness,
     ]
     return hashlib.sha256(json.dumps(spec, default=str).encode()).hexdigest()

@@ -50,7 +50,7 @@ class ScreeningResult:
     decisions: dict[DecisionKey, DecisionRecord]
 
 
-def measure_rounds(
+def measure_commit_rounds(
     session: MeasurementSession, scope: SessionScope, rounds: int, progress: SessionProgress
 ) -> None:
     """Visit every commit once per round; a resumed session measures only what it lacks."""
@@ -60,24 +60,26 @@ def measure_rounds(
         for series, process in rows
     }
     renewed_at, last_round = time.monotonic(), -1
-    for visit in visit_plan.plan_rounds(list(scope.commits), scope.cells, rounds, session.seed):
+    for visit in visit_plan.plan_round_visits(list(scope.commits), scope.cells, rounds, session.seed):
         cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in measured]
         if visit.round is not None and visit.round != last_round:
             last_round = visit.round
             progress.report_with_time_left(f"round {last_round + 1} of {rounds}")
             if time.monotonic() - renewed_at > RENEW_AFTER_S:
-                session.workbench.close_fork_servers()
+                session.runner.close_fork_servers()
                 renewed_at = time.monotonic()
         if cells:
             session.measure_visit(visit, cells)
 
 
-def pair_neighbours(scope: SessionScope) -> NeighbourPairs:
+def pair_neighbouring_commits(scope: SessionScope) -> NeighbourPairs:
     """Pair every commit of the range with the one measured before it on the first-parent line."""
     return list(itertools.pairwise(scope.commits))
 
 
-def screen_neighbours(readings: SessionReadings, pairs: NeighbourPairs, policy: Policy) -> ScreeningResult:
+def screen_neighbouring_commits(
+    readings: SessionReadings, pairs: NeighbourPairs, policy: Policy
+) -> ScreeningResult:
     """Screen every pair of neighbours on its own, and select the candidates for fresh pairs."""
     judged = group_judged_by_commit(readings.processes_by_sha)
     measured = {series: by_sha for series, by_sha in judged.items() if policy.is_judged(series)}
@@ -93,7 +95,10 @@ def screen_neighbours(readings: SessionReadings, pairs: NeighbourPairs, policy: 
             sides = by_sha.get(base, []), by_sha.get(head, [])
             verdict = screening_verdict(series, base, head, *sides, rule=rule, prior_sd=noise_sd)
             decisions[build_decision_key(verdict)] = _build_decision(verdict, rule, noise_sd)
-            row_ids = (*readings.get_row_ids(base, series), *readings.get_row_ids(head, series))
+            row_ids = (
+                *readings.get_process_row_ids(base, series),
+                *readings.get_process_row_ids(head, series),
+            )
             verdicts.append(replace(verdict, evidence=row_ids))
     selected = [
         candidate.verdict for candidate in select_candidates(measured, pairs, rules=rules.__getitem__)

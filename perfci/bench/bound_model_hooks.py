@@ -1,4 +1,4 @@
-"""Model context: one model at one point of its parameter grid, with its hooks and settings bound."""
+"""Hooks of one model, bound to one point of its parameter grid, with its device and settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BenchmarkSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelContext:
+class BoundModelHooks:
     """Hooks of one model with the parameters of one cell bound, its device, and the author's settings.
 
     A hook that the author did not define is None. Hooks stay bound to one instance of the benchmark, since
@@ -57,7 +57,7 @@ class ModelContext:
     steps: int
     tolerance: Tolerance | None
     budget_s: float
-    reference: ModelContext | None
+    reference: BoundModelHooks | None
     """The trusted variant of this model; None where this is the reference or the author names none."""
     source: BenchmarkSource
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from perfci.formats.bounded_files import read_bytes, read_head, refuse_executable_formats
+from perfci.formats.bounded_files import read_decompressed, read_decompressed_head, refuse_executable_formats
 from perfci.formats.format_types import FormatReader, FormatWriter, ImportDefaults, ImportedRun, WarnCallback
 from perfci.model import PerfciError
 
@@ -57,12 +57,12 @@ def detect_format(path: Path) -> str:
     """Return the format of a file or folder by its content, reading more than the head only if needed."""
     if not path.exists():
         raise PerfciError(f"There is no file or folder {path}.")
-    head = read_head(path, HEAD_BYTES) if path.is_file() else b""
+    head = read_decompressed_head(path, HEAD_BYTES) if path.is_file() else b""
     refuse_executable_formats(path, head)
     # Where the head was the whole file, reading on finds nothing more.
     name = _match_reader(path, head)
     if name is None and len(head) == HEAD_BYTES:
-        name = _match_reader(path, read_bytes(path))
+        name = _match_reader(path, read_decompressed(path))
     if name is None:
         format_names = ", ".join(READER_MODULES)
         raise PerfciError(
