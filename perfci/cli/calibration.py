@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.history.false_alarm_rates import load_calibration
 from perfci.policies import build_policy
 from perfci.report.calibration_text import format_calibration

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.history.replay_with_policy import ReplayedVerdict, ReplayResult, replay_with_policy
 from perfci.history.verify_stored_verdicts import (
     VerdictDifference,
@@ -51,9 +52,9 @@ def check_command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -
     config = current_config()
     with closing(open_store_to_read(config)) as store:
         if replay_verdicts:
-            return print_verification(
-                verify_stored_verdicts(store, config.project), config.project, json_file
-            )
+            verification = verify_stored_verdicts(store, config.project)
+            print_verification(verification, config.project, json_file)
+            return 1 if verification.differences else 0
         policy = build_policy(config.settings)
         result = replay_with_policy(store, config.project, policy)
     if json_file:
@@ -63,15 +64,14 @@ def check_command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -
     return 0
 
 
-def print_verification(verification: VerificationResult, project: str, json_file: str | None) -> int:
-    """Print recomputed verdicts that differ, and return the exit code."""
+def print_verification(verification: VerificationResult, project: str, json_file: str | None) -> None:
+    """Print recomputed verdicts that differ."""
     if json_file:
         write_json(json_file, serialize_verification(verification, project))
     if json_file != "-":
         for difference in verification.differences:
             click.echo(format_verification_difference(difference))
         click.echo(summarize_verification(verification))
-    return 1 if verification.differences else 0
 
 
 def format_verification_difference(difference: VerdictDifference) -> str:

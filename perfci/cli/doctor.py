@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_config, current_repository
 from perfci.cli.shared.options import global_options, json_option, suite_option
+from perfci.cli.shared.repository_and_config import current_config, current_repository
 from perfci.doctor import CheckLevel, DoctorFinding, DoctorTarget, run_checks
 from perfci.model import PerfciError
 from perfci.report.number_format import format_count
@@ -35,7 +35,7 @@ def doctor_command(quick: bool, suite: Path | None, json_file: str | None) -> in
     """
     if suite is not None and not suite.is_dir():
         raise PerfciError(f"there is no suite folder {suite}; name the folder of the benchmarks with --suite")
-    target = DoctorTarget(current_config(), repository_or_none(), suite, quick)
+    target = DoctorTarget(current_config(), current_repository_or_none(), suite, quick)
     findings = []
     for finding in run_checks(target, lambda line: click.echo(line, err=True)):
         findings.append(finding)
@@ -48,7 +48,7 @@ def doctor_command(quick: bool, suite: Path | None, json_file: str | None) -> in
     return 1 if any(finding.level is CheckLevel.PROBLEM for finding in findings) else 0
 
 
-def repository_or_none() -> GitRepository | None:
+def current_repository_or_none() -> GitRepository | None:
     """The git repository of this folder; None outside of one."""
     try:
         return current_repository()

@@ -7,8 +7,9 @@ from contextlib import closing
 
 import click
 
-from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import PerfciError
 from perfci.service.uploads.export_history import EXPORT_FORMATS, export_history
 

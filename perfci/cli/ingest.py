@@ -10,8 +10,9 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_config, open_store_to_write
 from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.formats.format_registry import READER_MODULES
 from perfci.formats.format_types import ImportDefaults
 from perfci.history.series_histories import update_change_points

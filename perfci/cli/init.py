@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from perfci.cli.shared.context import current_repository
 from perfci.cli.shared.options import global_options
+from perfci.cli.shared.repository_and_config import current_repository
 from perfci.scaffold.starter_files import measures_default_branches, render_starter_files
 
 UNKNOWN_BRANCH_HINT = (

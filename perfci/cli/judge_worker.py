@@ -9,9 +9,10 @@ from functools import partial
 
 import click
 
-from perfci.cli.shared.context import current_config, open_store_to_write
 from perfci.cli.shared.options import global_options
+from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.server_logging import configure_logging
+from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.config import Config
 from perfci.policies import load_project_policies
 from perfci.service.notify.deliver_notifications import deliver_notifications

@@ -14,8 +14,9 @@ import click
 from pydantic import BaseModel
 
 from perfci.auth.permissions import READ_ONLY_LOCAL
-from perfci.cli.shared.context import current_config, open_store_to_read
 from perfci.cli.shared.options import global_options, server_option
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.config import Config
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiClient

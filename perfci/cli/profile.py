@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
@@ -20,6 +19,8 @@ from perfci.cli.shared.options import (
     suite_option,
     wait_option,
 )
+from perfci.cli.shared.repository_and_config import current_repository, load_repository_config
+from perfci.cli.shared.store_and_machine_lock import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.measure.profile_cells import (

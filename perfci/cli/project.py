@@ -14,17 +14,17 @@ from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
     build_validated_request,
+    current_project_unless_all,
     open_accounts_backend,
-    project_unless_all,
 )
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import (
-    current_config,
-    local_audit_context,
+from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import (
+    local_user_audit_context,
     open_store_to_read,
     open_store_to_write,
 )
-from perfci.cli.shared.options import global_options, json_option
 from perfci.config import check_project_name, load_project_override_tables
 from perfci.model import PerfciError
 from perfci.net.api_schemas.projects_and_access import ProjectPatch, Visibility
@@ -108,7 +108,7 @@ def set_command(
 @global_options
 def grant_command(member: str, role: str, all_projects: bool, server: str) -> None:
     """Give MEMBER (github/NUMBER or proxy/NAME) a role: reader, sheriff or admin."""
-    project = project_unless_all(all_projects)
+    project = current_project_unless_all(all_projects)
     with open_accounts_backend(server, writes=True) as backend:
         backend.set_member_role(project, member, ProjectRole(role))
     click.echo(f"{member} is {role} of {project or 'all projects'}")
@@ -122,7 +122,7 @@ def grant_command(member: str, role: str, all_projects: bool, server: str) -> No
 def withdraw_command(member: str, all_projects: bool, server: str) -> None:
     """Remove the role of MEMBER and revoke the tokens that MEMBER created."""
     with open_accounts_backend(server, writes=True) as backend:
-        if not backend.remove_member(project_unless_all(all_projects), member):
+        if not backend.remove_member(current_project_unless_all(all_projects), member):
             raise PerfciError(f"{member} is not a member: see `perfci project members`.")
     click.echo(f"{member} is no longer a member")
 
@@ -135,7 +135,7 @@ def withdraw_command(member: str, all_projects: bool, server: str) -> None:
 def members_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """List members and their roles."""
     with open_accounts_backend(server) as backend:
-        members = backend.list_members(project_unless_all(all_projects))
+        members = backend.list_members(current_project_unless_all(all_projects))
     if json_file:
         write_json(json_file, [member.model_dump(mode="json") for member in members])
     if json_file != "-":
@@ -176,7 +176,7 @@ def bind_command(
     config = current_config()
     with closing(open_store_to_write(config)) as store, store.begin() as tx:
         project = require_project(tx, config.project)
-        repository_bindings.bind_repository(tx, local_audit_context(), project, bound)
+        repository_bindings.bind_repository(tx, local_user_audit_context(), project, bound)
     click.echo(f"jobs of {workflow} in {repository} may upload to {config.project}")
 
 
@@ -187,7 +187,7 @@ def unbind_command() -> None:
     config = current_config()
     with closing(open_store_to_write(config)) as store, store.begin() as tx:
         project = require_project(tx, config.project)
-        if not repository_bindings.unbind_repository(tx, local_audit_context(), project):
+        if not repository_bindings.unbind_repository(tx, local_user_audit_context(), project):
             raise PerfciError(f"{config.project} is not bound to a repository.")
     click.echo(f"no jobs may upload to {config.project} any more")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
@@ -17,6 +16,8 @@ from perfci.cli.shared.options import (
     suite_option,
     wait_option,
 )
+from perfci.cli.shared.repository_and_config import current_repository, load_repository_config
+from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload import print_flush_report
 from perfci.measure.measure_commit_range import RangeResult, measure_commit_range

@@ -7,14 +7,10 @@ from contextlib import closing, contextmanager
 
 import click
 
-from perfci.cli.shared.context import (
-    config_file_of_command_line,
-    current_config,
-    open_store_to_read,
-    open_store_to_write,
-)
 from perfci.cli.shared.options import global_options
+from perfci.cli.shared.repository_and_config import config_file_of_command_line, current_config
 from perfci.cli.shared.server_logging import configure_logging
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read, open_store_to_write
 from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
 from perfci.service.pulls.build_github_app import build_github_app

@@ -11,8 +11,8 @@ from perfci.cli.shared.accounts_backend import (
     all_projects_option,
     backend_option,
     build_validated_request,
+    current_project_unless_all,
     open_accounts_backend,
-    project_unless_all,
 )
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option, parse_days
@@ -51,7 +51,7 @@ def create_command(
     scopes: tuple[ScopeName, ...], name: str, expires: str, all_projects: bool, server: str
 ) -> None:
     """Create a token and print it once."""
-    project = project_unless_all(all_projects)
+    project = current_project_unless_all(all_projects)
     unique = tuple(sorted(set(scopes)))
     label = name or ", ".join(unique)
     days = parse_days(expires)
@@ -78,7 +78,7 @@ def create_command(
 def list_command(all_projects: bool, server: str, json_file: str | None) -> None:
     """List the tokens of a project without their secrets."""
     with open_accounts_backend(server) as backend:
-        tokens = backend.list_tokens(project_unless_all(all_projects))
+        tokens = backend.list_tokens(current_project_unless_all(all_projects))
     if json_file:
         write_json(json_file, [token.model_dump(mode="json") for token in tokens])
     if json_file == "-":
@@ -104,6 +104,6 @@ def list_command(all_projects: bool, server: str, json_file: str | None) -> None
 def revoke_command(uid: str, all_projects: bool, server: str) -> None:
     """Revoke a token, and the tokens that were created with it."""
     with open_accounts_backend(server, writes=True) as backend:
-        if not backend.revoke_token(project_unless_all(all_projects), uid):
+        if not backend.revoke_token(current_project_unless_all(all_projects), uid):
             raise PerfciError(f"There is no token {uid} here: see `perfci token list`.")
     click.echo(f"token {uid} is revoked")

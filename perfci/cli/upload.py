@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_config
 from perfci.cli.shared.options import global_options, json_option, server_option
+from perfci.cli.shared.repository_and_config import current_config
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
 from perfci.service.uploads.send_to_server import (

@@ -10,8 +10,9 @@ from statistics import median
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_repository, load_repository_config, lock_machine_and_open_store
 from perfci.cli.shared.options import global_options, json_option, wait_option
+from perfci.cli.shared.repository_and_config import current_repository, load_repository_config
+from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.formats.training_step_log import STEP_FIELDS
 from perfci.measure.measure_script import (

@@ -11,7 +11,7 @@ import pytest
 
 from perfci.cli.compare.variants import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import find_worst_slowdown_cells, profile_slowdowns
-from perfci.cli.shared.context import current_repository
+from perfci.cli.shared.repository_and_config import current_repository
 from perfci.config import load_config
 from perfci.measure.profile_cells import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Commit, Status, Verdict, VerdictKind

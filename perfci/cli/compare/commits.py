@@ -10,12 +10,8 @@ import click
 
 from perfci.cli.compare.options_and_exit_code import WORSE, ComparisonOptions, comparison_exit_code
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import (
-    current_repository,
-    load_repository_config,
-    lock_machine_and_open_store,
-    open_store_to_read,
-)
+from perfci.cli.shared.repository_and_config import current_repository, load_repository_config
+from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store, open_store_to_read
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.compare_commits import CommitComparison, measure_commit_comparison

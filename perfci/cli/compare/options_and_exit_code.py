@@ -47,5 +47,5 @@ def comparison_exit_code(
     is_broken = bool(outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED})
     if is_rejected or is_broken or not frozenset(failures).isdisjoint(kinds):
         return 1
-    is_undecided = GoalOutcome.UNDECIDED in outcomes or not UNDECIDED.isdisjoint(kinds)
-    return 3 if strict and is_undecided else 0
+    has_undecided = GoalOutcome.UNDECIDED in outcomes or not UNDECIDED.isdisjoint(kinds)
+    return 3 if strict and has_undecided else 0

@@ -8,7 +8,7 @@ import click
 
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_config
+from perfci.cli.shared.repository_and_config import current_config
 from perfci.measure.compare_recorded_files import FileComparison, compare_files
 from perfci.measure.judge_goals import build_goal_inputs, judge_goals, parse_goals, require_recorded_metrics
 from perfci.model import VerdictKind

@@ -6,12 +6,12 @@ import click
 
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import (
+from perfci.cli.shared.repository_and_config import (
     current_repository,
     load_repository_config,
-    lock_machine_and_open_store,
     resolve_commit_or_worktree,
 )
+from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.compare_variants import VariantComparison, measure_variant_comparison
 from perfci.measure.judge_goals import judge_variant_goals, parse_goals

@@ -14,12 +14,6 @@ import click
 from perfci.cli.compare.commits import commits_exit_code, measure_and_judge_commits, write_commits_report
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns
-from perfci.cli.shared.context import (
-    current_config,
-    current_repository,
-    load_repository_config,
-    open_store_to_read,
-)
 from perfci.cli.shared.options import (
     bench_option,
     global_options,
@@ -28,6 +22,8 @@ from perfci.cli.shared.options import (
     smoke_option,
     suite_option,
 )
+from perfci.cli.shared.repository_and_config import current_config, current_repository, load_repository_config
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.config import Config
 from perfci.config.github_job import GitHubJob
 from perfci.github.client import GitHubClient, open_github_client

@@ -11,7 +11,7 @@ import click
 
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.profile import format_profile_tables
-from perfci.cli.shared.context import lock_machine
+from perfci.cli.shared.store_and_machine_lock import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope

@@ -8,10 +8,10 @@ from typing import Any
 import click
 from sqlalchemy.orm import Session
 
-from perfci.cli.incidents.incident_listing import format_stored_summary
+from perfci.cli.incidents.incident_listing import format_stored_list_entry
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import local_audit_context, run_write_transaction
 from perfci.cli.shared.options import DayParam, global_options, json_option
+from perfci.cli.shared.store_and_machine_lock import local_user_audit_context, run_write_transaction
 from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.incident_updates import IncidentUpdate, parse_incident_update
 from perfci.service.incidents.serialize_incidents import serialize_stored_incident
@@ -68,7 +68,7 @@ def set_incidents_command(
         raise PerfciError("--revision applies to a single incident.")
 
     def apply_update(tx: Session, project: Project) -> list[IncidentRecord]:
-        context = local_audit_context()
+        context = local_user_audit_context()
         revisions = {number: require_incident(tx, project, number).revision for number in numbers}
         if len(numbers) == 1:
             seen = revision or revisions[numbers[0]]
@@ -82,7 +82,7 @@ def set_incidents_command(
     if json_file:
         write_json(json_file, [serialize_stored_incident(record) for record in records])
     if json_file != "-" and records:
-        click.echo("\n".join(line for record in records for line in format_stored_summary(record)))
+        click.echo("\n".join(line for record in records for line in format_stored_list_entry(record)))
     return 0 if records else 1
 
 

@@ -9,15 +9,16 @@ import click
 from perfci.cli.incidents import change_incident, mute, notification_destination, reporting_schedule
 from perfci.cli.incidents.incident_listing import (
     format_derived_incident,
-    format_derived_overview,
+    format_derived_incident_list,
     format_stored_incident,
-    format_stored_overview,
+    format_stored_incident_list,
     load_stored_incident,
-    load_stored_overview,
+    load_stored_incident_list,
 )
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.context import current_config, current_repository, open_store_to_read
 from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.repository_and_config import current_config, current_repository
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import PerfciError
 from perfci.policies import build_policy
 from perfci.report.serializers import serialize_derived_incident, serialize_derived_overview
@@ -37,11 +38,11 @@ def incidents_group() -> None:
 @global_options
 def list_command(json_file: str | None) -> None:
     """List all incidents, suggested re-measurements and slow drift since a release. Always exits 0."""
-    if stored := load_stored_overview():
+    if stored := load_stored_incident_list():
         if json_file:
             write_json(json_file, serialize_stored_overview(stored))
         if json_file != "-":
-            click.echo("\n".join(format_stored_overview(stored)))
+            click.echo("\n".join(format_stored_incident_list(stored)))
         return
     evaluation = derive_incidents()
     if json_file:
@@ -55,7 +56,7 @@ def list_command(json_file: str | None) -> None:
         )
         write_json(json_file, fields)
     if json_file != "-":
-        click.echo("\n".join(format_derived_overview(evaluation)))
+        click.echo("\n".join(format_derived_incident_list(evaluation)))
 
 
 @incidents_group.command("show")
@@ -72,7 +73,7 @@ def show_command(name: str, json_file: str | None) -> None:
             click.echo("\n".join(format_stored_incident(detail)))
         return
     evaluation = derive_incidents()
-    incident = find_incident(evaluation, name)
+    incident = find_derived_incident(evaluation, name)
     if json_file:
         write_json(
             json_file, serialize_derived_incident(incident, evaluation.commits, evaluation.pages_per_week)
@@ -104,7 +105,7 @@ def derive_incidents() -> ProjectEvaluation:
         )
 
 
-def find_incident(evaluation: ProjectEvaluation, name: str) -> BudgetedIncident:
+def find_derived_incident(evaluation: ProjectEvaluation, name: str) -> BudgetedIncident:
     """The one incident whose id begins with ``name``; an error if none or several do."""
     prefix = name.lower()
     matches = [entry for entry in evaluation.incidents if name and entry.incident.id.startswith(prefix)]

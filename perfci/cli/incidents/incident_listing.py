@@ -7,7 +7,8 @@ from contextlib import closing
 
 from sqlalchemy.orm import Session
 
-from perfci.cli.shared.context import current_config, open_store_to_read
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import IncidentKind
 from perfci.report.incidents import activity_log, incident_overview, notification_text
 from perfci.report.incidents import incident_text as words
@@ -37,7 +38,7 @@ SECTION_TITLES = {
 }
 
 
-def load_stored_overview() -> IncidentOverview | None:
+def load_stored_incident_list() -> IncidentOverview | None:
     """The stored incidents of this project; None if it has never been evaluated."""
     config = current_config()
     with closing(open_store_to_read(config)) as store, store.read() as tx:
@@ -45,14 +46,14 @@ def load_stored_overview() -> IncidentOverview | None:
         return load_incident_overview(tx, project) if project else None
 
 
-def format_stored_overview(overview: IncidentOverview) -> Iterator[str]:
+def format_stored_incident_list(overview: IncidentOverview) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
     yield f"{overview.project}: {overview.summary_sentence}"
     for name, records in overview.sections.items():
         if records:
             yield from ("", SECTION_TITLES[name])
             for record in records[:MAX_LISTED]:
-                yield from format_stored_summary(record)
+                yield from format_stored_list_entry(record)
                 lines = (record.detail.get("disposition_text"), record.detail.get("next_measurement"))
                 yield from (f"    {line}" for line in lines if line)
             if len(records) > MAX_LISTED:
@@ -90,7 +91,7 @@ def load_stored_incident(name: str) -> tuple[Project, IncidentDetail] | None:
         return find(tx, project) if project else None
 
 
-def format_stored_summary(record: IncidentRecord) -> Iterator[str]:
+def format_stored_list_entry(record: IncidentRecord) -> Iterator[str]:
     """One incident of a list: its headline and, indented, what is known about it."""
     glyph = MISSING_DATA_GLYPH if record.kind == DATA_KIND else words.GLYPHS[IncidentKind(record.kind)]
     yield f"  {glyph} #{record.number}  {notification_text.STATE_LABELS[record.state]}  {record.headline}"
@@ -103,7 +104,7 @@ def format_stored_summary(record: IncidentRecord) -> Iterator[str]:
 def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
     """One incident with its series, candidate commits and history."""
     record = incident.record
-    yield from format_stored_summary(record)
+    yield from format_stored_list_entry(record)
     identity = (record.derived_id, f"revision {record.revision}", record.detail.get("disposition_text"))
     yield f"    {', '.join(filter(None, identity))}"
     if incident.members:
@@ -125,7 +126,7 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
         yield from ("", "Next measurement", f"  {command}")
 
 
-def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
+def format_derived_incident_list(evaluation: ProjectEvaluation) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
     summary = incident_overview.incident_counts_sentence(
         evaluation.incidents, len(evaluation.retests), len(evaluation.creeps)
@@ -134,7 +135,7 @@ def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
     for title, incidents in incident_overview.group_incidents_by_section(evaluation.incidents):
         yield from ("", title)
         for incident in incidents:
-            yield from format_derived_summary(incident, evaluation)
+            yield from format_derived_list_entry(incident, evaluation)
     if evaluation.retests:
         yield from ("", "Suggested re-measurements")
         for retest in evaluation.retests:
@@ -151,7 +152,7 @@ def format_derived_overview(evaluation: ProjectEvaluation) -> Iterator[str]:
             )
 
 
-def format_derived_summary(budgeted: BudgetedIncident, evaluation: ProjectEvaluation) -> Iterator[str]:
+def format_derived_list_entry(budgeted: BudgetedIncident, evaluation: ProjectEvaluation) -> Iterator[str]:
     """One incident of a list: its headline and, indented, what is known about it."""
     incident = budgeted.incident
     headline = words.incident_headline(incident, evaluation.commits)

@@ -8,8 +8,12 @@ import click
 
 from perfci.cli.shared.accounts_backend import build_validated_request
 from perfci.cli.shared.command_output import write_list
-from perfci.cli.shared.context import local_audit_context, run_read_transaction, run_write_transaction
 from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.store_and_machine_lock import (
+    local_user_audit_context,
+    run_read_transaction,
+    run_write_transaction,
+)
 from perfci.model import PerfciError
 from perfci.net.api_schemas.muted_benchmarks import MuteChange
 from perfci.service.incidents.mute_benchmarks import mute_benchmark
@@ -58,7 +62,7 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
             project,
             change.benchmark,
             change.metric,
-            local_audit_context(),
+            local_user_audit_context(),
             days=change.days,
             reason=change.reason,
         )
@@ -73,7 +77,7 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
 def remove_command(benchmark: str, metric: str) -> None:
     """Unmute a benchmark; it is not muted automatically for 30 days."""
     if not run_write_transaction(
-        lambda tx, project: mute_benchmark(tx, project, benchmark, metric, local_audit_context(), days=0)
+        lambda tx, project: mute_benchmark(tx, project, benchmark, metric, local_user_audit_context(), days=0)
     ):
         raise PerfciError(f"{benchmark} is not muted: see `perfci incidents mute list`.")
     click.echo(f"{benchmark} is no longer muted")

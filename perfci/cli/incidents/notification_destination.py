@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from perfci.cli.shared.command_output import write_list
-from perfci.cli.shared.context import (
-    current_config,
-    local_audit_context,
+from perfci.cli.shared.options import global_options, json_option
+from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.store_and_machine_lock import (
+    local_user_audit_context,
     run_read_transaction,
     run_write_transaction,
 )
-from perfci.cli.shared.options import global_options, json_option
 from perfci.model import IncidentState, PerfciError
 from perfci.service.notify.manage_destinations import (
     ADDRESS_CHECKS,
@@ -67,7 +67,9 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
     )
     secret = sys.stdin.readline().strip() if secret_stdin else None
     new = run_write_transaction(
-        lambda tx, project: save_destination(tx, project, destination, local_audit_context(), secret=secret)
+        lambda tx, project: save_destination(
+            tx, project, destination, local_user_audit_context(), secret=secret
+        )
     )
     verb = "added" if new else "changed"
     click.echo(f"{name}: {verb}; try it with `perfci incidents destination test {name}`")
@@ -94,7 +96,7 @@ def list_command(json_file: str | None) -> None:
 def remove_command(name: str) -> None:
     """Remove a destination and its pending notifications."""
     if not run_write_transaction(
-        lambda tx, project: delete_destination(tx, project, name, local_audit_context())
+        lambda tx, project: delete_destination(tx, project, name, local_user_audit_context())
     ):
         raise _unknown_destination(name)
     click.echo(f"{name}: removed")

@@ -6,8 +6,12 @@ import click
 from pydantic import ValidationError
 
 from perfci.cli.shared.command_output import write_list
-from perfci.cli.shared.context import local_audit_context, run_read_transaction, run_write_transaction
 from perfci.cli.shared.options import global_options, json_option, parse_duration
+from perfci.cli.shared.store_and_machine_lock import (
+    local_user_audit_context,
+    run_read_transaction,
+    run_write_transaction,
+)
 from perfci.model import PerfciError
 from perfci.net.api_schemas.suite_reporting_schedules import ReportingScheduleChange
 from perfci.service.missing_data.edit_reporting_schedule import set_reporting_schedule
@@ -56,7 +60,7 @@ def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None
             ) from None
     if not run_write_transaction(
         lambda tx, project: set_reporting_schedule(
-            tx, project, number, local_audit_context(), every_s=every_s, muted=mute
+            tx, project, number, local_user_audit_context(), every_s=every_s, muted=mute
         )
     ):
         raise PerfciError(f"There is no schedule {number}: see `perfci incidents schedule list`.")

@@ -9,12 +9,8 @@ from typing import Any, TypeVar
 import click
 from pydantic import BaseModel, ValidationError
 
-from perfci.cli.shared.context import (
-    current_config,
-    is_db_option_set,
-    open_store_to_read,
-    open_store_to_write,
-)
+from perfci.cli.shared.repository_and_config import current_config, is_db_option_set
+from perfci.cli.shared.store_and_machine_lock import open_store_to_read, open_store_to_write
 from perfci.model import PerfciError
 from perfci.service.accounts.store_and_server_backends import (
     AccountsBackend,
@@ -37,7 +33,7 @@ all_projects_option = click.option(
 )
 
 
-def project_unless_all(all_projects: bool) -> str | None:
+def current_project_unless_all(all_projects: bool) -> str | None:
     """The project at hand; None stands for all of them."""
     return None if all_projects else current_config().project
 

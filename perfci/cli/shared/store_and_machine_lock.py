@@ -1,76 +1,24 @@
-"""Open what a command works on: repository, commit, configuration, machine lock, store and project."""
+"""Open the store that a command works on, with its project, and hold the machine while it measures."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 
-import click
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import LOCAL
-from perfci.cli.shared.options import GlobalOptions
+from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.config import Config, load_config
-from perfci.model import Commit, PerfciError
-from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
+from perfci.config import Config
+from perfci.model import PerfciError
+from perfci.runner.git_repository import ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store, projects
 from perfci.store.projects import Project
-
-
-def current_repository() -> GitRepository:
-    """The git repository of this folder."""
-    return GitRepository(Path.cwd())
-
-
-def resolve_commit_or_worktree(repository: GitRepository, revision: str) -> Commit:
-    """The commit of a revision; the working tree for an empty one."""
-    return (
-        repository.read_commit(repository.resolve_revision(revision))
-        if revision
-        else repository.snapshot_working_tree()
-    )
-
-
-def load_repository_config(repository: GitRepository) -> Config:
-    """The configuration at the root of a repository."""
-    return _load_config(repository.root, repository.origin_slug)
-
-
-def current_config() -> Config:
-    """The configuration of this folder, in a repository or not."""
-    try:
-        return load_repository_config(current_repository())
-    except PerfciError:
-        folder = Path.cwd()
-        # No repository is fine, a broken one is an error.
-        if (folder / ".git").exists():
-            raise
-        return _load_config(folder, "")
-
-
-def _load_config(root: Path, slug: str) -> Config:
-    options = _read_global_options()
-    return load_config(root, file=options.config, db=options.db, project=options.project, slug=slug)
-
-
-def config_file_of_command_line() -> Path | None:
-    """The configuration file that was named on the command line."""
-    return _read_global_options().config
-
-
-def is_db_option_set() -> bool:
-    """Whether --db was given."""
-    return bool(_read_global_options().db)
-
-
-def _read_global_options() -> GlobalOptions:
-    return click.get_current_context().find_root().ensure_object(GlobalOptions)
 
 
 def open_store_to_write(config: Config, *, durable: bool = False) -> Store:
@@ -127,6 +75,6 @@ def _require_project(tx: Session, slug: str) -> Project:
     return project
 
 
-def local_audit_context() -> AuditContext:
+def local_user_audit_context() -> AuditContext:
     """The local user as the author of a change, now."""
     return AuditContext(LOCAL, datetime.now(UTC))
