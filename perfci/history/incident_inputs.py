@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series
-from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Process, Series, Verdict
-from perfci.store.queries.measured_samples import load_histories
+from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series_by_points
+from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Series, Verdict
 from perfci.store.queries.measured_series import load_judged_series
 from perfci.store.queries.result_levels import (
     ResultLevel,
@@ -84,7 +83,7 @@ class IncidentInputs:
         return HistoryContext(
             self.project,
             self.visit_index.commits,
-            points=self._load_seen_points(around),
+            points=self._load_points(around).merge_points(around),
             confirmations=self.confirmations,
             visits=self.visit_index.visits,
             series_counts=Counter((series.machine, series.metric.unit) for series in self.series),
@@ -95,18 +94,13 @@ class IncidentInputs:
     def load_newest_points(self) -> dict[Series, list[LevelPoint]]:
         """The newest points of every judged series, oldest first."""
         ends = {
-            machine: self.visit_index.find_newest_measured_commits(machine, MAX_SIDE_POINTS + NEWEST_POINTS)
+            machine: self.visit_index.measured_shas.get(machine, [])[-(MAX_SIDE_POINTS + NEWEST_POINTS) :]
             for machine in {series.machine for series in self.series}
         }
         shas = {series: ends[series.machine] for series in self.series}
         points = self._load_points(shas)
-        measured = {
-            series: points.measured.get(row_id, {}).values() for series, row_id in self.series.items()
-        }
-        judged = select_judged_series(measured, lambda unsure: self._load_samples(unsure, shas))
-        return {
-            series: points.merge_points(self.series[series], self.visit_index.positions) for series in judged
-        }
+        measured = {row_id: points.measured.get(row_id, {}).values() for row_id in self.series.values()}
+        return points.merge_points(select_judged_series_by_points(self.tx, self.series, measured, shas))
 
     def load_creep_histories(
         self, releases: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]
@@ -127,7 +121,8 @@ class IncidentInputs:
             machine: frozenset[str]().union(*(near[release, machine] for release in releases))
             for machine in machines
         }
-        points = self._load_seen_points({series: near_any[series.machine] for series in newest})
+        loaded = self._load_points({series: near_any[series.machine] for series in newest})
+        points = loaded.merge_points(newest)
         return [
             CreepHistory(
                 series,
@@ -141,17 +136,6 @@ class IncidentInputs:
             )
             for series in newest
         ]
-
-    def _load_seen_points(
-        self, shas_by_series: Mapping[Series, Collection[str]]
-    ) -> dict[Series, list[LevelPoint]]:
-        """The judged points of each series at its own commits, oldest first."""
-        points = self._load_points(shas_by_series)
-        return {
-            series: points.merge_points(self.series[series], self.visit_index.positions)
-            for series in shas_by_series
-            if series in self.series
-        }
 
     def _load_points(self, shas_by_series: Mapping[Series, Collection[str]]) -> _LoadedPoints:
         ids = {series: self.series[series] for series in shas_by_series if series in self.series}
@@ -171,24 +155,12 @@ class IncidentInputs:
             if row.is_summary_only:
                 summary_only[row.series_id][sha] = row
         return _LoadedPoints(
+            ids,
+            self.visit_index.positions,
             {row_id: {shas[point.commit_id]: point for point in points} for row_id, points in judged.items()},
             summary_only,
             load_environments(self.tx, {row.environment_id for _, row in rows}),
         )
-
-    def _load_samples(
-        self, selected: Collection[Series], shas_by_series: Mapping[Series, Collection[str]]
-    ) -> dict[Series, list[Process]]:
-        histories = load_histories(self.tx, [self.series[series] for series in selected])
-        return {
-            series: [
-                process
-                for point in histories[self.series[series]]
-                if point.commit.sha in shas_by_series[series]
-                for process in point.processes
-            ]
-            for series in selected
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,26 +170,35 @@ class _LoadedPoints:
     The measured ones, and those that foreign tools reported as a summary only.
     """
 
+    ids: Mapping[Series, int]
+    positions: Mapping[str, int]
     measured: Mapping[int, Mapping[str, JudgedPoint]]
     summary_only: Mapping[int, Mapping[str, ResultLevel]]
     environments: Mapping[int, Environment]
 
-    def merge_points(self, series_id: int, positions: Mapping[str, int]) -> list[LevelPoint]:
-        """The points of a series that have a level, in the order of the line.
+    def merge_points(self, selected: Iterable[Series]) -> dict[Series, list[LevelPoint]]:
+        """The points of each judged series that have a level, in the order of the line.
 
         Measured points replace summaries.
         """
-        points = {
-            sha: LevelPoint(sha, row.value, self.environments[row.environment_id])
-            for sha, row in self.summary_only.get(series_id, {}).items()
-            if row.value is not None
-        }
-        for sha, point in self.measured.get(series_id, {}).items():
-            if point.level is not None:
-                summary = point.summary
-                exact = summary is not None and summary.level is not None and summary.clock is Clock.EXACT
-                points[sha] = LevelPoint(sha, point.level, self.environments[point.environment_id], exact)
-        return [points[sha] for sha in sorted(points.keys() & positions.keys(), key=positions.__getitem__)]
+        merged = {}
+        for series in selected:
+            row_id = self.ids.get(series)
+            if row_id is None:
+                continue
+            points = {
+                sha: LevelPoint(sha, row.value, self.environments[row.environment_id])
+                for sha, row in self.summary_only.get(row_id, {}).items()
+                if row.value is not None
+            }
+            for sha, point in self.measured.get(row_id, {}).items():
+                if point.level is not None:
+                    summary, environment = point.summary, self.environments[point.environment_id]
+                    exact = summary is not None and summary.level is not None and summary.clock is Clock.EXACT
+                    points[sha] = LevelPoint(sha, point.level, environment, exact)
+            on_the_line = sorted(points.keys() & self.positions.keys(), key=self.positions.__getitem__)
+            merged[series] = [points[sha] for sha in on_the_line]
+        return merged
 
 
 T = TypeVar("T", ChangePoint, Verdict)
@@ -232,7 +213,7 @@ def group_by_series(items: Iterable[T]) -> dict[Series, list[T]]:
 
 
 class VisitIndex:
-    """The line of commits, oldest first, and the sessions that visited them.
+    """The line of commits, oldest first, and the sessions that visited them, by machine.
 
     The line holds the commits measured for the history and their first-parent ancestors. The heads of pull
     requests are stored as well, but are not on the line.
@@ -253,22 +234,18 @@ class VisitIndex:
         self.positions = {commit.sha: at for at, commit in enumerate(self.commits)}
         self.visits = _group_visits(records)
         self.weekly_numbers = _number_commits(records)
-        self._positions_by_machine: dict[Machine, list[int]] = defaultdict(list)
-        for (sha, machine), _ in self.visits.items():
+        self.measured_shas: dict[Machine, list[str]] = defaultdict(list)
+        for sha, machine in self.visits:
             if sha in self.positions:
-                self._positions_by_machine[machine].append(self.positions[sha])
-        for places in self._positions_by_machine.values():
-            places.sort()  # find_nearby searches them by bisection
+                self.measured_shas[machine].append(sha)
+        for shas in self.measured_shas.values():
+            shas.sort(key=self.positions.__getitem__)
 
     def find_commits_measured_around(self, sha: str, machine: Machine, reach: int) -> list[str]:
         """The shas measured on a machine around a commit, ``reach`` on either side of it."""
-        places = self._positions_by_machine.get(machine, [])
-        middle = bisect_left(places, self.positions.get(sha, -1))
-        return [self.commits[at].sha for at in places[max(0, middle - reach) : middle + reach + 1]]
-
-    def find_newest_measured_commits(self, machine: Machine, count: int) -> list[str]:
-        """The newest ``count`` shas measured on a machine, oldest first."""
-        return [self.commits[at].sha for at in self._positions_by_machine.get(machine, [])[-count:]]
+        shas = self.measured_shas.get(machine, [])
+        middle = bisect_left(shas, self.positions.get(sha, -1), key=self.positions.__getitem__)
+        return shas[max(0, middle - reach) : middle + reach + 1]
 
     def find_releases(self, pattern: str, tags: Mapping[str, Collection[str]] | None = None) -> list[Release]:
         """The commits of the line with a tag that matches, oldest first.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ class SeriesHistories:
         return cls(
             {series: histories.get_measured_levels(row_id) for series, row_id in ids.items()},
             ids,
-            histories.select_judged_series(tx, ids),
+            select_judged_series_by_points(tx, ids, histories.points),
             repeating,
             {series for series in ids if not any(point.readings for point in points[series])},
             histories.summaries,
@@ -172,19 +172,6 @@ class JudgedHistories:
             if point.level is not None
         ]
 
-    def select_judged_series(self, tx: Transaction, series: Mapping[Series, int]) -> list[Series]:
-        """The series that verdicts are given on, by all their points."""
-
-        def load_samples(unsure: Collection[Series]) -> dict[Series, list[Process]]:
-            histories = load_histories(tx, [series[item] for item in unsure])
-            return {
-                item: [process for point in histories[series[item]] for process in point.processes]
-                for item in unsure
-            }
-
-        points = {item: self.points[row_id] for item, row_id in series.items()}
-        return select_judged_series(points, load_samples)
-
     def has_fully_flagged_commit(self, series_id: int) -> bool:
         """Whether at some commit every successful process is flagged, so that it has no level."""
         return any(
@@ -195,9 +182,10 @@ class JudgedHistories:
 def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedPoints:
     """Join the results of each series and commit."""
     # A result that was stored before summaries were has no clock: its summary is computed from its samples.
-    computed = compute_result_summaries(
-        load_ok_results_with_processes(tx, [row.id for row in rows if row.clock is None and row.is_ok])
-    )
+    old_results = [row.id for row in rows if row.clock is None and row.is_ok]
+    computed: dict[int, ResultSummary] = {}
+    if old_results:
+        computed = compute_result_summaries(load_ok_results_with_processes(tx, old_results))
     summaries: dict[int, ResultSummary] = {}
     groups: dict[PointKey, list[ResultLevel]] = defaultdict(list)
     for row in rows:
@@ -217,11 +205,17 @@ def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedP
     joined = _join_results(tx, to_join, summaries, to_read) if to_join else {}
     points: dict[int, list[JudgedPoint]] = defaultdict(list)
     for key, group in groups.items():
-        point = joined.get(key)
-        if point is None:
-            summary = summaries.get(group[0].id)
-            point = _build_point(group[0], summary, OK_READINGS[summary.clock] if summary else ReadingSet())
-        points[group[0].series_id].append(point)
+        if key in joined:
+            row, point_summary, readings = joined[key]
+        else:
+            row, point_summary = group[0], summaries.get(group[0].id)
+            readings = OK_READINGS[point_summary.clock] if point_summary else ReadingSet()
+        level = row.value
+        if point_summary is not None and point_summary.level is not None:
+            level = point_summary.level
+        points[row.series_id].append(
+            JudgedPoint(row.commit_id, row.environment_id, row.status, level, point_summary, readings)
+        )
     return JudgedPoints(points, computed)
 
 
@@ -241,10 +235,10 @@ def _join_results(
     groups: Mapping[PointKey, Sequence[ResultLevel]],
     summaries: Mapping[int, ResultSummary],
     to_read: Collection[int],
-) -> dict[PointKey, JudgedPoint]:
-    """Join the results of a series at one commit into a point; all their processes weigh the same.
+) -> dict[PointKey, tuple[ResultLevel, ResultSummary | None, ReadingSet]]:
+    """Join the results of a series at one commit: the newest successful one, their summary and readings.
 
-    The newest successful result gives what is not computed from the processes.
+    All their processes weigh the same; the newest result gives what is not computed from them.
     """
     rows = [row for group in groups.values() for row in group]
     readings = {row.id: OK_READINGS[summaries[row.id].clock] for row in rows if row.id in summaries}
@@ -266,29 +260,23 @@ def _join_results(
             [process for row_id in usable[key] for process in processes[row_id]]
         )
         every_reading = ReadingSet().union(*(readings.get(row.id, ()) for row in group))
-        points[key] = _build_point(newest, summary, every_reading)
+        points[key] = (newest, summary, every_reading)
     return points
 
 
-def _build_point(row: ResultLevel, summary: ResultSummary | None, readings: ReadingSet) -> JudgedPoint:
-    level = row.value if summary is None or summary.level is None else summary.level
-    return JudgedPoint(row.commit_id, row.environment_id, row.status, level, summary, readings)
-
-
-LoadSamples = Callable[[Collection[Series]], Mapping[Series, Sequence[Process]]]
-"""Reads all processes of some series."""
-
-
-def select_judged_series(
-    points: Mapping[Series, Iterable[JudgedPoint]], load_samples: LoadSamples
+def select_judged_series_by_points(
+    tx: Transaction,
+    ids: Mapping[Series, int],
+    points: Mapping[int, Iterable[JudgedPoint]],
+    shas_by_series: Mapping[Series, Collection[str]] | None = None,
 ) -> list[Series]:
-    """The series that verdicts are given on.
+    """Those of these series that verdicts are given on, by their points, which are given by series id.
 
-    Samples are loaded only for CPU times that may be mostly waiting.
+    Samples, of these commits alone if given, are loaded only for CPU times that may be mostly waiting.
     """
     readings = {
-        series: ReadingSet().union(*{point.readings for point in series_points})
-        for series, series_points in points.items()
+        series: ReadingSet().union(*{point.readings for point in points[row_id]})
+        for series, row_id in ids.items()
     }
 
     def select_waiting(wall_by_cpu: Mapping[Series, Series]) -> set[Series]:
@@ -296,13 +284,31 @@ def select_judged_series(
             cpu
             for cpu, wall in wall_by_cpu.items()
             if not is_cpu_bound_by_levels(
-                _get_levels_by_commit(points[cpu]), _get_levels_by_commit(points[wall])
+                _get_levels_by_commit(points[ids[cpu]]), _get_levels_by_commit(points[ids[wall]])
             )
         ]
-        samples = load_samples({*unsure, *(wall_by_cpu[cpu] for cpu in unsure)}) if unsure else {}
+        if not unsure:
+            return set()
+        twins = {*unsure, *(wall_by_cpu[cpu] for cpu in unsure)}
+        samples = _load_samples(tx, {series: ids[series] for series in twins}, shas_by_series)
         return {cpu for cpu in unsure if not is_cpu_bound(samples[cpu], samples[wall_by_cpu[cpu]])}
 
     return select_judged_by_status(readings, select_waiting)
+
+
+def _load_samples(
+    tx: Transaction, ids: Mapping[Series, int], shas_by_series: Mapping[Series, Collection[str]] | None
+) -> dict[Series, list[Process]]:
+    histories = load_histories(tx, list(ids.values()))
+    return {
+        series: [
+            process
+            for point in histories[row_id]
+            if shas_by_series is None or point.commit.sha in shas_by_series[series]
+            for process in point.processes
+        ]
+        for series, row_id in ids.items()
+    }
 
 
 def _get_levels_by_commit(points: Iterable[JudgedPoint]) -> dict[int, float]:

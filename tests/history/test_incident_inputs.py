@@ -37,7 +37,7 @@ def test_finds_the_commits_measured_around_one_on_the_same_machine() -> None:
     timetable = a_visit_index(*(a_visit(number) for number in (1, 3, 5, 7, 9)), a_visit(6, machine=THERE))
 
     assert timetable.find_commits_measured_around(a_sha(5), HERE, 1) == [a_sha(3), a_sha(5), a_sha(7)]
-    assert timetable.find_newest_measured_commits(HERE, 2) == [a_sha(7), a_sha(9)]
+    assert timetable.measured_shas[HERE][-2:] == [a_sha(7), a_sha(9)]
 
 
 def test_numbers_the_commits_of_a_week_in_order() -> None:

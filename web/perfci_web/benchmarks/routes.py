@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.history.series_histories import JudgedHistories
+from perfci.history.series_histories import JudgedHistories, select_judged_series_by_points
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
@@ -147,7 +147,7 @@ def _load_rows(
     """Load the rows of some series by series id; their clock twins are read too, to see which is judged."""
     series_ids = {stored.series: stored.id for stored in view_model.add_clock_twins(records, all_series)}
     histories = JudgedHistories.load(tx, series_ids.values())
-    judged = set(histories.select_judged_series(tx, series_ids))
+    judged = set(select_judged_series_by_points(tx, series_ids, histories.points))
     decisions = SeriesDecisions.load(tx, [record.id for record in records])
     trends = load_trends_from_levels(tx, histories, decisions)
     return {
