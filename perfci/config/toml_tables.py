@@ -193,7 +193,7 @@ class ServerTable(ConfigTable):
     host: str = "127.0.0.1"
     port: int = Field(default=8787, ge=0, le=65535)  # 0 picks a free one
     workers: int = Field(default=1, ge=1, le=64)  # processes
-    threads: int = Field(default=8, ge=1, le=256)  # of each process
+    threads: int = Field(default=8, ge=1, le=256)  # of each process, to read; as many write
     migrate: bool = False  # bring an older database to this version's schema before serving
     public_url: HttpAddress = ""  # what users type; behind a proxy it differs from host and port
     trusted_proxies: tuple[IPvAnyNetwork, ...] = ()  # whose X-Forwarded-* headers and proxy logins count

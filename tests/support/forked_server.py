@@ -10,12 +10,15 @@ import os
 import signal
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+from flask import Flask
 
 from perfci.config import Settings
 from perfci.store import open_store
@@ -68,6 +71,10 @@ class ForkedServer:
         return self.process.exitcode
 
 
+def no_routes(app: Flask) -> None:
+    """Add nothing to the application."""
+
+
 @contextlib.contextmanager
 def forked_server(
     database: str,
@@ -77,15 +84,31 @@ def forked_server(
     threads: int = 2,
     client_timeout_s: float = 30.0,
     keepalive_s: int = 75,
+    connections: int = 800,
+    buffered_bytes: int = 64 * 2**20,
+    max_body_mb: float = 8,
     ignores_hangup: bool = False,
+    add_routes: Callable[[Flask], None] = no_routes,
 ) -> Iterator[ForkedServer]:
-    """Serve a database, writable, until the block ends, whatever a test did to it."""
+    """Serve a database, writable, until the block ends, whatever a test did to it.
+
+    ``add_routes`` is called with the application.
+    """
     settings = Settings()
-    table = settings.server.model_copy(update={"workers": workers, "threads": threads})
+    table = settings.server.model_copy(
+        update={"workers": workers, "threads": threads, "max_body_mb": max_body_mb}
+    )
     settings = settings.model_copy(update={"server": table})
+    constants = {
+        "CLIENT_TIMEOUT_S": client_timeout_s,
+        "KEEPALIVE_S": keepalive_s,
+        "CONNECTIONS": connections,
+        "MAX_BUFFERED_BYTES": buffered_bytes,
+    }
     ready, tell = FORKS.Pipe(duplex=False)
     process = FORKS.Process(
-        target=_run, args=(database, folder, settings, client_timeout_s, keepalive_s, ignores_hangup, tell)
+        target=_run,
+        args=(database, folder, settings, constants, ignores_hangup, add_routes, tell),
     )
     process.start()
     tell.close()
@@ -104,14 +127,23 @@ def _run(
     database: str,
     folder: Path,
     settings: Settings,
-    client_timeout_s: float,
-    keepalive_s: int,
+    constants: Mapping[str, float],
     ignores_hangup: bool,
+    add_routes: Callable[[Flask], None],
     tell: Connection,
 ) -> None:
     os.setsid()
     tempfile.tempdir = str(folder)
-    server.CLIENT_TIMEOUT_S, server.KEEPALIVE_S = client_timeout_s, keepalive_s
+    for name, value in constants.items():
+        setattr(server, name, value)
+    create_app = server.create_app
+
+    def create_app_with_routes(*args: Any, **options: Any) -> Flask:
+        app = create_app(*args, **options)
+        add_routes(app)
+        return app
+
+    server.create_app = create_app_with_routes
     if ignores_hangup:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with (folder / "log").open("ab", buffering=0) as log:

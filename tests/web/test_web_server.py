@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -18,10 +19,12 @@ from pathlib import Path
 import httpx
 import pytest
 from browsing import SERVE
+from flask import Flask
 
 from perfci.model import PerfciError
 from perfci.store import Store
 from perfci_web import serve
+from perfci_web.gunicorn_worker import MAX_UNANSWERED_REQUESTS
 from perfci_web.server_access_mode import is_loopback
 from perfci_web.static_files import plotly_url_path
 from tests.support.forked_server import ForkedServer, forked_server
@@ -294,6 +297,190 @@ def test_drops_a_client_that_stops_reading(database: str, tmp_path: Path) -> Non
 
         assert server.get("/healthz") == HEALTHY
         assert server.log == ""
+
+
+def add_waiting_routes(app: Flask) -> None:
+    """Routes that answer when a file is there, which keeps their thread as long as a test likes."""
+
+    def wait() -> str:
+        folder = Path(tempfile.gettempdir())
+        (folder / "waits").touch()
+        until((folder / "go-on").exists)
+        return "went on"
+
+    app.add_url_rule("/static/wait", "wait", wait, methods=["GET", "POST"])
+
+
+@contextlib.contextmanager
+def busy_threads(server: ForkedServer, method: str) -> Iterator[list[socket.socket]]:
+    """Occupy the only thread that reads, or the only one that writes, and queue requests behind it."""
+    with contextlib.ExitStack() as clients:
+        waiting = [clients.enter_context(server.connect()) for _ in range(3)]
+        for client in waiting:
+            client.sendall(READ.replace(b"GET /healthz", f"{method} /static/wait".encode()))
+        assert until((server.folder / "waits").exists)
+        yield waiting
+        (server.folder / "go-on").touch()
+        for client in waiting:
+            assert client.recv(65536).startswith(b"HTTP/1.1 200 OK")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_answers_health_checks_while_all_threads_are_busy(database: str, tmp_path: Path, method: str) -> None:
+    with (
+        forked_server(database, tmp_path, threads=1, add_routes=add_waiting_routes) as server,
+        busy_threads(server, method),
+    ):
+        answers = [server.get("/healthz"), server.get("/readyz?now")]
+
+    assert answers[0] == HEALTHY
+    assert [status for status, _ in answers] == [200, 200]
+
+
+def test_reads_while_writes_wait(database: str, tmp_path: Path) -> None:
+    with (
+        forked_server(database, tmp_path, threads=1, add_routes=add_waiting_routes) as server,
+        busy_threads(server, "POST"),
+    ):
+        assert server.get("/api/v1/projects")[0] == 200
+
+
+def test_writes_while_reads_wait(database: str, tmp_path: Path) -> None:
+    with (
+        forked_server(database, tmp_path, threads=1, add_routes=add_waiting_routes) as server,
+        busy_threads(server, "GET"),
+    ):
+        url = f"http://127.0.0.1:{server.port}/api/v1/projects"
+        assert httpx.post(url, json={"project": "acme/model"}, timeout=60).status_code == 201
+
+
+def test_refuses_requests_without_a_thread_where_too_many_wait(database: str, tmp_path: Path) -> None:
+    with (
+        forked_server(database, tmp_path, threads=1, add_routes=add_waiting_routes) as server,
+        busy_threads(server, "GET"),
+        contextlib.ExitStack() as clients,
+    ):
+        for _ in range(MAX_UNANSWERED_REQUESTS - 3):
+            client = clients.enter_context(server.connect())
+            client.sendall(READ.replace(b"/healthz", b"/static/wait"))
+        assert until(lambda: server.get("/static/plotly.js")[0] == 503)
+        with server.connect() as refused:
+            refused.sendall(READ.replace(b"/healthz", b"/"))
+            answer = read_all(refused)
+
+    assert answer.startswith(b"HTTP/1.1 503 SERVICE UNAVAILABLE\r\n")
+    assert b"Retry-After: 2\r\n" in answer
+    assert b"200 requests wait to be answered already: try again in 2 s." in answer
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [UPLOAD + HALF, UPLOAD.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked") + b"60\r\n" + HALF],
+    ids=["length", "chunks"],
+)
+def test_occupies_no_thread_with_slow_bodies(database: str, tmp_path: Path, begun: bytes) -> None:
+    with (
+        forked_server(database, tmp_path, threads=1, client_timeout_s=3600) as server,
+        contextlib.ExitStack() as slow,
+    ):
+        for _ in range(5):
+            slow.enter_context(server.connect()).sendall(begun)
+        url = f"http://127.0.0.1:{server.port}/api/v1/projects"
+
+        assert httpx.post(url, json={"project": "acme/model"}, timeout=60).status_code == 201
+
+
+def test_occupies_no_thread_with_answers_that_nobody_reads(database: str, tmp_path: Path) -> None:
+    request = READ.replace(b"/healthz", plotly_url_path().encode())
+    with (
+        forked_server(database, tmp_path, threads=1, client_timeout_s=3600) as server,
+        contextlib.ExitStack() as slow,
+    ):
+        for _ in range(5):
+            client = slow.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(("127.0.0.1", server.port))
+            client.sendall(request)
+
+        assert server.get("/api/v1/projects")[0] == 200
+
+
+def test_occupies_no_thread_with_clients_that_do_not_close(database: str, tmp_path: Path) -> None:
+    request = READ.replace(b"1.1", b"1.0")
+    with forked_server(database, tmp_path, threads=1) as server, contextlib.ExitStack() as late:
+        clients = [late.enter_context(server.connect()) for _ in range(5)]
+        for client in clients:
+            client.sendall(request)
+        answers = [read_all(client) for client in clients]
+
+    assert all(b" 200 OK\r\n" in answer for answer in answers)
+
+
+def test_sends_a_long_answer_whole_to_a_slow_reader(database: str, tmp_path: Path) -> None:
+    request = READ.replace(b"/healthz", plotly_url_path().encode())
+    with forked_server(database, tmp_path, threads=1) as server, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", server.port))
+        client.sendall(request + READ.replace(b"localhost", b"localhost\r\nConnection: close"))
+        assert server.get("/healthz") == HEALTHY
+        answer = read_all(client)
+
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    assert rest[size:].startswith(b"HTTP/1.1 200 OK\r\n")
+    assert rest.endswith(HEALTHY[1].encode())
+
+
+def test_accepts_new_clients_in_the_place_of_the_oldest_idle_one(database: str, tmp_path: Path) -> None:
+    with (
+        forked_server(database, tmp_path, connections=5, keepalive_s=3600) as server,
+        contextlib.ExitStack() as idle,
+    ):
+        clients = [idle.enter_context(server.connect()) for _ in range(10)]
+        assert server.get("/healthz") == HEALTHY
+        assert read_all(clients[0]) == b""
+        clients[-1].sendall(READ)
+        assert clients[-1].recv(65536).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_drops_the_oldest_body_where_memory_is_short(database: str, tmp_path: Path) -> None:
+    begun = UPLOAD.replace(b"100", b"100000") + b" " * 90_000
+    with (
+        forked_server(database, tmp_path, max_body_mb=0.1, buffered_bytes=250_000) as server,
+        server.connect() as oldest,
+        server.connect() as older,
+        server.connect() as newest,
+    ):
+        for client in (oldest, older, newest):
+            client.sendall(begun)
+            time.sleep(0.2)
+        lost = read_all(oldest)
+        older.sendall(b" " * 10_000)
+        answer = read_all(older)
+
+    assert lost == b""
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+def test_answers_a_client_that_waits_for_leave_to_send_its_body(database: str, tmp_path: Path) -> None:
+    with forked_server(database, tmp_path) as server, server.connect() as client:
+        client.sendall(UPLOAD.replace(b"Connection", b"Expect: 100-continue\r\nConnection"))
+        leave = client.recv(65536)
+        client.sendall(HALF + REST)
+        answer = read_all(client)
+
+    assert leave == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert b"HTTP/1.1 400 BAD REQUEST" in answer
+
+
+def test_refuses_a_body_that_is_too_large_before_it_is_sent(database: str, tmp_path: Path) -> None:
+    with forked_server(database, tmp_path) as server, server.connect() as client:
+        client.sendall(UPLOAD.replace(b"100", b"99000000") + HALF)
+        client.sendall(REST * 1000)
+        answer = read_all(client)
+
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"A body of at most 8 MiB is taken." in answer
 
 
 def test_serves_several_requests_on_a_connection_without_revealing_its_version(url: str) -> None:

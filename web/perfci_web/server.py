@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,14 +16,15 @@ from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.service.gc_tuning import tune_gc
 from perfci.store import Store
+from perfci_web.api.request_pipeline import MIB
 from perfci_web.application import create_app
 from perfci_web.gunicorn_customizations import (
     ARBITER_SIGNALS,
     GunicornApplication,
     GunicornLogger,
     PoolArbiter,
-    PoolWorker,
 )
+from perfci_web.gunicorn_worker import ConnectionLimits, PoolWorker
 from perfci_web.prometheus import share_counters_between_workers
 from perfci_web.server_access_mode import effective_access_settings, is_loopback
 
@@ -36,13 +36,16 @@ WORKER_TIMEOUT_S = 60
 longer."""
 
 CLIENT_TIMEOUT_S = 30.0
-"""How long a client may send or take nothing amid a body or an answer, which occupies a thread."""
+"""How long a client may send or take nothing amid a body or an answer."""
 
 KEEPALIVE_S = 75
-"""How long a connection may take until the head of its next request is there; it occupies no thread."""
+"""How long a connection may take until the head of its next request is there."""
 
 CONNECTIONS = 800
 """Open connections of one worker; systems allow a process 1,024 files by default."""
+
+MAX_BUFFERED_BYTES = 64 * MIB
+"""Memory of one worker for bodies that arrive and answers that are read slowly."""
 
 MAX_HEADER_LINE_BYTES = 8190
 
@@ -110,7 +113,9 @@ def serve(
             "child_exit": lambda arbiter, worker: multiprocess.mark_process_dead(worker.pid),  # type: ignore[no-untyped-call]
             **({"worker_tmp_dir": str(SHARED_MEMORY)} if os.access(SHARED_MEMORY, os.W_OK) else {}),
         }
-        PoolArbiter(GunicornApplication(app, options), listener, on_tick).run()
+        body_bytes = int(settings.server.max_body_mb * MIB)
+        limits = ConnectionLimits(CLIENT_TIMEOUT_S, body_bytes, max(MAX_BUFFERED_BYTES, 2 * body_bytes))
+        PoolArbiter(GunicornApplication(app, options, limits), listener, on_tick).run()
 
 
 @contextlib.contextmanager
@@ -128,10 +133,6 @@ def open_listener(host: str, port: int) -> Iterator[socket.socket]:
         raise PerfciError(f"Cannot serve on {host}: {_error_text(error)}. Try --host 127.0.0.1.") from error
     with listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit both. Python's own timeouts end where gunicorn makes a socket blocking.
-        timeout = struct.pack("ll", int(CLIENT_TIMEOUT_S), int(CLIENT_TIMEOUT_S % 1 * 1e6))
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         try:
             listener.bind(address)
             listener.listen(BACKLOG)
