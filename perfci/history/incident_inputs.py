@@ -14,11 +14,11 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series_by_points
 from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Series, Verdict
-from perfci.store.queries.measured_series import load_judged_series
-from perfci.store.queries.result_levels import (
+from perfci.store.queries.judging_inputs import (
     ResultLevel,
     VisitRecord,
     load_commit_visits,
+    load_judged_series,
     load_levels_at_commits,
 )
 from perfci.store.queries.series_and_commits import load_commits_newest_first, load_environments

@@ -10,17 +10,17 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Series, Status
-from perfci.store.queries.measured_samples import load_histories
-from perfci.store.queries.result_levels import (
+from perfci.store.queries.judging_inputs import (
     ResultLevel,
     ResultProcesses,
-    load_ok_results_with_processes,
     load_process_statuses,
-    load_processes_of_results,
+    load_processes_by_result,
+    load_processes_of_ok_results,
+    load_processes_of_same_results,
     load_result_levels,
-    load_results_of_processes,
     save_result_summaries,
 )
+from perfci.store.queries.measured_samples import load_histories
 from perfci.store.queries.series_and_commits import load_commits, load_series_by_ids, sort_commits
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_point_detection import (
@@ -104,7 +104,8 @@ def update_change_points(
     """Derive and store the change points of these series, with the summaries computed on the way."""
     histories = SeriesHistories.load(tx, series_ids)
     changes = histories.find_change_points(policy, cache)
-    save_result_summaries(tx, histories.summaries)
+    if histories.summaries:
+        save_result_summaries(tx, histories.summaries)
     save_change_points(tx, {histories.ids[series]: points for series, points in changes.items()})
     return changes
 
@@ -185,7 +186,7 @@ def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedP
     old_results = [row.id for row in rows if row.clock is None and row.is_ok]
     computed: dict[int, ResultSummary] = {}
     if old_results:
-        computed = compute_result_summaries(load_ok_results_with_processes(tx, old_results))
+        computed = compute_result_summaries(load_processes_of_ok_results(tx, old_results))
     summaries: dict[int, ResultSummary] = {}
     groups: dict[PointKey, list[ResultLevel]] = defaultdict(list)
     for row in rows:
@@ -227,7 +228,9 @@ def compute_result_summaries(results: Iterable[ResultProcesses]) -> dict[int, Re
 
 def update_result_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
     """Save the summaries of the results that these processes belong to."""
-    save_result_summaries(tx, compute_result_summaries(load_results_of_processes(tx, process_ids)))
+    summaries = compute_result_summaries(load_processes_of_same_results(tx, process_ids))
+    if summaries:
+        save_result_summaries(tx, summaries)
 
 
 def _join_results(
@@ -250,7 +253,7 @@ def _join_results(
     known_summaries = {
         key: summaries[ids[0]] for key, ids in usable.items() if len(ids) == 1 and ids[0] in summaries
     }
-    processes = load_processes_of_results(
+    processes = load_processes_by_result(
         tx, [row_id for key, ids in usable.items() if key not in known_summaries for row_id in ids]
     )
     points = {}

@@ -14,7 +14,7 @@ from perfci.model import Clock, ResultSummary, Role, Status
 from perfci.store import Store
 from perfci.store.jobs import outbox_and_leases
 from perfci.store.queries import measured_samples, runs_and_sessions, series_search
-from perfci.store.queries.result_levels import load_result_levels
+from perfci.store.queries.judging_inputs import load_result_levels
 from perfci.store.transactions import translate_errors
 from tests.support.builders import a_commit, a_failed_process, a_process, a_result, a_run, a_series
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from perfci.history.incident_inputs import VisitIndex
-from perfci.store.queries.result_levels import VisitRecord
+from perfci.store.queries.judging_inputs import VisitRecord
 from tests.support.builders import NOON, a_commit, a_machine, a_sha
 
 HERE, THERE = a_machine(), a_machine("Intel")

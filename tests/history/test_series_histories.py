@@ -21,8 +21,8 @@ from perfci.model import (
     Status,
 )
 from perfci.store import Store
-from perfci.store.queries import measured_samples, result_levels, series_search
-from perfci.store.queries.result_levels import save_result_summaries
+from perfci.store.queries import judging_inputs, measured_samples, series_search
+from perfci.store.queries.judging_inputs import save_result_summaries
 from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
@@ -133,7 +133,8 @@ def change_points_from_levels(
     with store.read() as tx:
         result = SeriesHistories.load(tx, ids)
     with store.begin() as tx:
-        save_result_summaries(tx, result.summaries)
+        if result.summaries:
+            save_result_summaries(tx, result.summaries)
     return result.find_change_points(Policy(), memory)
 
 
@@ -173,7 +174,7 @@ def test_a_result_summary_is_computed_once(store: Store) -> None:
 
     with (
         store.read() as tx,
-        patch.object(result_levels, "build_process", side_effect=AssertionError("a sample was read")),
+        patch.object(judging_inputs, "build_process", side_effect=AssertionError("a sample was read")),
     ):
         result = SeriesHistories.load(tx, ids)
 

@@ -27,7 +27,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.jobs import outbox_and_leases
 from perfci.store.jobs.outbox_and_leases import OutboxItem
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries.result_levels import load_levels_of_two_commits
+from perfci.store.queries.commit_levels import load_levels_of_two_commits
 from perfci.store.writes.group_commit import GroupCommitter
 from tests.support.builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
 from tests.support.databases import database_url as database_url
@@ -267,14 +267,14 @@ def test_an_upload_that_cannot_be_judged_blocks_no_other_and_stores_its_problem(
     good, bad = a_run(a_result(), session="good"), a_run(a_result(), commit=a_commit(2), session="bad")
     upload(group, store, good, bad)
     broken = run_document.idempotency_key(bad)
-    whole = judge_worker.measured_series.load_series_ids_of_runs
+    whole = judge_worker.judging_inputs.load_series_ids_of_runs
 
     def fails(tx: object, keys: list[str]) -> list[int]:
         if broken in keys:
             raise ZeroDivisionError("no level")
         return whole(tx, keys)  # type: ignore[arg-type]
 
-    with patch.object(judge_worker.measured_series, "load_series_ids_of_runs", fails):
+    with patch.object(judge_worker.judging_inputs, "load_series_ids_of_runs", fails):
         a_worker(store).drain()
 
     with store.read() as tx:

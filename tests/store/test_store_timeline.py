@@ -8,7 +8,7 @@ from stored_summaries import compute_stored_summaries
 
 from perfci.model import ProcessBoundaries
 from perfci.store import Store
-from perfci.store.queries.result_levels import load_commit_visits, load_levels_at_commits
+from perfci.store.queries.judging_inputs import load_commit_visits, load_levels_at_commits
 from perfci.store.queries.series_search import search_series
 from perfci.store.writes.measured_sessions import add_run, start_session
 from tests.support.builders import (

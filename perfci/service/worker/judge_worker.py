@@ -29,8 +29,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.jobs import outbox_and_leases
 from perfci.store.jobs.outbox_and_leases import OutboxItem
 from perfci.store.projects import find_project, load_projects, mark_projects_changed
-from perfci.store.queries import measured_series
-from perfci.store.queries.result_levels import save_result_summaries
+from perfci.store.queries import judging_inputs
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_point_detection import SegmentationCache
 
@@ -146,7 +145,7 @@ class JudgeWorker:
             with self.store.read() as tx:
                 project = find_project(tx, work[0].project)
                 assert project is not None  # a foreign key of the outbox
-                histories = SeriesHistories.load(tx, measured_series.load_series_ids_of_runs(tx, runs))
+                histories = SeriesHistories.load(tx, judging_inputs.load_series_ids_of_runs(tx, runs))
                 uploads = [UploadedPairs.load(tx, project.slug, uid) for uid in sessions]
             policies = self.load_policies(project)
             changes = histories.find_change_points(policies.policy, self._segmentation_cache)
@@ -154,7 +153,8 @@ class JudgeWorker:
             now = self.clock()
             with self.lease.begin_transaction() as tx:
                 save_change_points(tx, {histories.ids[series]: points for series, points in changes.items()})
-                save_result_summaries(tx, histories.summaries)
+                if histories.summaries:
+                    judging_inputs.save_result_summaries(tx, histories.summaries)
                 for uid, decisions in verdicts.items():
                     if decisions:
                         uploaded_pairs.save_verdicts_with_decisions(tx, project.slug, uid, decisions, now)

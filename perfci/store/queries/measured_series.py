@@ -1,4 +1,4 @@
-"""Load which series were measured: the end of each history, its clock, and the series of runs."""
+"""Load which series were measured, the end of each history and its clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from perfci.store.queries.query_records import (
 )
 from perfci.store.queries.series_and_commits import (
     load_commits,
-    load_series_by_ids,
     project_id_matches,
     restrict_to_history,
     sort_commits,
@@ -62,7 +61,7 @@ class _SeriesResults(NamedTuple):
 def load_series_with_clocks(tx: Session, project: str, series: Mapping[int, Series]) -> list[StoredSeries]:
     """Load the clocks of series without their histories, sorted by name."""
     traces = _load_series_results(tx, project, series)
-    clocks = _load_clocks(
+    clocks = load_clocks_of_results(
         tx, [trace.measured_result_id for trace in traces.values() if trace.measured_result_id is not None]
     )
     read = {row_id: clocks.get(trace.measured_result_id or 0) for row_id, trace in traces.items()}
@@ -101,31 +100,6 @@ def load_series_with_history_ends(
             )
         )
     return records
-
-
-def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
-    """Load the series that verdicts may be given on: those with a history that are not informational."""
-    # The newest result with a value of every series with a history, and its clock if it has a summary.
-    mine = ResultRow.series_id == SeriesRow.id
-    history = restrict_to_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
-    ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
-    newest = ok.order_by(ResultRow.id.desc()).limit(1).scalar_subquery()
-    latest = (
-        sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
-        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(project_id_matches(BenchmarkRow.project_id, project), history)
-        .subquery()
-    )
-    query = sa.select(latest, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == latest.c.result_id)
-    rows = tx.connection().execute(query).all()
-    clocks = {row.series_id: row.clock for row in rows}
-    # Without a summary, the clock is that of the processes.
-    unread = {row.series_id: row.result_id for row in rows if not row.clock and row.result_id is not None}
-    if unread:
-        read = _load_clocks(tx, unread.values())
-        clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
-    judged = [row_id for row_id, clock in clocks.items() if clock != Clock.INFORMATIONAL.value]
-    return {series: row_id for row_id, series in load_series_by_ids(tx, judged).items()}
 
 
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
@@ -191,7 +165,7 @@ def load_result_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, 
     return {row_id: (Status(status), reason) for row_id, status, reason in rows}
 
 
-def _load_clocks(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
+def load_clocks_of_results(tx: Session, result_ids: Collection[int]) -> dict[int, Clock]:
     """Load the clocks of results; those without processes are left out."""
     query = sa.select(ProcessRow.result_id, sa.func.max(ProcessRow.clock)).group_by(ProcessRow.result_id)
     measured = query.where(ProcessRow.status == Status.OK.value)
@@ -221,15 +195,6 @@ def load_series_ids_with_results_since(tx: Session, project: str, result_id: int
     return sorted(
         tx.scalars(query.where(project_id_matches(BenchmarkRow.project_id, project), SeriesRow.id.in_(newer)))
     )
-
-
-def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
-    """Load the ids of the series that runs measured, by the keys of the runs."""
-    run_ids: set[int] = set()
-    query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
-    for some in in_chunks(keys):
-        run_ids.update(tx.scalars(query.where(RunRow.key.in_(some))))
-    return sorted(run_ids)
 
 
 def load_latest_result_id(tx: Session) -> int:

@@ -8,10 +8,10 @@ from perfci.net.api_schemas import verdicts as shapes
 from perfci.report.serializers import serialize_verdict
 from perfci.store.columns import series_identity
 from perfci.store.queries import paged_lists
+from perfci.store.queries.commit_levels import load_levels_of_two_commits
 from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
 from perfci.store.queries.paged_lists import SeriesListItem, VerdictFilter
 from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
-from perfci.store.queries.result_levels import load_levels_of_two_commits
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.operations.commits_machines_environments import require_commit

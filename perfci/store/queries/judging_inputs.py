@@ -1,4 +1,7 @@
-"""Load and save the levels of results, by series or by visit, used instead of samples."""
+"""Load what histories are judged by: series, levels of results and visits of commits.
+
+Levels stand for samples: they are computed once, and saved.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,31 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from statistics import median
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Status
+from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Series, Status
 from perfci.store.columns import CLOCKS, STATUSES, build_process
 from perfci.store.queries.measured_samples import load_processes_where
+from perfci.store.queries.measured_series import load_clocks_of_results
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
     load_machines,
+    load_series_by_ids,
     project_id_matches,
     restrict_to_history,
 )
-from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
+from perfci.store.tables.measurements import (
+    BenchmarkRow,
+    CommitRow,
+    ProcessRow,
+    ResultRow,
+    RunRow,
+    SeriesRow,
+    SessionRow,
+)
 from perfci.store.transactions import CHUNK, in_chunks
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
@@ -39,52 +51,6 @@ MAX_SERIES_BY_ID = 2 * CHUNK
 
 ResultProcesses = tuple[int, list[Process]]
 """The id of a result, and its processes."""
-
-LEVEL = sa.func.coalesce(RESULTS.c.level, RESULTS.c.value)
-
-
-class LevelPair(NamedTuple):
-    """The levels of one series at two commits; None where it has no value."""
-
-    series_id: int
-    identity: str
-    base: float | None
-    head: float | None
-
-
-def load_levels_of_two_commits(
-    tx: Session, project_id: int, base: str, head: str, *, after: int = 0
-) -> list[LevelPair]:
-    """Load the levels of all series at two commits by series id, from after the id ``after``.
-
-    The level of a commit measured several times is the median.
-    """
-    sides = [_load_commit_levels(tx, project_id, sha, after) for sha in (base, head)]
-    identity_of = {series_id: identity for side in sides for series_id, identity in side}
-    levels = [{series_id: median(several) for (series_id, _), several in side.items()} for side in sides]
-    return [
-        LevelPair(series_id, identity, levels[0].get(series_id), levels[1].get(series_id))
-        for series_id, identity in sorted(identity_of.items())
-    ]
-
-
-def _load_commit_levels(
-    tx: Session, project_id: int, sha: str, after: int
-) -> dict[tuple[int, str], list[float]]:
-    """Load the levels of one commit in histories, several if it was measured several times."""
-    query = (
-        sa.select(RESULTS.c.series_id, SERIES.c.identity, LEVEL)
-        .join(SERIES, RESULTS.c.series_id == SERIES.c.id)
-        .join(RUNS, RESULTS.c.run_id == RUNS.c.id)
-        .join(COMMITS, RUNS.c.commit_id == COMMITS.c.id)
-        .join(SESSIONS, RUNS.c.session_id == SESSIONS.c.id)
-        .where(COMMITS.c.project_id == project_id, COMMITS.c.sha == sha, COMMITS.c.dirty.is_(False))
-        .where(SESSIONS.c.kind.in_(HISTORY_KINDS), LEVEL.is_not(None), RESULTS.c.series_id > after)
-    )
-    levels: dict[tuple[int, str], list[float]] = {}
-    for series_id, identity, level in tx.connection().execute(query):
-        levels.setdefault((series_id, identity), []).append(level)
-    return levels
 
 
 class ResultLevel(NamedTuple):
@@ -119,6 +85,40 @@ class ResultLevel(NamedTuple):
     def is_summary_only(self) -> bool:
         """Whether another tool gave only a value, without separate processes."""
         return self.value is not None and self.boundaries != ProcessBoundaries.PROCESS.value
+
+
+def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
+    """Load the ids of the series that runs measured, by the keys of the runs."""
+    series_ids: set[int] = set()
+    query = sa.select(ResultRow.series_id).join(RunRow, ResultRow.run_id == RunRow.id)
+    for some in in_chunks(keys):
+        series_ids.update(tx.scalars(query.where(RunRow.key.in_(some))))
+    return sorted(series_ids)
+
+
+def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
+    """Load the series that verdicts may be given on: those with a history that are not informational."""
+    # The newest result with a value of every series with a history, and its clock if it has a summary.
+    mine = ResultRow.series_id == SeriesRow.id
+    history = restrict_to_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
+    ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
+    newest = ok.order_by(ResultRow.id.desc()).limit(1).scalar_subquery()
+    latest = (
+        sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(project_id_matches(BenchmarkRow.project_id, project), history)
+        .subquery()
+    )
+    query = sa.select(latest, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == latest.c.result_id)
+    rows = tx.connection().execute(query).all()
+    clocks = {row.series_id: row.clock for row in rows}
+    # Without a summary, the clock is that of the processes.
+    unread = {row.series_id: row.result_id for row in rows if not row.clock and row.result_id is not None}
+    if unread:
+        read = load_clocks_of_results(tx, unread.values())
+        clocks |= {row_id: read[result] for row_id, result in unread.items() if result in read}
+    judged = [row_id for row_id, clock in clocks.items() if clock != Clock.INFORMATIONAL.value]
+    return {series: row_id for row_id, series in load_series_by_ids(tx, judged).items()}
 
 
 def load_result_levels(
@@ -157,7 +157,7 @@ def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int,
     return kinds
 
 
-def load_processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[int, list[Process]]:
+def load_processes_by_result(tx: Session, result_ids: Collection[int]) -> dict[int, list[Process]]:
     """Load all processes of some results, failed ones included."""
     processes: dict[int, list[Process]] = {}
     for some in in_chunks(result_ids):
@@ -165,14 +165,14 @@ def load_processes_of_results(tx: Session, result_ids: Collection[int]) -> dict[
     return processes
 
 
-def load_results_of_processes(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
+def load_processes_of_same_results(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
     """Load the results that these processes belong to, with all their processes."""
     return _load_result_processes(
         tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids)))
     )
 
 
-def load_ok_results_with_processes(tx: Session, result_ids: Collection[int]) -> Iterator[ResultProcesses]:
+def load_processes_of_ok_results(tx: Session, result_ids: Collection[int]) -> Iterator[ResultProcesses]:
     """Load results by id with all their processes."""
     for some in in_chunks(result_ids):
         yield from _load_result_processes(tx, RESULTS.c.id.in_(some))
@@ -192,9 +192,7 @@ def _load_result_processes(tx: Session, *conditions: sa.ColumnElement[bool]) -> 
 
 
 def save_result_summaries(tx: Session, summaries: Mapping[int, ResultSummary]) -> None:
-    """Save the computed summaries of results."""
-    if not summaries:
-        return
+    """Save the computed summaries of results, at least one."""
     columns: dict[str, Any] = {name: sa.bindparam(f"new_{name}") for name in ("level", "clock", "spread")}
     statement = sa.update(RESULTS).where(RESULTS.c.id == sa.bindparam("result")).values(columns)
     parameters = [
