@@ -121,7 +121,7 @@ def csrf_of(app: Flask, name: str) -> str:
         "/", headers={"X-Forwarded-User": name}, environ_base={"perfci.from_proxy": True}
     ):
         gate = app.extensions["perfci"].authenticator
-        return str(gate.csrf_token(gate.identify(request)))
+        return str(gate.csrf_token(gate.identify_caller(request)))
 
 
 def require_project(tx: Any, slug: str) -> Project:

@@ -189,10 +189,10 @@ def test_never_returns_or_logs_a_token(scenario: AccessScenario, caplog: pytest.
         "/",
         "/acme:secret/",
         "/nothing",
-        *(operation.path.replace("<project:project>", "acme:secret") for operation in ALL_OPERATIONS),
+        *(operation.url_path.replace("<project:project>", "acme:secret") for operation in ALL_OPERATIONS),
     ]
     methods = {
-        operation.path.replace("<project:project>", "acme:secret"): operation.method
+        operation.url_path.replace("<project:project>", "acme:secret"): operation.method
         for operation in ALL_OPERATIONS
     }
 

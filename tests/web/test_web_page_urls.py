@@ -12,7 +12,7 @@ from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
 from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
 from perfci_web.page_urls import ProjectLinks, encode_project_segment, series_matches_url_query
-from perfci_web.url_lookups import Suggestion, closest_suggestions
+from perfci_web.url_lookups import Suggestion, suggest_closest_pages
 
 names = (
     st.text(max_size=30)
@@ -141,5 +141,5 @@ def test_suggests_the_most_similar_pages() -> None:
         Suggestion(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")
     ]
 
-    assert closest_suggestions("train.time_stop", suggestions)[0].label == "train.time_step"
-    assert len(closest_suggestions("zzz", suggestions)) == 3
+    assert suggest_closest_pages("train.time_stop", suggestions)[0].label == "train.time_step"
+    assert len(suggest_closest_pages("zzz", suggestions)) == 3

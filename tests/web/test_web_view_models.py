@@ -51,7 +51,7 @@ from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, Verd
 from perfci_web.benchmarks import view_model as benchmarks
 from perfci_web.commits import view_model as commit
 from perfci_web.comparisons import view_model as compare
-from perfci_web.load_trends import SeriesDecisions
+from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
 from perfci_web.view_parts import commit_measurements as measured
@@ -95,11 +95,11 @@ SLOWER = a_verdict(STEP_TIME, STEP, VerdictKind.REGRESSION, 1.183, (1.159, 1.208
 FASTER = a_verdict(GENERATE, STEP, VerdictKind.IMPROVEMENT, 0.8, (0.79, 0.83))
 
 
-NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), SeriesDecisions((), ())
+NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), VerdictsAndChangePoints((), ())
 
 
 def an_overview(
-    *trends: Trend, counts: DecisionCounts = NO_TALLY, decided: SeriesDecisions = UNDECIDED
+    *trends: Trend, counts: DecisionCounts = NO_TALLY, decided: VerdictsAndChangePoints = UNDECIDED
 ) -> overview.Overview:
     return overview.build_overview(PROJECT, NOTHING, counts, decided, trends, NEWEST_FIRST)
 
@@ -115,7 +115,7 @@ def test_lists_the_worst_open_regression_first() -> None:
 def test_counts_unconfirmed_candidates() -> None:
     confirmed = ChangePoint(STEP_TIME, SLOWER.head, SLOWER.base, 0.18, 1.0, 1.18)
     open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
-    decided = SeriesDecisions([SLOWER], [confirmed, open_one])
+    decided = VerdictsAndChangePoints([SLOWER], [confirmed, open_one])
 
     page = an_overview(a_trend(STEP_TIME, SLOWER), counts=DecisionCounts(change_points=5), decided=decided)
 
@@ -132,7 +132,7 @@ def test_shows_confirmed_changes_of_recent_commits_and_no_candidates() -> None:
         for stage in (Stage.CONFIRMATION, Stage.SCREENING)
     )
 
-    page = an_overview(decided=SeriesDecisions([recent, suspected], []))
+    page = an_overview(decided=VerdictsAndChangePoints([recent, suspected], []))
 
     assert [len(line.verdicts) for line in page.recent_commits] == [0, 1, *[0] * 8]
 
@@ -146,7 +146,7 @@ def test_distinguishes_four_kinds_of_coverage() -> None:
     coverage = overview.build_head_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
 
     assert coverage.head == a_commit(39)
-    assert [(share.label, share.count) for share in coverage.shares] == [
+    assert [(share.label, share.count) for share in coverage.status_shares] == [
         ("measured", 1),
         ("not available", 1),
         ("failed", 1),
@@ -177,11 +177,11 @@ def test_links_only_series_that_the_overview_names() -> None:
         PROJECT,
         overview.Coverage(a_commit(39), not_run=tuple(many)),
         DecisionCounts(),
-        SeriesDecisions((), ()),
+        VerdictsAndChangePoints((), ()),
         (),
     )
 
-    assert (len(page.linked_series), page.coverage.shares[3].count) == (20, 300)
+    assert (len(page.linked_series), page.coverage.status_shares[3].count) == (20, 300)
 
 
 def test_splits_benchmarks_into_pages() -> None:
@@ -252,7 +252,10 @@ def test_never_splits_a_cell_across_pages() -> None:
 def test_loads_clock_twins_to_decide_which_is_judged() -> None:
     [cpu] = [record for record in the_many() if record.series == LOSS_CPU]
 
-    assert [twin.series for twin in benchmarks.add_clock_twins([cpu], the_many())] == [LOSS_CPU, LOSS_WALL]
+    assert [twin.series for twin in benchmarks.add_series_of_other_clock([cpu], the_many())] == [
+        LOSS_CPU,
+        LOSS_WALL,
+    ]
 
 
 def test_folds_a_long_table_by_benchmark() -> None:
@@ -303,7 +306,7 @@ def test_lists_commits_newest_first_with_their_change() -> None:
     rows = series.build_commit_rows(build_trend(STEP_TIME, [*points, failed, again]))
 
     assert [row.dot.index for row in rows] == [3, 2, 1, 0]
-    assert [row.change for row in rows] == [1.0, None, 0.25, None]
+    assert [row.relative_change for row in rows] == [1.0, None, 0.25, None]
 
 
 def test_counts_the_commits_missing_for_change_points() -> None:
@@ -340,8 +343,11 @@ def test_shows_the_level_of_the_clock_twin() -> None:
         "p", a_trend(LOSS_WALL), [], records, twin_trend=a_trend(LOSS_CPU), judged=False
     )
 
-    assert (series.find_clock_twin(wall, records), series.find_clock_twin(cpu, records)) == (cpu, wall)
-    assert series.find_clock_twin(records[0], records) is None
+    assert (
+        series.find_series_of_other_clock(wall, records),
+        series.find_series_of_other_clock(cpu, records),
+    ) == (cpu, wall)
+    assert series.find_series_of_other_clock(records[0], records) is None
     assert page.twin == series.ClockTwin(LOSS_CPU, "1.000 s", is_cpu=True)
 
 
@@ -365,7 +371,7 @@ def test_shows_informational_metrics_without_judging_them() -> None:
     page = a_comparison(SLOWER)
 
     assert [reading.series for reading in page.informational] == [STALL, LOSS_WALL, STEP_WALL]
-    assert page.informational[2].change == pytest.approx(0.183, abs=0.03)
+    assert page.informational[2].relative_change == pytest.approx(0.183, abs=0.03)
     assert STEP_TIME not in [reading.series for reading in page.not_compared]
 
 

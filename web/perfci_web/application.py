@@ -29,11 +29,11 @@ from perfci_web.api import routes as api
 from perfci_web.authentication import routes as authentication
 from perfci_web.authentication.authenticator import build_authenticator
 from perfci_web.benchmarks import routes as benchmarks
-from perfci_web.calibration import routes as calibration
+from perfci_web.commit_impacts import routes as impact
 from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
-from perfci_web.impact import routes as impact
-from perfci_web.incidents import actions as incidents
+from perfci_web.false_alarm_calibration import routes as calibration
+from perfci_web.incidents import change_routes as incidents
 from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_static_files
@@ -86,7 +86,9 @@ def create_app(
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
     for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
         app.register_blueprint(pages.blueprint)
-    api.register_api_routes(app, context, identify=identify or authenticator.identify, settings=settings)
+    api.register_api_routes(
+        app, context, identify=identify or authenticator.identify_caller, settings=settings
+    )
     github_webhook.register_github_webhook(app, group_commit, settings, secrets, clock)
     _register_error_handlers(app, store)
     return app
@@ -102,8 +104,8 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
     @app.errorhandler(PageNotFound)
     def render_not_found(error: PageNotFound) -> tuple[str, int]:
         """Answer 404, with the tabs of the project that the path lies in."""
-        project = url_lookups.visible_project_of_path(store, request.path)
-        links = url_lookups.project_links(project) if project else None
+        project = url_lookups.find_visible_project_of_path(store, request.path)
+        links = url_lookups.build_project_links(project) if project else None
         return render_template("layout/not_found.html", error=error, project_name=project, links=links), 404
 
     @app.errorhandler(NotFound)
@@ -112,7 +114,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
             return api.build_http_error_response(error)
         if request.path.startswith("/static/"):
             return Response(f"{error.description}\n", 404, content_type="text/plain; charset=utf-8")
-        return render_not_found(url_lookups.unknown_path_error(store, request.path))
+        return render_not_found(url_lookups.build_unknown_path_error(store, request.path))
 
     @app.errorhandler(PerfciError)
     def handle_perfci_error(error: PerfciError) -> tuple[str, int] | Response:

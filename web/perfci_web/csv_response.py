@@ -12,7 +12,7 @@ from flask import Response
 from perfci.report.escaping import escape_csv_cell
 
 
-def csv_response(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
+def build_csv_response(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
     """Build a CSV file: numbers in full precision, None empty, text escaped against spreadsheet formulas."""
     names = list(columns)
     out = io.StringIO()

@@ -10,7 +10,7 @@ from flask import request
 from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, decide_access
 from perfci.store.projects import find_project
 from perfci_web.authentication.authenticator import READ_METHODS
-from perfci_web.url_lookups import PageNotFound, project_not_found_error
+from perfci_web.url_lookups import PageNotFound, build_project_not_found_error
 from perfci_web.web_context import WebContext
 
 TRIAGE_ENDPOINTS = (
@@ -33,14 +33,14 @@ ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(
 
 def require_page_access(context: WebContext) -> None:
     """Refuse the current request unless its caller may see the page."""
-    actor = context.authenticator.identify(request)
+    actor = context.authenticator.identify_caller(request)
     slug = (request.view_args or {}).get("project")
     project = None
     if slug is not None:
         with context.store.read() as tx:
             project = find_project(tx, slug)
             if decide_access(actor, project, AccessRequirement.READ).status == 404:
-                raise project_not_found_error(tx, slug)
+                raise build_project_not_found_error(tx, slug)
     decision = decide_access(actor, project, _endpoint_need())
     if decision.allowed:
         return

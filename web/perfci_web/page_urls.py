@@ -66,8 +66,10 @@ class ProjectLinks:
     def _distinguishing_query(self, series: Series) -> dict[str, str]:
         """Return the parameters of a series, and as few qualifiers as exclude every namesake."""
         query = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
-        own = series_qualifiers(series)
-        others = [series_qualifiers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}]
+        own = series_url_qualifiers(series)
+        others = [
+            series_url_qualifiers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}
+        ]
         for key in dict.fromkeys(key for values in (own, *others) for key in values):
             same_value = [values for values in others if values.get(key, "") == own.get(key, "")]
             if len(same_value) < len(others):
@@ -76,7 +78,7 @@ class ProjectLinks:
         return query
 
 
-def series_qualifiers(series: Series) -> dict[str, str]:
+def series_url_qualifiers(series: Series) -> dict[str, str]:
     """Return what can distinguish two series of one name, as written into an address."""
     machine = series.machine
     return {
@@ -95,7 +97,7 @@ def series_qualifiers(series: Series) -> dict[str, str]:
 
 def series_matches_url_query(series: Series, query: Mapping[str, str]) -> bool:
     """Whether an address means a series: every key of the query that names something of it must agree."""
-    own = series_qualifiers(series) | {
+    own = series_url_qualifiers(series) | {
         f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters
     }
     prefixes = (PARAMETER_PREFIX, VARIANT_PREFIX)

@@ -93,7 +93,7 @@ def serve(
         _restored_signals(),
         tune_gc(),
     ):
-        url = server_url(host, listener)
+        url = format_server_url(host, listener)
         options = {
             "workers": settings.server.workers,
             "threads": settings.server.threads,
@@ -144,7 +144,7 @@ def open_listener(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def server_url(host: str, listener: socket.socket) -> str:
+def format_server_url(host: str, listener: socket.socket) -> str:
     port = listener.getsockname()[1]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(
         host, f"[{host}]" if ":" in host else host

@@ -43,7 +43,7 @@ class PageNotFound(Exception):
         self.suggestions_title = suggestions_title
 
 
-def unknown_path_error(store: Store, path: str) -> PageNotFound:
+def build_unknown_path_error(store: Store, path: str) -> PageNotFound:
     """Build the 404 of a path without a page, with pages of its project as suggestions."""
     first_segment = path.split("/")[1]
     text = f"There is no page at {path}."
@@ -57,12 +57,12 @@ def unknown_path_error(store: Store, path: str) -> PageNotFound:
         return PageNotFound(text)
     except PageNotFound as error:
         return error
-    links = project_links(project)
+    links = build_project_links(project)
     suggestions = [Suggestion("Overview", links.overview), Suggestion("Benchmarks", links.benchmarks())]
     return PageNotFound(text, suggestions, "This project has")
 
 
-def visible_project_of_path(store: Store, path: str) -> str:
+def find_visible_project_of_path(store: Store, path: str) -> str:
     """Return the slug of the project that a path lies in, empty where the caller sees none."""
     try:
         slug = decode_segment(path.split("/")[1], RESERVED_PROJECTS)
@@ -77,7 +77,7 @@ def list_visible_projects(tx: Session) -> Sequence[Project]:
     return [project for project in load_projects(tx) if can_read(current_actor(), project)]
 
 
-def project_links(project: str, series: Iterable[Series] = ()) -> ProjectLinks:
+def build_project_links(project: str, series: Iterable[Series] = ()) -> ProjectLinks:
     return ProjectLinks(project, series, root=request.script_root)
 
 
@@ -86,21 +86,23 @@ def require_project(tx: Session, slug: str) -> Project:
     for project in list_visible_projects(tx):
         if project.slug == slug:
             return project
-    raise project_not_found_error(tx, slug)
+    raise build_project_not_found_error(tx, slug)
 
 
-def project_not_found_error(tx: Session, slug: str) -> PageNotFound:
+def build_project_not_found_error(tx: Session, slug: str) -> PageNotFound:
     """Build the 404 of a project that is missing or private: one text for both, with the visible projects."""
     suggestions = [
         Suggestion(project.slug, ProjectLinks(project.slug, root=request.script_root).overview)
         for project in list_visible_projects(tx)
     ]
     return PageNotFound(
-        f"There is no project {slug} in this store.", closest_suggestions(slug, suggestions), "Projects here"
+        f"There is no project {slug} in this store.",
+        suggest_closest_pages(slug, suggestions),
+        "Projects here",
     )
 
 
-def closest_suggestions(requested_name: str, candidates: Sequence[Suggestion]) -> list[Suggestion]:
+def suggest_closest_pages(requested_name: str, candidates: Sequence[Suggestion]) -> list[Suggestion]:
     """Return the candidates with the most similar names, or the first ones if none is similar."""
     by_label = {candidate.label: candidate for candidate in candidates}
     close = difflib.get_close_matches(requested_name, by_label, n=MAX_SUGGESTIONS, cutoff=MIN_SIMILARITY)
@@ -114,7 +116,7 @@ def require_commit(tx: Session, project: str, sha: str) -> Commit:
     except PerfciError as error:
         raise PageNotFound(str(error)) from error
     if commit is None:
-        links = project_links(project)
+        links = build_project_links(project)
         suggestions = [
             Suggestion(f"{newest.short_sha} {newest.subject}".strip(), links.commit(newest.sha))
             for newest in series_and_commits.load_commits_newest_first(tx, project, limit=8)

@@ -38,4 +38,4 @@ def web_context() -> WebContext:
 
 def current_actor() -> Actor:
     """Return the caller of the current request."""
-    return web_context().authenticator.identify(request)
+    return web_context().authenticator.identify_caller(request)

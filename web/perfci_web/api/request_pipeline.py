@@ -89,7 +89,7 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
             project=project,
             path=path,
             query=query,
-            body=parse_body(raw.body, operation.body) if operation.body else None,
+            body=parse_json_body(raw.body, operation.body) if operation.body else None,
             require_project=lambda slug, need: _require_project(
                 context, audit_context, slug, need, raw.wire_bytes, may_create=True
             ),
@@ -189,7 +189,7 @@ def _parse_query(operation: Operation) -> BaseModel:
         raise convert_validation_error(error, "The query does not fit") from None
 
 
-def parse_body(raw: bytes, model: type[BaseModel]) -> BaseModel:
+def parse_json_body(raw: bytes, model: type[BaseModel]) -> BaseModel:
     """Parse a body into its model; faults are reported with their location."""
     if issubclass(model, RequestShape) and len(raw) > LARGE_BODY_BYTES:
         raise ProblemError(

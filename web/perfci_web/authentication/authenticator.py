@@ -137,7 +137,7 @@ class Authenticator:
         self.github, self._secret_key = github, secret_key
         self._last_recorded: dict[int, datetime] = {}
 
-    def identify(self, request: Request) -> Actor:
+    def identify_caller(self, request: Request) -> Actor:
         """Return the caller, once per request; ``AccessDenied`` for invalid credentials or a cross-site
         change.
         """
@@ -296,7 +296,7 @@ class Authenticator:
 
     def end_login(self, request: Request) -> None:
         """Delete the login of this browser."""
-        actor = self.identify(request)
+        actor = self.identify_caller(request)
         if "login" not in g:
             return
         login: logins_and_secrets.Login = g.login

@@ -40,7 +40,7 @@ def login_page() -> str:
     return render_template(
         "authentication/login.html",
         mode=authenticator.auth_settings.mode,
-        actor=authenticator.identify(request),
+        actor=authenticator.identify_caller(request),
         next_path=_next_path(),
     )
 

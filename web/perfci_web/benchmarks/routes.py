@@ -16,9 +16,9 @@ from perfci.store.queries import series_search
 from perfci.store.queries.measured_series import count_series_commits, load_series_with_history_ends
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries
 from perfci_web.benchmarks import view_model
-from perfci_web.csv_response import csv_response, format_name_value_pairs
-from perfci_web.load_trends import SeriesDecisions, load_trends_from_levels
-from perfci_web.url_lookups import project_links, require_project
+from perfci_web.csv_response import build_csv_response, format_name_value_pairs
+from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
+from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.view_parts.table_row_groups import CellRows
 from perfci_web.web_context import web_context
 
@@ -75,7 +75,7 @@ def benchmarks_csv(project: str) -> Response:
         pairs = {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
         csv_rows.append(fields | pairs)
     columns = csv_rows[0].keys() if csv_rows else ("benchmark",)
-    return csv_response(columns, csv_rows, f"{encode_segment(project)}-benchmarks.csv")
+    return build_csv_response(columns, csv_rows, f"{encode_segment(project)}-benchmarks.csv")
 
 
 def _render_page(
@@ -92,7 +92,7 @@ def _render_page(
         sorts=view_model.SORTS,
         sparkline_commits=view_model.SPARKLINE_COMMITS,
         unavailable=view_model.UNAVAILABLE,
-        links=project_links(project, (stored.series for stored in all_series)),
+        links=build_project_links(project, (stored.series for stored in all_series)),
         **values,
     )
 
@@ -122,7 +122,7 @@ def _load_ranks(
     """Load the values to sort by; the order by name needs none."""
     series_ids = [stored.id for stored in all_series]
     if sort == view_model.BY_CHANGE:
-        decisions = SeriesDecisions.load(tx, series_ids)
+        decisions = VerdictsAndChangePoints.load(tx, series_ids)
         return view_model.largest_change_by_series(decisions.changes, decisions.verdicts)
     if sort == view_model.BY_COMMITS:
         commits = count_series_commits(tx, project, series_ids)
@@ -145,10 +145,12 @@ def _load_rows(
     tx: Session, records: Sequence[SeriesRecord], all_series: Iterable[StoredSeries]
 ) -> dict[int, view_model.SeriesListRow]:
     """Load the rows of some series by series id; their clock twins are read too, to see which is judged."""
-    series_ids = {stored.series: stored.id for stored in view_model.add_clock_twins(records, all_series)}
+    series_ids = {
+        stored.series: stored.id for stored in view_model.add_series_of_other_clock(records, all_series)
+    }
     histories = JudgedHistories.load(tx, series_ids.values())
     judged = set(select_judged_series_by_points(tx, series_ids, histories.points))
-    decisions = SeriesDecisions.load(tx, [record.id for record in records])
+    decisions = VerdictsAndChangePoints.load(tx, [record.id for record in records])
     trends = load_trends_from_levels(tx, histories, decisions)
     return {
         record.id: view_model.build_series_list_row(

@@ -44,7 +44,7 @@ class SeriesListRow:
     judged: bool
 
     @property
-    def level(self) -> float | None:
+    def current_level(self) -> float | None:
         """The current level; for a series that is not judged, the newest value."""
         return self.trend.levels[-1].value if self.trend.levels else self.trend.last_level
 
@@ -110,7 +110,7 @@ def select_series_page(
     )
 
 
-def add_clock_twins(
+def add_series_of_other_clock(
     selected: Sequence[StoredSeries], all_series: Iterable[StoredSeries]
 ) -> list[StoredSeries]:
     """Add to some series their clock twins (``time`` and ``cpu_time``): judging one needs both."""
@@ -162,7 +162,7 @@ def serialize_series_list_row(series_row: SeriesListRow) -> dict[str, Any]:
         "last_commit": record.last_commit_sha or "",
         "last_status": record.last_status.value if record.last_status else "",
         "last_reason": record.last_reason,
-        "level": series_row.level,
+        "level": series_row.current_level,
         "last_change_commit": change.commit if change else "",
         "last_change_ratio": change.ratio if change else None,
         "last_change_state": change.state if change else "",

@@ -8,7 +8,7 @@ from perfci.store import verdicts_and_change_points
 from perfci.store.queries import measured_samples, runs_and_sessions, series_and_commits
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.commits.view_model import build_commit_view
-from perfci_web.url_lookups import project_links, require_commit
+from perfci_web.url_lookups import build_project_links, require_commit
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("commits", __name__)
@@ -31,5 +31,5 @@ def commit_page(project: str, sha: str) -> str:
             [measured_samples.load_run(tx, record.id) for record in records],
             verdicts,
         )
-        links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
+        links = build_project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
     return render_template("commits/commit.html", page=page, links=links)

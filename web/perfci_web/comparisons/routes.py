@@ -14,7 +14,7 @@ from perfci.store.queries import measured_samples, runs_and_sessions, series_and
 from perfci.store.queries.series_and_commits import load_project_series
 from perfci_web.comparisons import view_model
 from perfci_web.page_urls import ProjectLinks
-from perfci_web.url_lookups import project_links, require_commit, require_project
+from perfci_web.url_lookups import build_project_links, require_commit, require_project
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("comparisons", __name__)
@@ -27,7 +27,7 @@ PAIR_PATH = f"{COMPARE_PATH}/<name:base>...<name:head>"
 def compare_chooser(project: str) -> str | BaseResponse:
     """List the stored comparisons; two shas typed into the form redirect to their comparison."""
     base, head = (request.args.get(side, "").strip() for side in ("base", "head"))
-    links = project_links(project)
+    links = build_project_links(project)
     if base and head:
         return redirect(links.compare(base, head))
     with web_context().store.read() as tx:
@@ -86,7 +86,7 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             series_and_commits.load_commits_newest_first(tx, project),
         )
         all_series = load_project_series(tx, project)
-    return page, project_links(project, all_series.values())
+    return page, build_project_links(project, all_series.values())
 
 
 def _load_runs(tx: Session, project: str, commit: Commit) -> list[Run]:

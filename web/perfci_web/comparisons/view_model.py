@@ -49,7 +49,7 @@ class SeriesAtTwoCommits:
     head: Dot
 
     @property
-    def change(self) -> float | None:
+    def relative_change(self) -> float | None:
         if not self.base.level or self.head.level is None:
             return None
         return self.head.level / self.base.level - 1
@@ -106,7 +106,7 @@ class ComparedPair:
     verdicts: tuple[Verdict, ...]
 
     @property
-    def counts(self) -> list[VerdictKindCount]:
+    def verdict_kind_counts(self) -> list[VerdictKindCount]:
         return count_verdicts_by_kind(self.verdicts)
 
 
@@ -261,6 +261,6 @@ def _format_values(values: set[str] | None) -> str:
 
 
 def _serialize_value(series_value: SeriesAtTwoCommits) -> dict[str, Any]:
-    ratio = None if series_value.change is None else series_value.change + 1
+    ratio = None if series_value.relative_change is None else series_value.relative_change + 1
     values = {"base_level": series_value.base.level, "head_level": series_value.head.level, "ratio": ratio}
     return {"series": serialize_series(series_value.series), **values}

@@ -99,7 +99,7 @@ def is_missing_data(page: IncidentView) -> bool:
     return page.entry.record.kind == DATA_KIND
 
 
-def candidate_commits(page: IncidentView) -> Sequence[Mapping[str, Any]]:
+def list_candidate_commits(page: IncidentView) -> Sequence[Mapping[str, Any]]:
     """Return the candidate commits of the last evaluation, where the kind of incident has any."""
     if page.entry.record.kind not in KINDS_WITH_CANDIDATES:
         return ()

@@ -58,7 +58,7 @@ class IncidentEntry:
         return self.record.derived_id
 
     @property
-    def hidden_members(self) -> int:
+    def hidden_member_count(self) -> int:
         return self.record.series_count - len(self.members)
 
     @property
@@ -70,7 +70,7 @@ class IncidentEntry:
         return "?" if self.record.kind == DATA_KIND else words.GLYPHS[IncidentKind(self.record.kind)]
 
     @property
-    def state(self) -> str:
+    def state_label(self) -> str:
         return notification_text.STATE_LABELS[self.record.state]
 
     @property
@@ -135,7 +135,7 @@ def load_open_incidents(tx: Session, project_record: Project, standards: Project
         derived = [evaluation.build_incident_record(incident, EPOCH) for incident in evaluation.incidents]
         records = [record for record in derived if record.is_open]
         count = len(records)
-    strongest = sort_by_evidence(records)[:MAX_ON_OVERVIEW]
+    strongest = sort_incidents_by_evidence(records)[:MAX_ON_OVERVIEW]
     return OpenIncidents(count, tuple(map(IncidentEntry, strongest)))
 
 
@@ -149,7 +149,7 @@ def build_list_from_evaluation(evaluation: ProjectEvaluation, now: datetime) -> 
         else:
             sections[SECTION_OF_DECISION.get(budgeted.disposition, "rest")].append(IncidentEntry(record))
     open_entries = {entry.record.derived_id: entry for entry in sections["open"]}
-    strongest_first = sort_by_evidence([entry.record for entry in sections["open"]])
+    strongest_first = sort_incidents_by_evidence([entry.record for entry in sections["open"]])
     sections["open"] = [open_entries[record.derived_id] for record in strongest_first]
     evaluation_record = evaluation.build_evaluation_record(now)
     counts = {name: len(entries) for name, entries in sections.items()}
@@ -173,7 +173,7 @@ SECTION_OF_DECISION = {
 }
 
 
-def sort_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
+def sort_incidents_by_evidence(records: Sequence[IncidentRecord]) -> list[IncidentRecord]:
     """Sort confirmed incidents first, then by p-value, number of series and age."""
 
     def sort_key(record: IncidentRecord) -> tuple[object, ...]:
@@ -191,7 +191,7 @@ def _load_entries(tx: Session, project_id: int, section: str) -> list[IncidentEn
     records = incident_lists.list_incidents_of_section(tx, project_id, section, limit=MAX_IN_SECTION)
     if section != "open":
         return [IncidentEntry(record) for record in records]
-    records = sort_by_evidence(records)
+    records = sort_incidents_by_evidence(records)
     ids = [record.id for record in records[:MAX_ENTRIES_WITH_MEMBERS]]
     members = [
         (incident_id, member)

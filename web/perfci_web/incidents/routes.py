@@ -18,7 +18,7 @@ from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.incidents import incident_view_model, list_view_model
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
-from perfci_web.url_lookups import PageNotFound, Suggestion, project_links, require_project
+from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 from perfci_web.web_context import current_actor, web_context
 
 blueprint = Blueprint("incidents", __name__)
@@ -51,7 +51,7 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
             for entry in section.entries
             for change in entry.members
         }
-        links = project_links(project, load_series_of_same_cells(tx, project, series))
+        links = build_project_links(project, load_series_of_same_cells(tx, project, series))
         alert_quality = compute_alert_quality(tx, record, context.clock())
     return render_template(
         "incidents/incidents.html",
@@ -99,11 +99,11 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
             member.series_id: series_identity(project, series) for member, series in incident.members
         }
         page = incident_view_model.build_incident_view(project, incident, identities)
-        links = project_links(project, load_series_of_same_cells(tx, project, page.series))
+        links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
     return render_template(
         "incidents/incident.html",
         page=page,
-        candidates=incident_view_model.candidate_commits(page),
+        candidates=incident_view_model.list_candidate_commits(page),
         is_missing_data=incident_view_model.is_missing_data(page),
         links=links,
         may_change=_may_change(record),
@@ -142,7 +142,7 @@ def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view_mod
 def _require_incident(tx: Session, project: Project, number: int) -> None:
     if incident_store.find_incident(tx, project.id, number) is not None:
         return
-    links = project_links(project.slug)
+    links = build_project_links(project.slug)
     suggestions = [
         Suggestion(f"#{record.number} {record.headline}", links.incident(record.number))
         for record in list_incidents(tx, project.id, limit=8)

@@ -9,10 +9,10 @@ from perfci.history.series_histories import JudgedHistories
 from perfci.store.queries import project_counts, project_status, series_and_commits
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
 from perfci_web.incidents.list_view_model import load_open_incidents
-from perfci_web.load_trends import SeriesDecisions, load_trends_from_levels
+from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
 from perfci_web.overview import view_model
 from perfci_web.page_urls import encode_project_segment
-from perfci_web.url_lookups import list_visible_projects, project_links, require_project
+from perfci_web.url_lookups import build_project_links, list_visible_projects, require_project
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("overview", __name__)
@@ -28,7 +28,9 @@ def projects_page() -> str | BaseResponse:
         ]
     if len(records) == 1:
         return redirect(f"{request.script_root}/{encode_project_segment(records[0].slug)}/")
-    return render_template("overview/projects.html", projects=records, project_links=project_links)
+    return render_template(
+        "overview/projects.html", projects=records, build_project_links=build_project_links
+    )
 
 
 @blueprint.get("/<project:project>/")
@@ -39,7 +41,7 @@ def overview_page(project: str) -> str:
         [record] = project_counts.load_projects_with_counts(tx, project)
         changed_series = project_status.find_changed_series(tx, project, view_model.MAX_LARGEST_CHANGES)
         histories = JudgedHistories.load(tx, changed_series)
-        decisions = SeriesDecisions.load(tx, histories.points)
+        decisions = VerdictsAndChangePoints.load(tx, histories.points)
         trends = load_trends_from_levels(tx, histories, decisions).values()
         trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
         open_incidents = load_open_incidents(tx, project_record, context.load_policies(project_record))
@@ -51,11 +53,11 @@ def overview_page(project: str) -> str:
             trends_by_label,
             series_and_commits.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
             series_and_commits.load_commits_by_sha(
-                tx, project, view_model.collect_change_mark_shas(trends_by_label)
+                tx, project, view_model.collect_changed_commit_shas(trends_by_label)
             ),
             open_incidents.count,
         )
-        links = project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
+        links = build_project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
     return render_template(
         "overview/overview.html",
         page=page,

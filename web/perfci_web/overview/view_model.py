@@ -14,7 +14,7 @@ from perfci.report.page_summaries import PageSummary, project_overview_summary
 from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.query_records import ProjectRecord
-from perfci_web.load_trends import SeriesDecisions
+from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,
     count_missing_series,
@@ -57,7 +57,7 @@ class Coverage:
     not_run: tuple[Series, ...] = ()
 
     @property
-    def shares(self) -> tuple[CoverageShare, ...]:
+    def status_shares(self) -> tuple[CoverageShare, ...]:
         """The counts of the coverage bar."""
         return (
             CoverageShare("measured", "measured", self.measured),
@@ -106,7 +106,7 @@ def build_overview(
     project: ProjectRecord,
     coverage: Coverage,
     verdict_counts: DecisionCounts,
-    decisions: SeriesDecisions,
+    decisions: VerdictsAndChangePoints,
     trends: Sequence[Trend],
     newest_commits: Sequence[Commit] = (),
     commits_by_sha: Mapping[str, Commit] = MappingProxyType({}),
@@ -173,7 +173,7 @@ def build_head_coverage(head_results: HeadStatus) -> Coverage:
     )
 
 
-def collect_change_mark_shas(trends: Iterable[Trend]) -> set[str]:
+def collect_changed_commit_shas(trends: Iterable[Trend]) -> set[str]:
     """Return the shas of all commits that a trend marks a change at."""
     return {mark.commit for trend in trends for mark in trend.marks}
 

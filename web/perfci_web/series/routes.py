@@ -14,15 +14,15 @@ from perfci.store.incidents.expected_changes_and_mutes import load_mutes
 from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.query_records import SeriesRecord
 from perfci.store.queries.series_and_commits import load_project_series
-from perfci_web.csv_response import csv_response
-from perfci_web.load_trends import SeriesDecisions
+from perfci_web.csv_response import build_csv_response
+from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.series import view_model
 from perfci_web.url_lookups import (
     PageNotFound,
     Suggestion,
-    closest_suggestions,
-    project_links,
+    build_project_links,
     require_project,
+    suggest_closest_pages,
 )
 from perfci_web.web_context import web_context
 
@@ -39,7 +39,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str:
     context = web_context()
     with context.store.read() as tx:
         record, records = _find_series(tx, project, benchmark, metric)
-        twin = view_model.find_clock_twin(record, records)
+        twin = view_model.find_series_of_other_clock(record, records)
         trends, judged = _load_trends(tx, record, twin)
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
@@ -51,7 +51,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str:
         "series/series.html",
         page=page,
         muted=[mute for mute in mutes if mute.matches(record.series)],
-        links=project_links(project, (sibling.series for sibling in records)),
+        links=build_project_links(project, (sibling.series for sibling in records)),
     )
 
 
@@ -75,7 +75,7 @@ def series_svg(project: str, benchmark: str, metric: str) -> Response:
 def series_csv(project: str, benchmark: str, metric: str) -> Response:
     rows = serialize_trend(_load_trend(project, benchmark, metric))["points"]
     file_name = f"{encode_segment(benchmark)}-{encode_segment(metric)}.csv"
-    return csv_response(view_model.POINT_COLUMNS, rows, file_name)
+    return build_csv_response(view_model.POINT_COLUMNS, rows, file_name)
 
 
 def _find_series(
@@ -89,7 +89,7 @@ def _find_series(
         raise _benchmark_not_found(tx, project, f"{benchmark} · {metric}")
     matches = view_model.select_series_of_url(candidates, request.args)
     if not matches:
-        links = project_links(project, (record.series for record in candidates))
+        links = build_project_links(project, (record.series for record in candidates))
         suggestions = [
             Suggestion(f"{record.series.label}, {record.series.machine.label}", links.series(record.series))
             for record in candidates
@@ -102,7 +102,7 @@ def _find_series(
 def _load_trend(project: str, benchmark: str, metric: str) -> Trend:
     with web_context().store.read() as tx:
         record, records = _find_series(tx, project, benchmark, metric)
-        trends, _ = _load_trends(tx, record, view_model.find_clock_twin(record, records))
+        trends, _ = _load_trends(tx, record, view_model.find_series_of_other_clock(record, records))
     return trends[record.id]
 
 
@@ -115,7 +115,7 @@ def _load_trends(
     histories = measured_samples.load_histories(tx, list(series_ids.values()))
     points = {series: histories[series_id] for series, series_id in series_ids.items()}
     judged = view_model.find_judged_series(points)
-    trends = SeriesDecisions.load(tx, series_ids.values()).build_trends(points)
+    trends = VerdictsAndChangePoints.load(tx, series_ids.values()).build_trends(points)
     trends_by_id = {
         series_ids[series]: trend if series in judged else hide_levels_of_informational_trend(trend)
         for series, trend in trends.items()
@@ -125,10 +125,10 @@ def _load_trends(
 
 def _benchmark_not_found(tx: Session, project: str, requested_name: str) -> PageNotFound:
     all_series = load_project_series(tx, project).values()
-    links = project_links(project, all_series)
+    links = build_project_links(project, all_series)
     suggestions = {series.label: Suggestion(series.label, links.series(series)) for series in all_series}
     return PageNotFound(
         f"The project {project} has no benchmark {requested_name}.",
-        closest_suggestions(requested_name, list(suggestions.values())),
+        suggest_closest_pages(requested_name, list(suggestions.values())),
         "Did you mean",
     )

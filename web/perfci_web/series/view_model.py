@@ -52,7 +52,7 @@ class SeriesCommitRow:
     previous: Dot | None
 
     @property
-    def change(self) -> float | None:
+    def relative_change(self) -> float | None:
         if self.previous is None or not self.previous.level or self.dot.level is None:
             return None
         return self.dot.level / self.previous.level - 1
@@ -93,7 +93,7 @@ class SeriesView:
     other_parameters: tuple[Series, ...]
 
     @property
-    def quiet_verdicts_sentence(self) -> str:
+    def quiet_verdict_counts_sentence(self) -> str:
         return verdict_counts_sentence(record.verdict for record in self.quiet_verdicts)
 
     @property
@@ -107,7 +107,7 @@ def select_series_of_url(records: Sequence[SeriesRecord], query: Mapping[str, st
     return matches if len({record.series.parameters for record in matches}) == 1 else []
 
 
-def find_clock_twin(record: SeriesRecord, records: Iterable[SeriesRecord]) -> SeriesRecord | None:
+def find_series_of_other_clock(record: SeriesRecord, records: Iterable[SeriesRecord]) -> SeriesRecord | None:
     """Find the series of the same processes whose metric is read by the other clock."""
     name, process_key = record.series.metric.name, record.series.key_without_metric
     siblings = {

@@ -98,7 +98,7 @@ class MissingReason:
     series: tuple[Series, ...]
 
     @property
-    def cells(self) -> list[CellRows[Series]]:
+    def series_by_cell(self) -> list[CellRows[Series]]:
         return group_rows_by_cell(self.series, lambda series: series)
 
 

@@ -33,13 +33,13 @@ def list_commits(call: Call) -> Reply:
             limit=query.limit + 1,
         )
     return pagination.build_page_reply(
-        CommitPage, rows, query.limit, lambda row: row[0], lambda row: commit_shape(row[1])
+        CommitPage, rows, query.limit, lambda row: row[0], lambda row: build_commit_payload(row[1])
     )
 
 
 def get_commit(call: Call) -> Reply:
     with call.store.read() as tx:
-        return Reply(commit_shape(require_commit(tx, call, call.path["sha"])))
+        return Reply(build_commit_payload(require_commit(tx, call, call.path["sha"])))
 
 
 def list_machines(call: Call) -> Reply:
@@ -80,7 +80,7 @@ def require_commit(tx: Session, call: Call, sha: str) -> Commit:
     return commit
 
 
-def commit_shape(commit: Commit) -> CommitShape:
+def build_commit_payload(commit: Commit) -> CommitShape:
     fields = {name: getattr(commit, name) for name in CommitShape.model_fields if name != "commit"}
     return CommitShape.model_validate({"commit": commit.sha} | fields)
 

@@ -24,14 +24,14 @@ from perfci.store.queries.series_and_commits import load_series_by_ids
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesDecisions:
+class VerdictsAndChangePoints:
     """The current verdicts and change points of some series."""
 
     verdicts: Sequence[Verdict]
     changes: Sequence[ChangePoint]
 
     @classmethod
-    def load(cls, tx: Transaction, series_ids: Collection[int]) -> SeriesDecisions:
+    def load(cls, tx: Transaction, series_ids: Collection[int]) -> VerdictsAndChangePoints:
         return cls(load_current_verdicts(tx, series_ids), load_change_points_of_series(tx, series_ids))
 
     def build_trends(self, points: Mapping[Series, Sequence[Point]]) -> dict[Series, Trend]:
@@ -49,7 +49,7 @@ class SeriesDecisions:
 
 
 def load_trends_from_levels(
-    tx: Transaction, histories_read: JudgedHistories, decisions: SeriesDecisions
+    tx: Transaction, histories_read: JudgedHistories, decisions: VerdictsAndChangePoints
 ) -> dict[Series, Trend]:
     """Load trends without spread, from levels alone."""
     # Judged levels leave flagged processes out: where a commit has no others, its dot needs the processes.

@@ -34,7 +34,7 @@ from perfci.store.projects import Project, find_project
 from perfci.store.queries.series_and_commits import find_series_ids_by_identity
 from perfci_web.incidents.change_form import (
     RejectedForm,
-    changed_form_values,
+    get_changed_form_values,
     parse_change_form,
     parse_revision,
 )
@@ -45,7 +45,7 @@ from perfci_web.incidents.routes import (
     render_incident,
     render_incident_list,
 )
-from perfci_web.url_lookups import project_links
+from perfci_web.url_lookups import build_project_links
 from perfci_web.web_context import current_actor, web_context
 
 MAX_BULK_CHANGES = 500
@@ -126,7 +126,7 @@ def change_selected(project: str) -> PageResponse:
         if re.fullmatch(r"\d{1,9}:\d{1,9}", pick):
             number, _, revision = pick.partition(":")
             revisions[int(number)] = int(revision)
-    typed = changed_form_values(form)
+    typed = get_changed_form_values(form)
     try:
         update = parse_change_form(form)
         result: BulkResult = web_context().group_commit.submit(
@@ -138,20 +138,20 @@ def change_selected(project: str) -> PageResponse:
         unchanged = frozenset(revisions) - frozenset(result.changed)
         return render_incident_list(project, RejectedForm(_format_bulk_result(result), typed, unchanged)), 409
     # 303: loading the next page again must not send the form again.
-    return redirect(project_links(project).incidents(), 303)
+    return redirect(build_project_links(project).incidents(), 303)
 
 
 def _submit_change(project: str, number: int, job: Callable[[Session, Project], None]) -> PageResponse:
     """Run a change and go back to the page of its form; a refused one shows the incident and what was
     typed.
     """
-    typed = changed_form_values(request.form)
+    typed = get_changed_form_values(request.form)
     try:
         web_context().group_commit.submit(lambda tx: job(tx, _find_project(tx, project)))
     except PerfciError as error:
         hint = f" {TYPED_TEXT_KEPT}" if isinstance(error, StaleRevision) and typed else ""
         return render_incident(project, number, RejectedForm(f"{error}{hint}", typed)), 409
-    links = project_links(project)
+    links = build_project_links(project)
     if request.form.get("next") == "list":
         return redirect(links.incidents(changed=number), 303)
     return redirect(links.incident(number), 303)

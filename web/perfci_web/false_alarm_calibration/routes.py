@@ -11,7 +11,7 @@ from perfci.model import Series
 from perfci.report.serializers import serialize_calibration
 from perfci.store.queries.series_and_commits import load_project_series
 from perfci.verdicts.verdict_calibration import Calibration
-from perfci_web.url_lookups import project_links, require_project
+from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("calibration", __name__)
@@ -22,7 +22,7 @@ CALIBRATION_PATH = "/<project:project>/calibration"
 @blueprint.get(CALIBRATION_PATH)
 def calibration_page(project: str) -> str:
     calibration, series = _load_calibration(project)
-    links = project_links(project, series)
+    links = build_project_links(project, series)
     return render_template("calibration/calibration.html", project=project, page=calibration, links=links)
 
 

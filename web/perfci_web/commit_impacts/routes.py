@@ -6,8 +6,8 @@ from flask import Blueprint, Response, jsonify, render_template, request
 
 from perfci.service.incidents.serialize_incidents import serialize_impact
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
-from perfci_web.impact import view_model
-from perfci_web.url_lookups import project_links, require_project
+from perfci_web.commit_impacts import view_model
+from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("impact", __name__)
@@ -21,7 +21,7 @@ def impact_page(project: str) -> str:
         page = view_model.build_impact_view(
             tx, require_project(tx, project), view_model.parse_impact_query(request.args)
         )
-        links = project_links(project, load_series_of_same_cells(tx, project, page.series))
+        links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
     return render_template("impact/impact.html", page=page, filters=view_model.DIRECTION_FILTERS, links=links)
 
 

@@ -41,7 +41,7 @@ class ImpactTableRow:
     worse: bool
 
     @property
-    def state(self) -> str:
+    def incident_state_label(self) -> str:
         return notification_text.STATE_LABELS[self.impact.state] if self.impact.state else ""
 
 
