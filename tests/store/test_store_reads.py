@@ -32,7 +32,7 @@ from perfci.store.queries import (
     series_and_commits,
     series_search,
 )
-from perfci.store.queries.measured_series import load_judged_series
+from perfci.store.queries.judging_inputs import load_judged_series
 from perfci.store.queries.series_and_commits import sort_commits
 from perfci.store.transactions import SERIES_CACHE
 from perfci.store.verdict_decisions import load_aa_results
