@@ -61,9 +61,10 @@ class IncidentInputs:
             if policy.is_judged(series)
         }
         verdicts = [record.verdict for record in load_verdict_records(tx, project)]
-        confirmations = group_confirmations(verdicts)
         changes = load_change_points(tx, project)
-        if confirmations:
+        confirmations: Mapping[Series, Sequence[Verdict]] = {}
+        if verdicts:
+            confirmations = group_confirmations(verdicts)
             changes = add_confirmed_steps(changes, confirmations, visit_index.positions)
         return cls(tx, project, policy, visit_index, series_ids, verdicts, confirmations, changes)
 

@@ -75,6 +75,10 @@ def preprocess_series(
 ) -> list[PreprocessedSeries]:
     """Preprocess series of at least eight points each.
 
+    The noise is that from point to point, which neither steps nor spikes inflate: the larger of
+    1.4826 median |x[i + 1] - x[i]| / sqrt(2) and 1.4826 MAD around the running median, rounded to the
+    scale of ``LOG_SIGMA_STEP``.
+
     ``previous[k]`` is the earlier result for series k, if any, and how many leading points are
     equal.
     """
@@ -97,7 +101,12 @@ def preprocess_series(
                 series.running_medians[:reused] for k in batch if (series := previous[k][0]) is not None
             ]
             medians = np.hstack([np.stack(copied), medians])
-        sigmas = estimate_noise(rows, medians)
+        steps, residuals = rows[:, 1:] - rows[:, :-1], rows - medians
+        difference_sigma = MAD_TO_SIGMA * _row_medians(np.abs(steps, out=steps)) / math.sqrt(2)
+        residuals -= _row_medians(residuals)[:, None]
+        spread_sigma = MAD_TO_SIGMA * _row_medians(np.abs(residuals, out=residuals))
+        excess = np.maximum(np.maximum(difference_sigma, spread_sigma) / MIN_SIGMA, 1.0)
+        sigmas = MIN_SIGMA * np.exp(LOG_SIGMA_STEP * np.rint(np.log(excess) / LOG_SIGMA_STEP))
         for place, k in enumerate(batch):
             results[k] = PreprocessedSeries(rows[place], medians[place], float(sigmas[place]), scales[k])
     return [results[k] for k in range(len(logs))]
@@ -113,23 +122,6 @@ def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
         for _, places in sorted(places_by_key.items())
         for k in range(0, len(places), ROWS_PER_BATCH)
     ]
-
-
-def estimate_noise(logs: Floats, running_medians: Floats) -> Floats:
-    """Point-to-point noise of each row, which neither steps nor spikes inflate; shape (rows,).
-
-    The larger of 1.4826 median |x[i + 1] - x[i]| / sqrt(2) and 1.4826 MAD around the running
-    median, rounded to the scale of ``LOG_SIGMA_STEP``.
-    """
-    steps, residuals = logs[:, 1:] - logs[:, :-1], logs - running_medians
-    difference_sigma = MAD_TO_SIGMA * _row_medians(np.abs(steps, out=steps)) / math.sqrt(2)
-    residuals -= _row_medians(residuals)[:, None]
-    spread_sigma = MAD_TO_SIGMA * _row_medians(np.abs(residuals, out=residuals))
-    # rounded to steps of 10 %: a changed noise makes the whole series be computed again
-    marks = np.rint(
-        np.log(np.maximum(np.maximum(difference_sigma, spread_sigma) / MIN_SIGMA, 1.0)) / LOG_SIGMA_STEP
-    )
-    return np.asarray(MIN_SIGMA * np.exp(LOG_SIGMA_STEP * marks))
 
 
 def _row_medians(rows: Floats) -> Floats:

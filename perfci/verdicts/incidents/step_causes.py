@@ -298,8 +298,9 @@ def _find_cause(
             step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit)
         )
     is_refuted = step.verdict is not None and step.verdict.kind is VerdictKind.UNCHANGED
-    if step.estimate is not None and not step.is_confirmed:
-        points = context.points.get(step.change.series, ())
+    points = context.points.get(step.change.series, ())
+    has_environment_changes = any(point.environment != points[0].environment for point in points)
+    if step.estimate is not None and not step.is_confirmed and has_environment_changes:
         is_adjacent = step.commit_range.last == step.commit_range.first + 1
         if step.change.commit in positions and step.change.last_good in positions:
             before, after = (positions[sha] for sha in (step.change.last_good, step.change.commit))
