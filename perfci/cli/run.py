@@ -25,7 +25,11 @@ from perfci.measure.open_measurement_session import create_suite_runner, prepare
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_text import verdict_glyph, verdict_sentence
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
-from perfci.service.uploads.send_to_server import load_session_runs, resolve_server_url, spool_and_send_runs
+from perfci.service.uploads.send_to_server import (
+    load_runs_of_session,
+    resolve_server_url,
+    spool_and_send_runs,
+)
 
 
 @click.command("run")
@@ -72,7 +76,7 @@ def run_command(
             result = measure_commit_range(store, runner, config, subject, count, progress, confirm=confirm)
             evaluate_and_reconcile(store, config)
             uids = result.sessions if address else ()
-            runs = [run for uid in uids for run in load_session_runs(store, uid)]
+            runs = [run for uid in uids for run in load_runs_of_session(store, uid)]
     write_range_report(result, commits, json_file)
     if address:
         print_flush_report(spool_and_send_runs(config, address, runs), address, err=True)

@@ -55,7 +55,11 @@ from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
 from perfci_web.view_parts import commit_measurements as measured
-from perfci_web.view_parts.table_row_groups import MissingReason, build_benchmark_sections, group_rows_by_cell
+from perfci_web.view_parts.table_row_groups import (
+    MissingReason,
+    build_benchmark_sections,
+    group_rows_by_benchmark_cell,
+)
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
 NEWEST_FIRST = [a_commit(number) for number in reversed(range(COMMITS))]
@@ -95,7 +99,7 @@ SLOWER = a_verdict(STEP_TIME, STEP, VerdictKind.REGRESSION, 1.183, (1.159, 1.208
 FASTER = a_verdict(GENERATE, STEP, VerdictKind.IMPROVEMENT, 0.8, (0.79, 0.83))
 
 
-NOTHING, NO_TALLY, UNDECIDED = overview.Coverage(None), DecisionCounts(), VerdictsAndChangePoints((), ())
+NOTHING, NO_TALLY, UNDECIDED = overview.HeadCoverage(None), DecisionCounts(), VerdictsAndChangePoints((), ())
 
 
 def an_overview(
@@ -175,7 +179,7 @@ def test_links_only_series_that_the_overview_names() -> None:
 
     page = overview.build_overview(
         PROJECT,
-        overview.Coverage(a_commit(39), not_run=tuple(many)),
+        overview.HeadCoverage(a_commit(39), not_run=tuple(many)),
         DecisionCounts(),
         VerdictsAndChangePoints((), ()),
         (),
@@ -235,7 +239,7 @@ def test_leaves_out_and_counts_unmeasured_series() -> None:
 
     assert (page.total, page.measured, page.unavailable) == (4, 4, 1)
     assert [each_series.series for each_series in request.series] == [MFU]
-    assert benchmarks.group_unavailable_by_reason(the_many(), "mfu") == (
+    assert benchmarks.group_unmeasured_series_by_reason(the_many(), "mfu") == (
         MissingReason("no peak is known", (MFU,)),
     )
 
@@ -259,8 +263,8 @@ def test_loads_clock_twins_to_decide_which_is_judged() -> None:
 
 
 def test_folds_a_long_table_by_benchmark() -> None:
-    few = group_rows_by_cell(the_many(), lambda record: record.series)
-    many = group_rows_by_cell(
+    few = group_rows_by_benchmark_cell(the_many(), lambda record: record.series)
+    many = group_rows_by_benchmark_cell(
         [a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series
     )
 

@@ -19,7 +19,7 @@ from perfci.formats.run_document import require_json_limits
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.no_results_comment import NotMeasuredReason
-from perfci.service.uploads.send_to_server import load_session_runs
+from perfci.service.uploads.send_to_server import load_runs_of_session
 from perfci.store import Store
 
 RESULTS_FILE, RUNS_FOLDER = "findings.json", "runs"
@@ -64,7 +64,7 @@ def write_run_documents(folder: Path, store: Store, sessions: Iterable[str]) -> 
     runs = folder / RUNS_FOLDER
     runs.mkdir(parents=True, exist_ok=True)
     for uid in sessions:
-        for number, run in enumerate(load_session_runs(store, uid)):
+        for number, run in enumerate(load_runs_of_session(store, uid)):
             (runs / f"{uid}-{number}.json").write_text(run_document.dump_run(run), encoding="utf-8")
 
 

@@ -103,7 +103,7 @@ def read_runs_of_file(path: Path, project: str, warn: WarnCallback) -> Iterator[
         )
 
 
-def load_session_runs(store: Store, uid: str) -> list[Run]:
+def load_runs_of_session(store: Store, uid: str) -> list[Run]:
     """Load the stored runs of a session."""
     with store.read() as tx:
         return [

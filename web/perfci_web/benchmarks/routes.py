@@ -35,7 +35,7 @@ def benchmarks_page(project: str) -> str:
         if selection.show == view_model.UNAVAILABLE:
             never_measured = [series for series in all_series if series.never_measured]
             records = load_series_with_history_ends(tx, project, never_measured)
-            reasons = view_model.group_unavailable_by_reason(records, selection.query)
+            reasons = view_model.group_unmeasured_series_by_reason(records, selection.query)
             return _render_page("unavailable", project, selection, all_series, reasons=reasons)
         cells = _load_cells(tx, project, selection, all_series)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())

@@ -20,7 +20,7 @@ from perfci.store.queries.query_records import SeriesRecord, StoredSeries, match
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
     MissingReason,
-    group_rows_by_cell,
+    group_rows_by_benchmark_cell,
     group_series_by_reason,
 )
 
@@ -169,7 +169,9 @@ def serialize_series_list_row(series_row: SeriesListRow) -> dict[str, Any]:
     }
 
 
-def group_unavailable_by_reason(records: Iterable[SeriesRecord], query: str) -> tuple[MissingReason, ...]:
+def group_unmeasured_series_by_reason(
+    records: Iterable[SeriesRecord], query: str
+) -> tuple[MissingReason, ...]:
     """Group the series of a search that were never measured by reason."""
     matches = [record for record in records if record.never_measured and matches_search(record.series, query)]
     ordered = sorted(matches, key=lambda record: (record.series.cell, record.id))
@@ -185,7 +187,9 @@ def _sort_cells(
         return -ranks.get(stored.series, 0.0)
 
     ordered = sorted(series, key=lambda stored: (stored.series.cell, stored.id))
-    cells = group_rows_by_cell(ordered, lambda stored: stored.series, lambda stored: stored.is_informational)
+    cells = group_rows_by_benchmark_cell(
+        ordered, lambda stored: stored.series, lambda stored: stored.is_informational
+    )
     ranked = [CellRows(cell.series, tuple(sorted(cell.rows, key=sort_rank))) for cell in cells]
     return sorted(ranked, key=lambda cell: (sort_rank(cell.rows[0]), cell.series.cell))
 

@@ -17,7 +17,7 @@ from perfci_web.view_parts.table_row_groups import (
     MissingReason,
     build_benchmark_sections,
     format_failure,
-    group_rows_by_cell,
+    group_rows_by_benchmark_cell,
     group_series_by_reason,
 )
 
@@ -31,12 +31,12 @@ class SeriesAtCommit:
     informational: bool
 
     @property
-    def unavailable(self) -> bool:
+    def is_unavailable(self) -> bool:
         return self.dot.status is Status.SKIPPED
 
     @property
-    def failed(self) -> bool:
-        return self.dot.level is None and not self.unavailable
+    def has_failed(self) -> bool:
+        return self.dot.level is None and not self.is_unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +100,12 @@ def build_commit_view(
         failed=group_series_by_reason(
             (format_failure(value.dot.status, value.dot.reason), value.series)
             for value in values
-            if value.failed
+            if value.has_failed
         ),
         measured=_fold_values(value for value in with_level if not value.informational),
         informational=_fold_values(value for value in with_level if value.informational),
         unavailable=group_series_by_reason(
-            (value.dot.reason, value.series) for value in values if value.unavailable
+            (value.dot.reason, value.series) for value in values if value.is_unavailable
         ),
         runs=tuple(records),
         environment=newest.environment.values if newest else (),
@@ -113,13 +113,13 @@ def build_commit_view(
 
 
 def _fold_values(values: Iterable[SeriesAtCommit]) -> tuple[BenchmarkSection[SeriesAtCommit], ...]:
-    cells = group_rows_by_cell(values, lambda value: value.series)
+    cells = group_rows_by_benchmark_cell(values, lambda value: value.series)
     return build_benchmark_sections(sorted(cells, key=lambda cell: cell.series.cell))
 
 
 def _format_sentence(verdicts: Sequence[Verdict], values: Sequence[SeriesAtCommit]) -> str:
-    unavailable = sum(value.unavailable for value in values)
-    failed = sum(value.failed for value in values)
+    unavailable = sum(value.is_unavailable for value in values)
+    failed = sum(value.has_failed for value in values)
     measured = format_count(len(values) - failed - unavailable, "series", "series") + " measured"
     parts = [measured if values else "Nothing was measured here"]
     if failed:

@@ -26,7 +26,7 @@ from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,
     MissingReason,
     build_benchmark_sections,
-    group_rows_by_cell,
+    group_rows_by_benchmark_cell,
     group_series_by_reason,
     serialize_missing_reason,
 )
@@ -55,7 +55,7 @@ class SeriesAtTwoCommits:
         return self.head.level / self.base.level - 1
 
     @property
-    def unavailable(self) -> bool:
+    def is_unavailable_at_both(self) -> bool:
         """Whether neither side could measure it."""
         return self.base.status is self.head.status is Status.SKIPPED
 
@@ -139,7 +139,7 @@ def build_comparison_view(
     sessions = {record.session_uid for record in records}
     base_runs, head_runs = _runs_of_sessions(base_runs, sessions), _runs_of_sessions(head_runs, sessions)
     values = _join_values(base_runs, head_runs)
-    unavailable = [value for value in values if value.unavailable]
+    unavailable = [value for value in values if value.is_unavailable_at_both]
     unavailable_series = {value.series for value in unavailable}
     decided_series = {verdict.series for verdict in verdicts}
     judged_series = set(select_judged_series(collect_processes_by_series([*base_runs, *head_runs])))
@@ -219,7 +219,7 @@ def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[Ser
 
 
 def _fold_values(values: Sequence[SeriesAtTwoCommits]) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:
-    return build_benchmark_sections(group_rows_by_cell(values, lambda value: value.series))
+    return build_benchmark_sections(group_rows_by_benchmark_cell(values, lambda value: value.series))
 
 
 def _commits_between(commits: Sequence[Commit], base: Commit, head: Commit) -> list[Commit]:

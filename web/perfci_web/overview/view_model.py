@@ -47,7 +47,7 @@ class CoverageShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class HeadCoverage:
     """Which active series have a value at the newest measured commit, and why the others have none."""
 
     head: Commit | None
@@ -84,7 +84,7 @@ class Overview:
     open_regressions: tuple[TrendChange, ...]
     open_regression_count: int
     largest_changes: tuple[TrendChange, ...]
-    coverage: Coverage
+    coverage: HeadCoverage
     recent_commits: tuple[RecentCommit, ...]
     candidates: int
     undecided: int
@@ -104,7 +104,7 @@ class Overview:
 
 def build_overview(
     project: ProjectRecord,
-    coverage: Coverage,
+    coverage: HeadCoverage,
     verdict_counts: DecisionCounts,
     decisions: VerdictsAndChangePoints,
     trends: Sequence[Trend],
@@ -158,11 +158,11 @@ def build_overview(
     )
 
 
-def build_head_coverage(head_results: HeadStatus) -> Coverage:
+def build_head_coverage(head_results: HeadStatus) -> HeadCoverage:
     """Split the series at the newest measured commit into measured, unavailable, failed and not run."""
     skipped = (result for result in head_results.unmeasured if result.status is Status.SKIPPED)
     failed = (result for result in head_results.unmeasured if result.status is not Status.SKIPPED)
-    return Coverage(
+    return HeadCoverage(
         head=head_results.head,
         measured=head_results.measured,
         unavailable=group_series_by_reason((result.reason, result.series) for result in skipped),

@@ -14,7 +14,7 @@ from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
 from perfci.verdicts.policy import select_judged_series
 from perfci_web.page_urls import series_matches_url_query
-from perfci_web.view_parts.table_row_groups import group_rows_by_cell
+from perfci_web.view_parts.table_row_groups import group_rows_by_benchmark_cell
 
 MAX_ROWS = 200
 """Rows of the table below the chart; the CSV has all commits."""
@@ -199,7 +199,7 @@ def _sibling_metrics(series: Series, records: Iterable[SeriesRecord]) -> tuple[S
     """Return all metrics of the processes of a series, those that were never measured last."""
     process_key = series.key_without_metric
     siblings = [record for record in records if record.series.key_without_metric == process_key]
-    cells = group_rows_by_cell(
+    cells = group_rows_by_benchmark_cell(
         sorted(siblings, key=lambda record: record.id),
         lambda record: record.series,
         lambda record: record.is_informational or record.never_measured,

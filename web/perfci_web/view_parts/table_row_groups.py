@@ -38,7 +38,7 @@ class BenchmarkSection(Generic[RowT]):
         return sum(len(cell.rows) for cell in self.cells)
 
 
-def group_rows_by_cell(
+def group_rows_by_benchmark_cell(
     rows: Iterable[RowT],
     series_of: Callable[[RowT], Series],
     is_informational: Callable[[RowT], bool] = lambda row: False,
@@ -99,7 +99,7 @@ class MissingReason:
 
     @property
     def series_by_cell(self) -> list[CellRows[Series]]:
-        return group_rows_by_cell(self.series, lambda series: series)
+        return group_rows_by_benchmark_cell(self.series, lambda series: series)
 
 
 def group_series_by_reason(series_by_text: Iterable[tuple[str, Series]]) -> tuple[MissingReason, ...]:

@@ -15,7 +15,7 @@ EXPORTS = {
 """Format, end of the address and content type by operation id."""
 
 
-def export_project(call: Call, operation: str) -> Reply:
+def stream_project_export(call: Call, operation: str) -> Reply:
     """Stream all histories; messages about what the format cannot hold are dropped, docs/formats.md lists
     it.
     """
@@ -31,7 +31,7 @@ def _export_operation(operation: str) -> Operation:
         "GET",
         f"{PROJECT_RULE}/{address}",
         AccessRequirement.READ,
-        lambda call: export_project(call, operation),
+        lambda call: stream_project_export(call, operation),
         f"All histories as {format}",
         answers={200: StreamedAnswer(content_type)},
         etag=True,

@@ -16,7 +16,7 @@ def list_muted_benchmarks(call: Call) -> Reply:
         return Reply(_muted_page(tx, call))
 
 
-def set_muted_benchmark(call: Call) -> Reply:
+def mute_or_unmute_benchmark(call: Call) -> Reply:
     request: shapes.MuteChange = call.body
 
     def write(tx: Session) -> shapes.MutedBenchmarkPage:
@@ -59,7 +59,7 @@ OPERATIONS = (
         "PUT",
         f"{PROJECT_RULE}/muted-benchmarks",
         AccessRequirement.TRIAGE,
-        set_muted_benchmark,
+        mute_or_unmute_benchmark,
         "Mute or unmute a benchmark",
         body=shapes.MuteChange,
         answers={200: shapes.MutedBenchmarkPage},

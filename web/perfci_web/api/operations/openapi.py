@@ -9,7 +9,7 @@ from perfci_web.api.openapi_document import build_openapi_document
 from perfci_web.api.operation import Call, Operation, Reply, StreamedAnswer
 
 
-def get_openapi(call: Call) -> Reply:
+def get_openapi_document(call: Call) -> Reply:
     document = build_openapi_document(call.operations, enforced=call.settings.access.mode != "local")
     return Reply(json.dumps(document, ensure_ascii=False).encode())
 
@@ -20,7 +20,7 @@ OPERATIONS = (
         "GET",
         "/openapi.json",
         AccessRequirement.PUBLIC,
-        get_openapi,
+        get_openapi_document,
         "This document",
         answers={200: StreamedAnswer("application/json")},
     ),
