@@ -19,47 +19,42 @@ from perfci.store.incidents.incident_records import (
 from perfci.store.jobs.notification_queue import Delivery
 from perfci.store.projects import Project
 
-PLAIN_FIELDS = (
-    "number",
-    "kind",
-    "revision",
-    "last_good",
-    "commit",
-    "headline",
-    "series_count",
-    "severity",
-    "assignee",
-    "reason",
-    "issue_url",
-    "fix_sha",
-    "culprit_sha",
-    "pinned",
-    "disposition",
-    "ongoing",
-)
-TIME_FIELDS = (
-    "first_seen",
-    "changed_at",
-    "due_at",
-    "snoozed_until",
-    "accepted_until",
-    "verified_at",
-    "gone_at",
-    "measured_at",
-    "paged_at",
-    "triaged_at",
-)
-
 
 def serialize_stored_incident(record: IncidentRecord) -> dict[str, Any]:
     """Serialize an incident for a list; stored decisions override derived details of the same name."""
-    return (
-        dict(record.detail)
-        | {"id": record.derived_id, "sentence": record.headline, "state": record.state.value}
-        | {name: getattr(record, name) for name in PLAIN_FIELDS}
-        | {name: _format_time(getattr(record, name)) for name in TIME_FIELDS}
-        | {"open": record.is_open, "duplicate_of": record.duplicate_number}
-    )
+    return dict(record.detail) | {
+        "id": record.derived_id,
+        "sentence": record.headline,
+        "state": record.state.value,
+        "number": record.number,
+        "kind": record.kind,
+        "revision": record.revision,
+        "last_good": record.last_good,
+        "commit": record.commit,
+        "headline": record.headline,
+        "series_count": record.series_count,
+        "severity": record.severity,
+        "assignee": record.assignee,
+        "reason": record.reason,
+        "issue_url": record.issue_url,
+        "fix_sha": record.fix_sha,
+        "culprit_sha": record.culprit_sha,
+        "pinned": record.pinned,
+        "disposition": record.disposition,
+        "ongoing": record.ongoing,
+        "first_seen": _format_time(record.first_seen),
+        "changed_at": _format_time(record.changed_at),
+        "due_at": _format_time(record.due_at),
+        "snoozed_until": _format_time(record.snoozed_until),
+        "accepted_until": _format_time(record.accepted_until),
+        "verified_at": _format_time(record.verified_at),
+        "gone_at": _format_time(record.gone_at),
+        "measured_at": _format_time(record.measured_at),
+        "paged_at": _format_time(record.paged_at),
+        "triaged_at": _format_time(record.triaged_at),
+        "open": record.is_open,
+        "duplicate_of": record.duplicate_number,
+    }
 
 
 def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
@@ -119,8 +114,13 @@ def serialize_event(event: IncidentEvent) -> dict[str, Any]:
 def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
     """Serialize the impact of a commit on a series."""
     change = ChangePoint(row.series, row.commit, "", row.relative_change, row.before, row.after)
-    plain_fields = ("commit", "relative_change", "before", "after", "incident", "accepted")
-    return {name: getattr(row, name) for name in plain_fields} | {
+    return {
+        "commit": row.commit,
+        "relative_change": row.relative_change,
+        "before": row.before,
+        "after": row.after,
+        "incident": row.incident,
+        "accepted": row.accepted,
         "series": serialize_series(row.series),
         "sentence": words.member_change_sentence(change),
         "state": row.state.value if row.state else None,
