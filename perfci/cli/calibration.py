@@ -11,7 +11,7 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
-from perfci.history.false_alarm_rates import load_calibration
+from perfci.history.false_alarm_calibration import compute_calibration
 from perfci.policies import build_policy
 from perfci.report.calibration_text import format_calibration
 from perfci.report.serializers import serialize_calibration
@@ -26,10 +26,9 @@ def calibration_command(json_file: str | None) -> None:
     `perfci compare HEAD HEAD` is such a run.
     """
     config = current_config()
-    with closing(open_store_to_read(config)) as store:
-        calibration = load_calibration(
-            store, config.project, build_policy(config.settings), datetime.now(UTC)
-        )
+    with closing(open_store_to_read(config)) as store, store.read() as tx:
+        policy = build_policy(config.settings)
+        calibration = compute_calibration(tx, config.project, policy, datetime.now(UTC))
     if json_file:
         write_json(json_file, serialize_calibration(config.project, calibration))
     if json_file != "-":

@@ -42,7 +42,7 @@ def format_calibration(calibration: Calibration) -> str:
     if all_time.comparisons:
         rows = []
         for window in calibration.windows:
-            rows.append(_meter_row(format_window_span(window), window.overall))
+            rows.append(_meter_row(format_calibration_window_span(window), window.overall))
             for name, meter in window.suites.items():
                 rows.append(_meter_row(f"  suite {name}" if name else "  unknown suite", meter))
             for kind, meter in window.classes.items():
@@ -50,7 +50,7 @@ def format_calibration(calibration: Calibration) -> str:
         parts.append(align_table(HEADINGS, rows))
     parts += [candidates_sentence(all_time.candidates), confirmations_sentence(all_time.confirmations)]
     if calibration.floors:
-        parts.append(format_floor_table(calibration.floors))
+        parts.append(format_noise_floor_table(calibration.floors))
     return "\n\n".join(parts) + "\n"
 
 
@@ -107,12 +107,12 @@ def confirmations_sentence(confirmations: ConfirmationCounts) -> str:
     return f"{changes} confirmed. Retracted since: {confirmations.retracted or 'none'}."
 
 
-def format_window_span(window: CalibrationWindow) -> str:
+def format_calibration_window_span(window: CalibrationWindow) -> str:
     """Format the time span of a window, such as ``last 30 days``."""
     return "all time" if window.days is None else f"last {window.days} days"
 
 
-def format_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
+def format_noise_floor_table(floors: Sequence[SeriesNoiseFloor]) -> str:
     """Format the noise floors of the noisiest series as a table."""
     rows = [
         (

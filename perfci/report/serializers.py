@@ -8,12 +8,7 @@ from typing import Any
 from perfci.model import Commit, Retest, Series, Verdict
 from perfci.report.charts.plot_axes import choose_trend_scale, value_axis_range
 from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
-from perfci.report.incidents.incident_overview import (
-    creep_compare_command,
-    creep_sentence,
-    incident_counts_sentence,
-    retest_command,
-)
+from perfci.report.incidents.incident_sections import incident_counts_sentence
 from perfci.report.incidents.incident_text import (
     CommitsBySha,
     disposition_sentence,
@@ -21,6 +16,11 @@ from perfci.report.incidents.incident_text import (
     incident_headline,
     member_change_sentence,
     next_measurement_command,
+)
+from perfci.report.incidents.retest_and_creep_text import (
+    creep_compare_command,
+    creep_sentence,
+    retest_command,
 )
 from perfci.report.number_format import DisplayScale
 from perfci.report.page_summaries import trend_summary
@@ -203,7 +203,7 @@ def serialize_derived_incident_summary(
     }
 
 
-def serialize_derived_overview(
+def serialize_derived_incident_overview(
     project: str,
     budgeted_incidents: Sequence[BudgetedIncident],
     retests: Sequence[Retest],

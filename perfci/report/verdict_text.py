@@ -70,7 +70,7 @@ def short_series_name(series: Series) -> str:
     return make_printable(f"{series.cell} · {series.metric.name}")
 
 
-def kind_label(kind: VerdictKind) -> str:
+def verdict_kind_label(kind: VerdictKind) -> str:
     """Return the kind of a verdict in words."""
     return kind.value.replace("_", " ")
 
@@ -82,7 +82,8 @@ def is_candidate(verdict: Verdict) -> bool:
 
 def verdict_label(verdict: Verdict) -> str:
     """Return the kind in words, with ``candidate`` before an unconfirmed change."""
-    return f"candidate {kind_label(verdict.kind)}" if is_candidate(verdict) else kind_label(verdict.kind)
+    label = verdict_kind_label(verdict.kind)
+    return f"candidate {label}" if is_candidate(verdict) else label
 
 
 def verdict_tone(verdict: Verdict) -> Tone:
@@ -143,7 +144,7 @@ def verdict_sentence(verdict: Verdict) -> str:
         return f"{name} was not measured on both sides{_reason_suffix(verdict)}"
     if verdict.kind is VerdictKind.FAILED:
         return f"{name} failed at {verdict.head[:10]}{_reason_suffix(verdict)}"
-    return f"{name}: {kind_label(verdict.kind)}{_reason_suffix(verdict)}"
+    return f"{name}: {verdict_kind_label(verdict.kind)}{_reason_suffix(verdict)}"
 
 
 def change_phrase(verdict: Verdict) -> str:
@@ -190,7 +191,7 @@ def count_verdicts_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount
             if count := counts[kind, candidate]:
                 prefix = "candidate " if candidate else ""
                 plural = "s" if kind in CHANGE_KINDS and count != 1 else ""
-                label = f"{prefix}{kind_label(kind)}{plural}"
+                label = f"{prefix}{verdict_kind_label(kind)}{plural}"
                 kind_counts.append(VerdictKindCount(label, TONES[kind], count, candidate))
     return kind_counts
 

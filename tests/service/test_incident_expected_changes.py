@@ -16,8 +16,8 @@ from perfci.formats import run_document
 from perfci.model import IncidentState
 from perfci.policies import load_project_policies
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.edit_incidents import split_off_members
-from perfci.service.incidents.incident_updates import IncidentUpdate
+from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.regroup_incidents import split_off_members
 from perfci.service.incidents.triage import undo_last_change, update_incident
 from perfci.service.pulls.expected_changes import save_expected_changes
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs

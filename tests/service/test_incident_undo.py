@@ -8,8 +8,8 @@ import pytest
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.edit_incidents import merge_incidents
-from perfci.service.incidents.incident_updates import IncidentUpdate
+from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.regroup_incidents import merge_incidents
 from perfci.service.incidents.triage import StaleRevision, require_incident, undo_last_change, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store

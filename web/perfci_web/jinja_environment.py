@@ -56,7 +56,7 @@ def register_filters_and_globals(
         "status": verdict_text.status_label,
         "tone": verdict_text.verdict_tone,
         "verdict": verdict_text.verdict_label,
-        "word": verdict_text.kind_label,
+        "word": verdict_text.verdict_kind_label,
     }
     app.jinja_env.globals |= {
         "arrow": verdict_text.direction_arrow,

@@ -18,7 +18,7 @@ from perfci.measure.open_measurement_session import create_suite_runner, prepare
 from perfci.measure.profile_cells import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
-from perfci.report.pulls.comment_rows import SECTION_TITLES, sort_verdicts_by_attention
+from perfci.report.pulls.comment_row_selection import SECTION_TITLES, sort_verdicts_by_attention
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner

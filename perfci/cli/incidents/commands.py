@@ -21,9 +21,12 @@ from perfci.cli.shared.repository_and_config import current_config, current_repo
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import PerfciError
 from perfci.policies import build_policy
-from perfci.report.serializers import serialize_derived_incident, serialize_derived_overview
+from perfci.report.serializers import serialize_derived_incident, serialize_derived_incident_overview
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
-from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
+from perfci.service.incidents.serialize_incidents import (
+    serialize_incident_detail,
+    serialize_stored_incident_overview,
+)
 from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 
@@ -40,13 +43,13 @@ def list_command(json_file: str | None) -> None:
     """List all incidents, suggested re-measurements and slow drift since a release. Always exits 0."""
     if stored := load_stored_incident_list():
         if json_file:
-            write_json(json_file, serialize_stored_overview(stored))
+            write_json(json_file, serialize_stored_incident_overview(stored))
         if json_file != "-":
             click.echo("\n".join(format_stored_incident_list(stored)))
         return
     evaluation = derive_incidents()
     if json_file:
-        fields = serialize_derived_overview(
+        fields = serialize_derived_incident_overview(
             evaluation.project,
             evaluation.incidents,
             evaluation.retests,

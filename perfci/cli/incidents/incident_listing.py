@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import IncidentKind
-from perfci.report.incidents import activity_log, incident_overview, notification_text
+from perfci.report.incidents import activity_log, incident_sections, notification_text, retest_and_creep_text
 from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.service.incidents.load_incidents import (
@@ -128,11 +128,11 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
 
 def format_derived_incident_list(evaluation: ProjectEvaluation) -> Iterator[str]:
     """A summary line, then every section; re-measurements and slow drift come with their commands."""
-    summary = incident_overview.incident_counts_sentence(
+    summary = incident_sections.incident_counts_sentence(
         evaluation.incidents, len(evaluation.retests), len(evaluation.creeps)
     )
     yield f"{evaluation.project}: {summary}"
-    for title, incidents in incident_overview.group_incidents_by_section(evaluation.incidents):
+    for title, incidents in incident_sections.group_incidents_by_section(evaluation.incidents):
         yield from ("", title)
         for incident in incidents:
             yield from format_derived_list_entry(incident, evaluation)
@@ -140,15 +140,15 @@ def format_derived_incident_list(evaluation: ProjectEvaluation) -> Iterator[str]
         yield from ("", "Suggested re-measurements")
         for retest in evaluation.retests:
             yield from (
-                f"  {incident_overview.retest_sentence(retest)}",
-                f"    {incident_overview.retest_command(retest)}",
+                f"  {retest_and_creep_text.retest_sentence(retest)}",
+                f"    {retest_and_creep_text.retest_command(retest)}",
             )
     if evaluation.creeps:
         yield from ("", "Slow drift since a release")
         for creep in evaluation.creeps:
             yield from (
-                f"  {incident_overview.creep_sentence(creep)}",
-                f"    {incident_overview.creep_compare_command(creep)}",
+                f"  {retest_and_creep_text.creep_sentence(creep)}",
+                f"    {retest_and_creep_text.creep_compare_command(creep)}",
             )
 
 

@@ -13,7 +13,7 @@ from perfci.report.pulls.comparison_findings import (
     may_fail_check,
     verdict_count_label,
 )
-from perfci.report.pulls.comparison_headline import build_headline
+from perfci.report.pulls.comparison_headline import build_comparison_headline
 from perfci.report.pulls.no_results_comment import TITLES, NotMeasuredReason
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 
@@ -107,7 +107,7 @@ def format_check_title(findings: Findings | NotMeasuredReason) -> str:
     """Return the title of the check as one line of plain text."""
     if isinstance(findings, NotMeasuredReason):
         return _capitalize(TITLES[findings])
-    title = _capitalize(str(build_headline(findings)))
+    title = _capitalize(str(build_comparison_headline(findings)))
     if decide_check_state(findings) is not CheckState.ACCEPTED:
         return title
     return f"{title} ({'accepted' if findings.acceptance else 'as expected'})"

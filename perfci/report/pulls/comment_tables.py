@@ -10,7 +10,7 @@ from perfci.report.escaping import code_span
 from perfci.report.number_format import format_count
 from perfci.report.pulls import comment_columns
 from perfci.report.pulls.comment_columns import VerdictColumns
-from perfci.report.pulls.comment_rows import (
+from perfci.report.pulls.comment_row_selection import (
     SECTION_TITLES,
     select_rows_per_section,
     sort_verdicts_by_attention,

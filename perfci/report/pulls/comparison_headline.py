@@ -48,7 +48,7 @@ class Headline:
         return f"{self.lead} ({self.trailing})" if self.trailing else self.lead
 
 
-def build_headline(findings: Findings) -> Headline:
+def build_comparison_headline(findings: Findings) -> Headline:
     """Count verdicts, broken goals and rejections; no foreign text appears in a title."""
     counts = Counter(verdict_count_label(verdict) for verdict in findings.verdicts)
     leading = [

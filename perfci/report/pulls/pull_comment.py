@@ -16,7 +16,7 @@ from perfci.report.goal_text import goal_markdown_lines
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.pooled_verdict_text import render_pooled_verdict_markdown
 from perfci.report.pulls import comment_tables as tables
-from perfci.report.pulls.comment_rows import SECTION_TITLES
+from perfci.report.pulls.comment_row_selection import SECTION_TITLES
 from perfci.report.pulls.comment_truncation import CommentBlock, render_blocks_within_limit
 from perfci.report.pulls.comparison_findings import (
     IDENTICAL_INPUTS_NOTE,
@@ -27,7 +27,7 @@ from perfci.report.pulls.comparison_findings import (
     may_fail_check,
     verdict_count_label,
 )
-from perfci.report.pulls.comparison_headline import build_headline
+from perfci.report.pulls.comparison_headline import build_comparison_headline
 from perfci.report.variant_text import rejected_variant_name
 from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome
 
@@ -104,7 +104,7 @@ def should_comment(findings: Findings) -> bool:
 
 
 def _headline(findings: Findings) -> str:
-    headline = build_headline(findings)
+    headline = build_comparison_headline(findings)
     machines = list(dict.fromkeys(verdict.series.machine.label for verdict in findings.verdicts))
     machine = ""
     if len(machines) == 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Series
-from perfci.report.incidents import incident_overview
+from perfci.report.incidents import incident_sections
 from perfci.service.incidents.triage import require_incident
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_lists import SECTIONS, list_incidents_of_section
@@ -63,7 +63,7 @@ class IncidentOverview:
 
     @property
     def summary_sentence(self) -> str:
-        return incident_overview.format_incident_counts(
+        return incident_sections.format_incident_counts(
             self.counts, len(self.evaluation.retests), len(self.evaluation.creeps)
         )
 

@@ -50,7 +50,7 @@ class NoisyBenchmark:
         return self.invalid / self.judged
 
 
-def mute_benchmark(
+def mute_or_unmute_benchmark(
     tx: Transaction,
     project: Project,
     benchmark: str,

@@ -149,7 +149,7 @@ def plan_incident_writes(
     records = incident_store.load_incidents(tx, project.id, incident_store.MEASURED)[::-1]
     updates: list[IncidentWrite] = []
     if records:
-        new, updates = StoredIncidentPlanner(tx, evaluation, mutes, now).plan_writes(records, new)
+        new, updates = StoredIncidentPlanner(tx, evaluation, mutes, now).plan_incident_updates(records, new)
     return [_plan_new_incident(derived, evaluation, mutes, now) for derived in new] + updates
 
 

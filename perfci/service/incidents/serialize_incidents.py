@@ -57,7 +57,7 @@ def serialize_stored_incident(record: IncidentRecord) -> dict[str, Any]:
     }
 
 
-def serialize_stored_overview(overview: IncidentOverview) -> dict[str, Any]:
+def serialize_stored_incident_overview(overview: IncidentOverview) -> dict[str, Any]:
     """Serialize all incidents of a project with its last evaluation."""
     return {
         "project": overview.project,
@@ -79,7 +79,7 @@ def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[
         "members": [
             serialize_incident_member(project.slug, member, series) for member, series in detail.members
         ],
-        "events": [serialize_event(event) for event in detail.events],
+        "events": [serialize_incident_event(event) for event in detail.events],
         "deliveries": [serialize_delivery(delivery) for delivery in detail.deliveries],
     }
 
@@ -99,7 +99,7 @@ def serialize_incident_member(project: str, member: IncidentMember, series: Seri
     }
 
 
-def serialize_event(event: IncidentEvent) -> dict[str, Any]:
+def serialize_incident_event(event: IncidentEvent) -> dict[str, Any]:
     """Serialize one line of the history of an incident."""
     return {
         "at": _format_time(event.at),

@@ -64,7 +64,7 @@ class StoredIncidentPlanner:
     mutes: Sequence[Mute]
     now: datetime
 
-    def plan_writes(
+    def plan_incident_updates(
         self, records: Sequence[IncidentRecord], derived: Sequence[DerivedIncident]
     ) -> tuple[list[DerivedIncident], list[IncidentWrite]]:
         """Return the derived incidents that match no stored one, and the writes of the stored ones."""
@@ -83,18 +83,18 @@ class StoredIncidentPlanner:
             else:
                 parts[match.record.id].append(incident)
         writes = [
-            self.plan_stored_incident(record, members[record.id], parts[record.id])
+            self._plan_update(record, members[record.id], parts[record.id])
             for record in records
             if record.id in parts
         ]
         writes += [
-            self.plan_disappeared_incident(record)
+            self._plan_disappearance(record)
             for record in records
             if record.id not in parts and record.gone_at is None
         ]
         return new, [write for write in writes if write is not None]
 
-    def plan_stored_incident(
+    def _plan_update(
         self,
         record: IncidentRecord,
         stored_members: Sequence[IncidentMember],
@@ -180,7 +180,7 @@ class StoredIncidentPlanner:
             }
         return {name: value for name, value in columns.items() if getattr(record, name) != value}
 
-    def plan_disappeared_incident(self, record: IncidentRecord) -> IncidentWrite:
+    def _plan_disappearance(self, record: IncidentRecord) -> IncidentWrite:
         """Plan the write of an incident no longer derived: invalid if untouched, else kept with an event."""
         if record.state is IncidentState.NEW and record.triaged_at is None and not record.pinned:
             event = IncidentEvent(

@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfci.history import uploaded_pairs
+from perfci.history.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
 from perfci.history.series_histories import SeriesHistories
-from perfci.history.uploaded_pairs import UploadedPairs
 from perfci.model import PerfciError
 from perfci.policies import LoadPolicies
 from perfci.service.gc_tuning import tune_gc
@@ -157,7 +156,7 @@ class JudgeWorker:
                     judging_inputs.save_result_summaries(tx, histories.summaries)
                 for uid, decisions in verdicts.items():
                     if decisions:
-                        uploaded_pairs.save_verdicts_with_decisions(tx, project.slug, uid, decisions, now)
+                        save_verdicts_with_decisions(tx, project.slug, uid, decisions, now)
             with self.store.read() as tx:
                 evaluation = evaluate_project(tx, project.slug, policies.policy, policies.history)
             reconcile_incidents(

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from flask import Blueprint, Response, jsonify, render_template
 
-from perfci.history.false_alarm_rates import compute_calibration
+from perfci.history.false_alarm_calibration import compute_calibration
 from perfci.model import Series
 from perfci.report.serializers import serialize_calibration
 from perfci.store.queries.series_and_commits import load_project_series

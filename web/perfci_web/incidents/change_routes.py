@@ -15,10 +15,10 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.edit_incidents import (
+from perfci.service.incidents.regroup_incidents import (
+    compute_shifted_commit_range,
     merge_incidents,
     move_boundary,
-    shift_commit_range,
     split_off_members,
 )
 from perfci.service.incidents.triage import (
@@ -100,7 +100,7 @@ def move_incident_boundary(project: str, number: int) -> PageResponse:
         if not offset.lstrip("+-").isdecimal() or len(offset) > 5:
             raise PerfciError("Give the number of commits to move the boundary by, for example -1.")
         incident = require_incident(tx, record, number)
-        last_good, commit = shift_commit_range(tx, record, incident, int(offset))
+        last_good, commit = compute_shifted_commit_range(tx, record, incident, int(offset))
         move_boundary(tx, record, number, parse_revision(form), last_good, commit, context)
 
     return _submit_change(project, number, job)

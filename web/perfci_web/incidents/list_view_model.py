@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState
 from perfci.policies import ProjectPolicies
-from perfci.report.incidents import incident_overview, notification_text
+from perfci.report.incidents import incident_sections, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.report.verdict_text import Tone
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, derive_incidents
@@ -113,7 +113,7 @@ def build_incident_list(
         for name, count in counts.items()
         if count
     ]
-    sentence = incident_overview.format_incident_counts(
+    sentence = incident_sections.format_incident_counts(
         counts, len(evaluation.retests), len(evaluation.creeps)
     )
     return IncidentListView(project, sentence, evaluation.pages_per_week, tuple(sections), evaluation)
@@ -153,7 +153,7 @@ def build_list_from_evaluation(evaluation: ProjectEvaluation, now: datetime) -> 
     sections["open"] = [open_entries[record.derived_id] for record in strongest_first]
     evaluation_record = evaluation.build_evaluation_record(now)
     counts = {name: len(entries) for name, entries in sections.items()}
-    sentence = incident_overview.format_incident_counts(
+    sentence = incident_sections.format_incident_counts(
         counts, len(evaluation_record.retests), len(evaluation_record.creeps)
     )
     shown_sections = tuple(

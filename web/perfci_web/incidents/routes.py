@@ -6,11 +6,14 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement, decide_access
-from perfci.report.serializers import serialize_derived_overview
+from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.load_incidents import load_incident_detail, load_incident_overview
-from perfci.service.incidents.serialize_incidents import serialize_incident_detail, serialize_stored_overview
+from perfci.service.incidents.serialize_incidents import (
+    serialize_incident_detail,
+    serialize_stored_incident_overview,
+)
 from perfci.store.columns import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
@@ -70,10 +73,10 @@ def incidents_json(project: str) -> Response:
         record = require_project(tx, project)
         overview = load_incident_overview(tx, record)
         if overview is not None:
-            return jsonify(serialize_stored_overview(overview))
+            return jsonify(serialize_stored_incident_overview(overview))
         evaluation = _evaluate(tx, record)
     return jsonify(
-        serialize_derived_overview(
+        serialize_derived_incident_overview(
             project,
             evaluation.incidents,
             evaluation.retests,

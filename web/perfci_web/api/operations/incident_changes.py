@@ -10,13 +10,13 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import incidents as shapes
-from perfci.service.incidents.edit_incidents import (
+from perfci.service.incidents.incident_update_requests import IncidentUpdate, parse_incident_patch
+from perfci.service.incidents.regroup_incidents import (
+    compute_shifted_commit_range,
     merge_incidents,
     move_boundary,
-    shift_commit_range,
     split_off_members,
 )
-from perfci.service.incidents.incident_updates import IncidentUpdate, parse_incident_patch
 from perfci.service.incidents.triage import StaleRevision, undo_last_change, update_incident, update_incidents
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
@@ -113,7 +113,9 @@ def move_incident_boundary(call: Call) -> Reply:
         if request.commit_offset is None:
             last_good, commit = request.last_good or "", request.commit or ""
         else:
-            last_good, commit = shift_commit_range(tx, call.required_project, record, request.commit_offset)
+            last_good, commit = compute_shifted_commit_range(
+                tx, call.required_project, record, request.commit_offset
+            )
         moved = move_boundary(
             tx, call.required_project, record.number, call.revision, last_good, commit, call.audit_context
         )

@@ -8,8 +8,8 @@ from perfci.net.api_schemas import incidents as shapes
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.load_incidents import load_incident_detail
 from perfci.service.incidents.serialize_incidents import (
-    serialize_event,
     serialize_incident_detail,
+    serialize_incident_event,
     serialize_stored_incident,
 )
 from perfci.store.incidents import incident_lists, incident_store
@@ -55,7 +55,7 @@ def list_incident_events(call: Call) -> Reply:
         events = incident_store.load_incident_events(tx, record.id)
     return Reply(
         shapes.IncidentEventPage(
-            items=tuple(shapes.IncidentEventShape(**serialize_event(event)) for event in events)
+            items=tuple(shapes.IncidentEventShape(**serialize_incident_event(event)) for event in events)
         )
     )
 

@@ -1,4 +1,4 @@
-"""Edit incidents by hand: merge them, split members off, or move their commit range; evaluations keep it."""
+"""Regroup incidents by hand: merge, split, or move their commit range; evaluations keep that."""
 
 from __future__ import annotations
 
@@ -26,22 +26,6 @@ from perfci.store.incidents.incident_store import (
 from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import judging_inputs, series_and_commits
 from perfci.verdicts.incidents.incident_builder import MAX_CANDIDATE_COMMITS
-
-COPIED_FIELDS = (
-    "kind",
-    "last_good",
-    "commit",
-    "headline",
-    "series_count",
-    "disposition",
-    "ongoing",
-    "measured_at",
-    "paged_at",
-    "reason",
-    "snoozed_until",
-    "accepted_until",
-)
-"""Fields that an incident split off takes over."""
 
 
 def merge_incidents(
@@ -139,7 +123,19 @@ def _add_copy(
     tx: Transaction, project_id: int, source: IncidentRecord, context: AuditContext
 ) -> IncidentRecord:
     """Add an incident in the state of another one, without its members."""
-    columns = {name: getattr(source, name) for name in COPIED_FIELDS} | {
+    columns = {
+        "kind": source.kind,
+        "last_good": source.last_good,
+        "commit": source.commit,
+        "headline": source.headline,
+        "series_count": source.series_count,
+        "disposition": source.disposition,
+        "ongoing": source.ongoing,
+        "measured_at": source.measured_at,
+        "paged_at": source.paged_at,
+        "reason": source.reason,
+        "snoozed_until": source.snoozed_until,
+        "accepted_until": source.accepted_until,
         "detail": dict(source.detail),
         "derived_id": "",
         "state": source.state.value,
@@ -212,7 +208,7 @@ def _move_members_to_boundary(
     return tests
 
 
-def shift_commit_range(
+def compute_shifted_commit_range(
     tx: Transaction, project: Project, record: IncidentRecord, steps: int
 ) -> tuple[str, str]:
     """Return the range of an incident shifted by ``steps`` commits along the main line."""

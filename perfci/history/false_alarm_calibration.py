@@ -10,7 +10,6 @@ from typing import TypeVar
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats.noise_floor import compute_noise_floor
-from perfci.store import Store
 from perfci.store.columns import EPOCH
 from perfci.store.queries.query_records import VerdictCount
 from perfci.store.queries.verdict_counts import (
@@ -37,14 +36,8 @@ RECENT_DAYS = 30
 """Length of the recent window, beside the one over all time: a month of nightly runs."""
 
 
-def load_calibration(store: Store, project: str, policy: Policy, now: datetime) -> Calibration:
-    """Compute the calibration of a project over all time and over the last month."""
-    with store.read() as tx:
-        return compute_calibration(tx, project, policy, now)
-
-
 def compute_calibration(tx: Transaction, project: str, policy: Policy, now: datetime) -> Calibration:
-    """Compute the calibration within a transaction."""
+    """Compute the calibration of a project over all time and over the last month."""
     windows = [_compute_window(tx, project, policy, days, now) for days in (None, RECENT_DAYS)]
     return Calibration(windows, compute_noise_floors(tx, project, policy), count_aa_sessions(tx, project)[1])
 

@@ -1,4 +1,4 @@
-"""Changes of an incident on request: parsed, checked against the state machine, and as columns and events."""
+"""Requests to update an incident: parse them, check the transition, and build columns and events."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError, Series
-from perfci.service.incidents.edit_incidents import (
+from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.regroup_incidents import (
+    compute_shifted_commit_range,
     merge_incidents,
     move_boundary,
-    shift_commit_range,
     split_off_members,
 )
-from perfci.service.incidents.incident_updates import IncidentUpdate
 from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
@@ -218,7 +218,7 @@ def test_moving_a_boundary_back_to_the_step_reports_no_worse_fit(store: Store) -
     project = a_project(store)
 
     with store.begin() as tx:
-        good, bad = shift_commit_range(tx, project, require_incident(tx, project, 1), 2)
+        good, bad = compute_shifted_commit_range(tx, project, require_incident(tx, project, 1), 2)
         outcome = move_boundary(tx, project, 1, 1, good, bad, ME)
 
     assert (bad, outcome.weaker_count) == (a_sha(12), 0)
@@ -230,7 +230,7 @@ def test_moving_a_boundary_by_zero_commits_is_refused(store: Store) -> None:
     project = a_project(store)
 
     with pytest.raises(PerfciError, match="Incident 1 cannot move by 0 commits"), store.begin() as tx:
-        shift_commit_range(tx, project, require_incident(tx, project, 1), 0)
+        compute_shifted_commit_range(tx, project, require_incident(tx, project, 1), 0)
 
 
 def test_merging_at_a_stale_revision_is_refused(store: Store) -> None:
