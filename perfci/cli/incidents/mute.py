@@ -16,7 +16,7 @@ from perfci.cli.shared.store_and_machine_lock import (
 )
 from perfci.model import PerfciError
 from perfci.net.api_schemas.muted_benchmarks import MuteChange
-from perfci.service.incidents.mute_benchmarks import mute_or_unmute_benchmark
+from perfci.service.incidents.mute_benchmarks import set_benchmark_mute
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
 
 DEFAULT_DAYS = 30
@@ -57,7 +57,7 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
     """Mute a benchmark: no notifications, incidents are listed as monitored."""
     change = build_validated_request(MuteChange, benchmark=benchmark, metric=metric, days=days, reason=reason)
     run_write_transaction(
-        lambda tx, project: mute_or_unmute_benchmark(
+        lambda tx, project: set_benchmark_mute(
             tx,
             project,
             change.benchmark,
@@ -77,7 +77,7 @@ def add_command(benchmark: str, metric: str, days: int, reason: str) -> None:
 def remove_command(benchmark: str, metric: str) -> None:
     """Unmute a benchmark; it is not muted automatically for 30 days."""
     if not run_write_transaction(
-        lambda tx, project: mute_or_unmute_benchmark(
+        lambda tx, project: set_benchmark_mute(
             tx, project, benchmark, metric, local_user_audit_context(), days=0
         )
     ):

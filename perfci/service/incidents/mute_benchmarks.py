@@ -50,7 +50,7 @@ class NoisyBenchmark:
         return self.invalid / self.judged
 
 
-def mute_or_unmute_benchmark(
+def set_benchmark_mute(
     tx: Transaction,
     project: Project,
     benchmark: str,

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import muted_benchmarks as shapes
-from perfci.service.incidents.mute_benchmarks import mute_or_unmute_benchmark
+from perfci.service.incidents.mute_benchmarks import set_benchmark_mute
 from perfci.store.incidents.expected_changes_and_mutes import load_mutes
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
@@ -20,7 +20,7 @@ def mute_or_unmute_benchmark(call: Call) -> Reply:
     request: shapes.MuteChange = call.body
 
     def write(tx: Session) -> shapes.MutedBenchmarkPage:
-        mute_or_unmute_benchmark(
+        set_benchmark_mute(
             tx,
             call.required_project,
             request.benchmark,
