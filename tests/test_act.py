@@ -209,7 +209,7 @@ def test_a_server_stores_the_history_of_main_but_not_of_pull_requests(
     assert by_pull_request.jobs == {"compare": "success", "upload": "failure"}
     assert "answers 403: A history is written by push, schedule and workflow_dispatch" in by_pull_request.log
     assert sessions.count("history") == 2
-    assert set(sessions) == {"history", "compare"}
+    assert set(sessions) == {"history", "pull_request"}
     assert in_history(tmp_path) == ["Second", "Third"]
     assert expected_changes_in(tmp_path) == [(newest, "peak", "#6")]
     assert f"]({address}/acme:model/compare/" in hub.comments[0]["body"]

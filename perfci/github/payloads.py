@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 T = TypeVar("T")
+
+GitHubNumber = Annotated[int, Field(ge=0, lt=2**63)]
+"""A number of GitHub's: an id, the number of a pull request, a count. It fits a column of the database."""
 
 
 class UnexpectedPayload(ValueError):
@@ -34,7 +37,7 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    id: int
+    id: GitHubNumber
     login: str
 
 
@@ -42,14 +45,14 @@ class Account:
 class RepositoryRef:
     """A repository as other payloads mention it; its id stays when it is renamed or transferred."""
 
-    id: int
+    id: GitHubNumber
     full_name: str
     owner: Account | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryDetails:
-    id: int
+    id: GitHubNumber
     full_name: str
     owner: Account
     default_branch: str
@@ -85,7 +88,7 @@ class PullRequestSide:
 class PullRequest:
     """Lists say whether it is merged only by ``merged_at``."""
 
-    number: int
+    number: GitHubNumber
     state: str
     head: PullRequestSide
     base: PullRequestSide
@@ -99,7 +102,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    id: int
+    id: GitHubNumber
     html_url: str
     body: str = ""
     user: Account | None = None
@@ -108,14 +111,14 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    number: int
+    number: GitHubNumber
     html_url: str
     body: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AppRef:
-    id: int
+    id: GitHubNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +129,7 @@ class CheckOutput:
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    id: int
+    id: GitHubNumber
     name: str
     head_sha: str
     status: str
@@ -169,7 +172,7 @@ class WorkflowRun:
     ``run_started_at`` is when the newest attempt began, ``updated_at`` of a run that is over when it ended.
     """
 
-    id: int
+    id: GitHubNumber
     event: str
     head_sha: str
     repository: RepositoryRef
@@ -178,7 +181,7 @@ class WorkflowRun:
     path: str = ""
     status: str | None = None
     conclusion: str | None = None
-    run_attempt: int = 1
+    run_attempt: GitHubNumber = 1
     html_url: str = ""
     referenced_workflows: tuple[ReferencedWorkflow, ...] | None = None
     head_commit: HeadCommit | None = None
@@ -212,15 +215,15 @@ class WorkflowRuns:
 class ArtifactRun:
     """The workflow run that made an artifact, and its commit."""
 
-    id: int | None = None
+    id: GitHubNumber | None = None
     head_sha: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    id: int
+    id: GitHubNumber
     name: str
-    size_in_bytes: int
+    size_in_bytes: GitHubNumber
     expired: bool
     workflow_run: ArtifactRun | None = None
 
@@ -234,13 +237,13 @@ class Artifacts:
 class AppInfo:
     """GitHub's description leaves open whether an App has a short name."""
 
-    id: int
+    id: GitHubNumber
     slug: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class InstallationRef:
-    id: int
+    id: GitHubNumber
 
 
 @dataclass(frozen=True, slots=True)

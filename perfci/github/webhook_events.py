@@ -12,6 +12,7 @@ from perfci.github.payloads import (
     AppRef,
     CheckRun,
     Comment,
+    GitHubNumber,
     InstallationRef,
     Label,
     PullRequest,
@@ -28,7 +29,7 @@ class PullRequestEvent:
     """``label`` is the one that came or went."""
 
     action: str
-    number: int
+    number: GitHubNumber
     pull_request: PullRequest
     repository: RepositoryRef
     sender: Account
@@ -103,7 +104,7 @@ class PullRequestLink:
 class CommentedIssue:
     """An issue, which is a pull request where it links to one."""
 
-    number: int
+    number: GitHubNumber
     pull_request: PullRequestLink | None = None
 
 
@@ -119,7 +120,7 @@ class IssueCommentEvent:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    id: int
+    id: GitHubNumber
     account: Account
 
 
@@ -133,7 +134,7 @@ class InstallationEvent:
 @dataclass(frozen=True, slots=True)
 class PingEvent:
     zen: str
-    hook_id: int
+    hook_id: GitHubNumber
 
 
 WebhookEvent = (

@@ -23,7 +23,9 @@ from perfci.history.decision_records import (
 from perfci.history.session_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.runs_and_sessions import find_sessions_started_after
+from perfci.store.queries.query_records import VerdictRecord
+from perfci.store.queries.runs_and_sessions import find_sessions_started_after, load_session_kinds
+from perfci.store.queries.series_and_commits import PULL_REQUEST_KIND
 from perfci.store.verdict_decisions import (
     AAResult,
     DecisionRecord,
@@ -45,7 +47,8 @@ class UploadedPairs:
     """Everything that is read of one session before its pairs are judged.
 
     ``answered_questions`` are those with a verdict of a session that began later: fresh pairs decide over
-    the pairs that nominated the candidate, in whichever order they arrive.
+    the pairs that nominated the candidate, in whichever order they arrive. A pull request answers no
+    question but those of pull requests, and none that was answered without it.
     """
 
     project: str
@@ -63,15 +66,17 @@ class UploadedPairs:
         existing = [
             record
             for base, head in _list_compared_commits(samples)
-            for record in load_verdict_records(tx, project, base=base, head=head, current_only=False)
+            for record in load_verdict_records(
+                tx, project, base=base, head=head, current_only=False, with_pull_requests=True
+            )
         ]
         records = [record for record in existing if record.session_uid == uid]
         until = min((record.id - 1 for record in records), default=load_latest_verdict_id(tx))
         current = [record for record in existing if record.superseded_by is None]
         own_verdicts = frozenset(record.verdict for record in current if record.session_uid == uid)
-        later = find_sessions_started_after(tx, uid, {record.session_uid for record in current})
+        deciding = _find_deciding_sessions(tx, uid, current)
         answered = frozenset(
-            build_decision_key(record.verdict) for record in current if record.session_uid in later
+            build_decision_key(record.verdict) for record in current if record.session_uid in deciding
         )
         aa_results = load_aa_results(tx, project, until)
         return cls(project, uid, samples, aa_results, until, own_verdicts, answered)
@@ -133,6 +138,15 @@ class UploadedPairs:
             METHOD_PAIRS, rule, records, aa_verdicts_until=self.aa_verdicts_until
         )
         return look.verdict, decision
+
+
+def _find_deciding_sessions(tx: Transaction, uid: str, current: Sequence[VerdictRecord]) -> set[str]:
+    """Find the sessions whose verdicts prevail over those of this session."""
+    kinds = load_session_kinds(tx, {uid, *(record.session_uid for record in current)})
+    others = {other for other, kind in kinds.items() if kind != PULL_REQUEST_KIND}
+    if kinds[uid] != PULL_REQUEST_KIND:
+        return find_sessions_started_after(tx, uid, others)
+    return others | find_sessions_started_after(tx, uid, kinds.keys())
 
 
 def _list_compared_commits(samples: SessionSamples) -> list[tuple[str, str]]:

@@ -81,7 +81,8 @@ def replay_with_policy(store: Store, project: str, policy: Policy) -> ReplayResu
 
 def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedVerdict]:
     """Replay session by session, the oldest first, with the samples of one in memory."""
-    records = [record for record in load_verdict_records(tx, project) if record.verdict.kind in NUMERIC_KINDS]
+    current = load_verdict_records(tx, project, with_pull_requests=True)
+    records = [record for record in current if record.verdict.kind in NUMERIC_KINDS]
     decisions = load_verdict_decisions(tx, project)
     for session in reversed(load_sessions(tx, project)):
         own = [record for record in reversed(records) if record.session_uid == session.uid]

@@ -59,7 +59,7 @@ def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
     """Replay every verdict, superseded ones too, except those from before looks were stored."""
     with store.read() as tx:
         decisions = load_verdict_decisions(tx, project)
-        records = load_verdict_records(tx, project, current_only=False)
+        records = load_verdict_records(tx, project, current_only=False, with_pull_requests=True)
         recorded = [(record, decisions[record.id]) for record in reversed(records) if record.id in decisions]
         differences = list(_find_differences(tx, project, recorded))
     return VerificationResult(len(recorded), len(records) - len(recorded), differences)

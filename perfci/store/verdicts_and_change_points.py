@@ -15,7 +15,10 @@ from perfci.store.queries.query_records import (
     VerdictRecord,
 )
 from perfci.store.queries.series_and_commits import (
+    PULL_REQUEST_KIND,
+    Condition,
     build_verdict_record,
+    is_from_pull_request,
     load_series_by_ids,
     project_id_matches,
 )
@@ -31,19 +34,21 @@ CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "aft
 def add_verdicts(
     tx: Session, project: str, session_uid: str, verdicts: Sequence[Verdict], created_at: datetime
 ) -> list[int]:
-    """Store verdicts; an older verdict on the same question is marked superseded, never edited."""
+    """Store verdicts; an older verdict on the same question is marked superseded, never edited.
+
+    A verdict of a pull request supersedes only such verdicts, and is superseded by any other.
+    """
     project_id = row_ids.ensure_project_id(tx, project)
-    common = {
-        "project_id": project_id,
-        "session_id": row_ids.require_session_id(tx, session_uid),
-        "created_at": created_at,
-    }
-    return [
-        _add_verdict(
-            tx, verdict, {**common, "series_id": row_ids.ensure_series_id(tx, project_id, verdict.series)}
-        )
-        for verdict in verdicts
-    ]
+    session_id = row_ids.require_session_id(tx, session_uid)
+    kind = tx.scalar(sa.select(SessionRow.kind).where(SessionRow.id == session_id))
+    supersede = _supersede_answers_of_pulls if kind == PULL_REQUEST_KIND else _supersede_answers
+    common = {"project_id": project_id, "session_id": session_id, "created_at": created_at}
+    new = []
+    for verdict in verdicts:
+        series_id = row_ids.ensure_series_id(tx, project_id, verdict.series)
+        new.append(_add_verdict(tx, verdict, {**common, "series_id": series_id}))
+        supersede(tx, new[-1], _is_same_question(verdict, series_id))
+    return new
 
 
 def save_change_points(tx: Session, changes: Mapping[int, Sequence[ChangePoint]]) -> None:
@@ -90,16 +95,35 @@ def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
         "reason": verdict.reason,
         "evidence": verdict.evidence,
     }
-    new = tx.execute(sa.insert(VerdictRow.__table__).returning(VerdictRow.id), row).scalar_one()
-    same_question = (
-        VerdictRow.series_id == columns["series_id"],
+    return tx.execute(sa.insert(VerdictRow.__table__).returning(VerdictRow.id), row).scalar_one()
+
+
+def _is_same_question(verdict: Verdict, series_id: int) -> Condition:
+    """Build the condition that a verdict is current and answers the same question."""
+    return sa.and_(
+        VerdictRow.series_id == series_id,
         VerdictRow.base == verdict.base,
         VerdictRow.head == verdict.head,
         VerdictRow.superseded_by.is_(None),
-        VerdictRow.id != new,
     )
-    tx.execute(sa.update(VerdictRow.__table__).where(*same_question).values(superseded_by=new))
-    return new
+
+
+def _supersede_answers(tx: Session, new: int, same_question: Condition) -> None:
+    _supersede(tx, sa.and_(same_question, VerdictRow.id != new), new)
+
+
+def _supersede_answers_of_pulls(tx: Session, new: int, same_question: Condition) -> None:
+    """Supersede the older answers of pull requests, or the new one by an answer that is of none."""
+    of_pull = is_from_pull_request(VerdictRow.session_id)
+    other = tx.scalar(sa.select(VerdictRow.id).where(same_question, ~of_pull))
+    if other is None:
+        _supersede_answers(tx, new, sa.and_(same_question, of_pull))
+    else:
+        _supersede(tx, VerdictRow.id == new, other)
+
+
+def _supersede(tx: Session, superseded: Condition, by: int) -> None:
+    tx.execute(sa.update(VerdictRow.__table__).where(superseded).values(superseded_by=by))
 
 
 def load_verdict_records(
@@ -110,9 +134,13 @@ def load_verdict_records(
     head: str | None = None,
     series_id: int | None = None,
     current_only: bool = True,
+    with_pull_requests: bool = False,
     limit: int | None = None,
 ) -> list[VerdictRecord]:
-    """Load verdicts, newest first; superseded ones only without ``current_only``."""
+    """Load verdicts, newest first; superseded ones only without ``current_only``.
+
+    Those of pull requests are for comparisons alone, and have to be asked for.
+    """
     query = (
         sa.select(*VerdictRow.__table__.c, SessionRow.uid.label("session_uid"))
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
@@ -125,6 +153,8 @@ def load_verdict_records(
     query = query.where(*(column == value for column, value in wanted.items() if value is not None))
     if current_only:
         query = query.where(VerdictRow.superseded_by.is_(None))
+    if not with_pull_requests:
+        query = query.where(SessionRow.kind != PULL_REQUEST_KIND)
     rows = tx.connection().execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [build_verdict_record(row, series[row.series_id]) for row in rows]

@@ -96,7 +96,7 @@ def test_keeps_pull_requests_pairs_and_dirty_trees_out_of_the_history(api: Api, 
         kinds = {session.uid: session.kind for session in runs_and_sessions.load_sessions(tx, "acme/model")}
         series = series_search.find_series_of_benchmark(tx, "acme/model", a_series().benchmark.name)
         assert measured_samples.load_history(tx, series[0].id) == []
-    assert kinds == {"pr": "compare", "pairs": "compare", "aa": "aa", "dirty": "compare"}
+    assert kinds == {"pr": "pull_request", "pairs": "compare", "aa": "aa", "dirty": "compare"}
 
 
 def test_accepts_concurrent_first_uploads_of_a_project(api: Api) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,98 +9,26 @@ from typing import Any
 
 import pytest
 from api_client import Api
-from werkzeug.test import TestResponse
+from github_jobs import BASE, BOUND, HEAD, HERE, ORIGIN, Job, Jobs, measured
 
 from perfci.auth.github_oidc import NOT_BOUND
 from perfci.auth.tokens import hash_token_if_valid
-from perfci.config import Settings
-from perfci.model import Commit, Role, Run
+from perfci.model import Commit
 from perfci.net import jwks as door
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.api_schemas.projects_and_access import NewRepositoryBinding
 from perfci.net.http_client import build_wsgi_transport, open_http_client
 from perfci.store import Store
-from perfci.store.access import audit_log as audit
-from perfci.store.projects import create_project, find_project
+from perfci.store.projects import create_project
 from perfci.store.queries import runs_and_sessions, series_and_commits
-from perfci_web import create_app
-from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run
+from tests.support.builders import PROJECT, a_commit
 from tests.support.signed_job_tokens import (
-    AUDIENCE,
     NOW,
-    OWNER_ID,
     REPOSITORY_ID,
     WORKFLOW,
     a_job,
-    jwks,
     of_pull_request,
-    signed,
 )
-
-BOUND = {
-    "repository": "acme/model",
-    "repository_id": REPOSITORY_ID,
-    "owner_id": OWNER_ID,
-    "workflow": WORKFLOW,
-    "refs": ["refs/heads/main"],
-}
-HERE = "/projects/acme:model/repository"
-ORIGIN = (("attempt", "1"), ("event", "push"), ("job", "bench"), ("run_id", "4711"))
-BASE, HEAD = a_process(role=Role.BASE, pair=0), a_process(role=Role.HEAD, pair=0)
-
-
-class Jobs(Api):
-    """A server whose clock a test may move, and the jobs that ask it."""
-
-    def __init__(self, store: Store) -> None:
-        self.store, self.now = store, NOW
-        settings = Settings.model_validate({"server": {"public_url": AUDIENCE}})
-        super().__init__(create_app(store, read_only=False, clock=lambda: self.now, settings=settings))
-
-    def bind(self, **changes: Any) -> TestResponse:
-        return self.client.put(f"/api/v1{HERE}", json=BOUND | changes)
-
-    def exchange(self, claims: dict[str, Any], to: str = PROJECT) -> TestResponse:
-        return self.client.post("/api/v1/oidc/token", json={"project": to, "token": signed(claims)})
-
-    def job(self, claims: dict[str, Any]) -> Job:
-        answer = self.exchange(claims)
-        assert answer.status_code == 201, answer.text
-        return Job(self, answer.json["secret"])
-
-    def audit(self, slug: str = PROJECT) -> list[tuple[str, str, str]]:
-        with self.store.read() as tx:
-            project = find_project(tx, slug)
-            return [
-                (entry.actor, entry.action, entry.subject)
-                for entry in audit.list_entries(tx, project.id if project else -1)
-            ][::-1]
-
-
-class Job:
-    def __init__(self, server: Jobs, text: str) -> None:
-        self.server, self.text = server, text
-        self.headers = {"Authorization": f"Bearer {text}"}
-
-    def send(self, run: Run) -> tuple[int, str]:
-        """What is answered to an upload: the status, and what is wrong."""
-        answer = self.server.upload(run, **self.headers)
-        return answer.status_code, answer.json.get("detail", "")
-
-
-@pytest.fixture
-def jobs(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Jobs]:
-    monkeypatch.setattr(door, "_download_keys", lambda issuer, transport: json.dumps(jwks()).encode())
-    with store.begin() as tx:
-        create_project(tx, PROJECT, "private", NOW)
-    jobs = Jobs(store)
-    assert jobs.bind().status_code == 200
-    yield jobs
-    jobs.app.extensions["perfci"].group_commit.close()
-
-
-def measured(*processes: Any, **changes: Any) -> Run:
-    return a_run(a_result(None, *(processes or (a_process(1.0),))), **({"origin": ORIGIN} | changes))
 
 
 def kinds(store: Store) -> dict[str, str]:
@@ -242,7 +168,7 @@ def test_lets_a_pull_request_write_comparisons_and_no_history(jobs: Jobs, store:
 
     assert [status for status, _ in sent] == [201, 201, 403]
     assert sent[2][1].startswith("A history is written by push, schedule and workflow_dispatch")
-    assert kinds(store) == {"pr": "compare"}
+    assert kinds(store) == {"pr": "pull_request"}
 
 
 def test_lets_no_pull_request_change_stored_commits(jobs: Jobs, store: Store) -> None:
@@ -275,7 +201,7 @@ def test_lets_a_push_to_another_ref_write_no_history(jobs: Jobs, store: Store) -
 
     assert job.send(measured())[0] == 403
     assert job.send(measured(HEAD, session="pairs"))[0] == 201
-    assert kinds(store) == {"pairs": "compare"}
+    assert kinds(store) == {"pairs": "pull_request"}
 
 
 def test_lets_a_job_write_its_commit_and_bases_of_comparisons(jobs: Jobs) -> None:

@@ -72,7 +72,7 @@ def test_jobs_upload_without_a_secret(
     assert lines[1].startswith(
         f"  {address} answers 403: No project of this name takes uploads from this job"
     )
-    assert stored(working_folder) == {"main": "history", "pairs": "compare"}
+    assert stored(working_folder) == {"main": "history", "pairs": "pull_request"}
     assert issuer.published == 1
 
 

@@ -40,7 +40,7 @@ def test_stores_all_runs_of_a_real_artifact(server: Server, job: Job) -> None:
 
     (report_comment,) = server.hub.comments
     assert "### perfci: 1 regression" in report_comment["body"]
-    assert (len(server.runs()), set(server.kinds().values())) == (len(handed) - 1, {"compare"})
+    assert (len(server.runs()), set(server.kinds().values())) == (len(handed) - 1, {"pull_request"})
 
 
 def test_reads_the_artifact_of_the_newest_attempt(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_does_not_trust_claims_in_documents(server: Server, tmp_path: Path) -> N
     github = {"run_id": "17", "attempt": "2", "event": "pull_request", "job": "compare", "step": "0"}
     assert (dict(base.origin), dict(head.origin)) == (github, github)
     assert (base.commit, head.commit) == (Commit(BASE), Commit(HEAD, "Cache more"))
-    assert server.kinds() == {"pairs": "compare"}
+    assert server.kinds() == {"pairs": "pull_request"}
     assert [comment["issue"] for comment in server.hub.comments] == [7]
     assert "rival" not in server.hub.comments[0]["body"]
 

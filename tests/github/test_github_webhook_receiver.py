@@ -286,6 +286,20 @@ def test_accepts_only_well_formed_deliveries(
     assert (answer.status_code, answer.json["detail"][: len(detail)]) == (status, detail)
 
 
+@pytest.mark.parametrize("number", [10**25, 2**63, -1])
+def test_refuses_numbers_that_github_does_not_give(
+    app: Flask, store: Store, run_event: dict[str, Any], number: int
+) -> None:
+    a_bound_project(store, NOW)
+    run_event["workflow_run"]["id"] = number
+
+    answer = post(app, "workflow_run", run_event)
+
+    detail = "This workflow_run event is not as GitHub sends them (workflow_run.id: "
+    assert (answer.status_code, answer.json["detail"][: len(detail)]) == (400, detail)
+    assert load_queued_runs(store) == []
+
+
 def test_is_absent_without_a_github_app(store: Store) -> None:
     with ExitStack() as over:
         app = served(store, over, Settings())

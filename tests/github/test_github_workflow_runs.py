@@ -68,7 +68,7 @@ def test_a_run_that_ended_becomes_comment_check_and_stored_runs(server: Server) 
         (BASE, "17"),
         (HEAD, "17"),
     ]
-    assert (server.kinds(), server.events()) == ({"pairs": "compare"}, [("done", 0, "")])
+    assert (server.kinds(), server.events()) == ({"pairs": "pull_request"}, [("done", 0, "")])
 
 
 def test_judges_stored_runs_on_the_server(server: Server) -> None:
@@ -78,7 +78,8 @@ def test_judges_stored_runs_on_the_server(server: Server) -> None:
     JudgeWorker(server.store, lambda _: ProjectPolicies(), clock=lambda: server.now).drain()
 
     with server.store.read() as tx:
-        (verdict,) = verdicts_and_change_points.load_verdict_records(tx, "acme/model", base=BASE, head=HEAD)
+        of_pull = {"base": BASE, "head": HEAD, "with_pull_requests": True}
+        (verdict,) = verdicts_and_change_points.load_verdict_records(tx, "acme/model", **of_pull)
     assert (verdict.verdict.kind, round(verdict.verdict.ratio or 0, 2)) == ("regression", 1.2)
 
 

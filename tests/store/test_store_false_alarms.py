@@ -148,7 +148,7 @@ def test_an_empty_store_has_nothing_to_count(store: Store) -> None:
 
 # ------------------------------------------------------------------ nothing is unsaid
 
-ALLOWED = {"insert": ["_add_verdict"], "update": ["_add_verdict"], "delete": []}
+ALLOWED = {"insert": ["_add_verdict"], "update": ["_supersede"], "delete": []}
 """The functions of the whole program that write verdicts, by what they do to them."""
 
 
@@ -160,7 +160,7 @@ def test_verdicts_are_written_in_one_place_only(doing: str) -> None:
 def test_that_place_changes_nothing_but_what_supersedes() -> None:
     (update,) = [call for _, call in writers_of_verdicts() if attribute(call) == "update"]
 
-    (function,) = [function for function in functions() if function.name == "_add_verdict"]
+    (function,) = [function for function in functions() if function.name == "_supersede"]
     changed = [call for call in calls(function) if attribute(call) == "values"]
 
     assert [[word.arg for word in call.keywords] for call in changed] == [["superseded_by"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -280,3 +281,42 @@ def test_downgrades_to_the_former_names(connection: sa.Connection) -> None:
     assert [row["what"] for row in old["incident_events"]] == ["announced", "nudge", "note"]
     assert [row["stage"] for row in old["verdicts"]] == ["screening", "conviction"]
     assert [row["clock"] for row in old["processes"]] == ["wall", "witness"]
+
+
+def test_marks_the_sessions_of_pull_requests(kind: str, tmp_path: Path) -> None:
+    origins = {
+        "of a pull request": {"event": "pull_request", "run_id": "1"},
+        "of a branch": {"event": "push", "run_id": "2"},
+        "of main": {"event": "push", "run_id": "3"},
+        "by hand": {},
+    }
+    with fresh_database(kind, tmp_path) as url, closing(open_store(url, create=False)) as store:
+        with store.begin() as tx:
+            for uid, origin in origins.items():
+                run = a_run(a_result(), session=uid, origin=tuple(origin.items()))
+                ingest_run(tx, run, f"key {uid}", "body", kind="compare")
+            project_id = tx.scalar(sa.select(ProjectRow.id))
+            for run_id, baseline in (("2", False), ("3", True)):
+                detail = {"run_id": run_id, "baseline": baseline}
+                entry = {"actor": "a", "subject": "", "request_id": "", "project_id": project_id}
+                tx.add(AuditRow(at=NOON, action="job.admit", detail=detail, **entry))
+        answers = ["by hand", "of main", "of a pull request", "of a branch"]
+        with store.begin() as tx:
+            for uid in answers:
+                verdicts_and_change_points.add_verdicts(tx, PROJECT, uid, [a_verdict()], NOON)
+        made = open_database.make_engine(open_database.parse_database_url(url))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            move(connection, command.downgrade, "0016")
+            move(connection, command.upgrade, "head")
+        made.dispose()
+        with store.read() as tx:
+            kinds = {row.uid: row.kind for row in tx.execute(sa.text("SELECT uid, kind FROM sessions"))}
+            chain = tx.scalars(sa.text("SELECT superseded_by FROM verdicts ORDER BY id")).all()
+
+    assert kinds == {
+        "of a pull request": "pull_request",
+        "of a branch": "pull_request",
+        "of main": "compare",
+        "by hand": "compare",
+    }
+    assert chain == [2, None, 2, 2]

@@ -19,9 +19,8 @@ from perfci.github.payloads import WorkflowRun
 from perfci.model import Commit, PerfciError, Run
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import (
-    KIND_COMPARE,
     IncomingRun,
-    derive_session_kind,
+    is_aa_run,
     store_uploaded_runs,
 )
 from perfci.store import Store
@@ -62,7 +61,7 @@ def store_artifact_runs(
 
 
 def build_workflow_run_actor(project: Project, workflow_run: WorkflowRun) -> Actor:
-    """Build the actor of a workflow run, which may store comparisons and no history."""
+    """Build the actor of a workflow run, which may store comparisons and nothing about the main branch."""
     grant = JobGrant(str(workflow_run.id), workflow_run.run_attempt, workflow_run.head_sha)
     name = f"github-repository/{workflow_run.repository.id}"
     return Actor(
@@ -114,7 +113,7 @@ def _get_session(parsed: tuple[Run, str]) -> str:
 
 def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, context: AuditContext) -> bool:
     """Store a run unless the job uploaded it itself; raise if it may not be stored."""
-    if derive_session_kind(run) != KIND_COMPARE or run.commit.dirty:
+    if is_aa_run(run) or run.commit.dirty:
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     require_full_sha(run.commit.sha)
     key = idempotency_key(run)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.job_grants import OTHER_SESSION, upload_refusal
+from perfci.auth.job_grants import OTHER_SESSION, JobGrant, upload_refusal
 from perfci.auth.permissions import AccessDenied
 from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.api_schemas.runs import UploadReceipt
@@ -16,9 +16,9 @@ from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
-from perfci.store.queries.series_and_commits import HISTORY_KINDS
+from perfci.store.queries.series_and_commits import HISTORY_KINDS, PULL_REQUEST_KIND
 from perfci.store.transactions import IDS, IdCache
-from perfci.store.writes.ingest import ingest_batch, load_session_kinds
+from perfci.store.writes.ingest import ingest_batch
 from perfci.verdicts.process_levels import summarize_result
 
 KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
@@ -48,7 +48,8 @@ def store_uploaded_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[Up
         first.setdefault(upload.key, upload)
     groups: dict[tuple[int, str], list[IncomingRun]] = defaultdict(list)
     for upload in first.values():
-        groups[upload.project.id, derive_session_kind(upload.run)].append(upload)
+        kind = derive_session_kind(upload.run, upload.context.actor.grant)
+        groups[upload.project.id, kind].append(upload)
     stored: set[str] = set()
     for (_, kind), uploads in groups.items():
         stored |= _store_group(tx, uploads[0].project, kind, uploads)
@@ -70,30 +71,37 @@ def store_uploaded_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[Up
     return receipts
 
 
-def derive_session_kind(run: Run) -> str:
+def derive_session_kind(run: Run, grant: JobGrant | None) -> str:
     """Return the session kind of a run; pull requests, dirty trees and comparisons never enter a history.
 
-    The server decides from the measured data, not from what the document claims to be.
+    The server decides from the measured data and from the right of the job that sends it, not from what the
+    document claims to be.
     """
-    history = Role.HISTORY
-    compared = [
-        result for result in run.results if any(process.role is not history for process in result.processes)
-    ]
-    for result in compared:
+    is_from_pull = dict(run.origin).get("event", "").startswith("pull_request")
+    roles = {process.role for result in run.results for process in result.processes}
+    if not is_from_pull and not run.commit.dirty and roles <= {Role.HISTORY}:
+        return KIND_HISTORY
+    if is_from_pull or (grant is not None and not grant.baseline):
+        return PULL_REQUEST_KIND
+    return KIND_AA if is_aa_run(run) else KIND_COMPARE
+
+
+def is_aa_run(run: Run) -> bool:
+    """Whether base and head of a pair are the same commit."""
+    for result in run.results:
         base, head = (
             {process.pair for process in result.processes if process.role is role}
             for role in (Role.BASE, Role.HEAD)
         )
         if base & head:
-            return KIND_AA
-    is_from_pull = dict(run.origin).get("event", "").startswith("pull_request")
-    return KIND_COMPARE if compared or run.commit.dirty or is_from_pull else KIND_HISTORY
+            return True
+    return False
 
 
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
     admitted = [_admit_run(tx, upload, kind) for upload in incoming]
-    before = load_session_kinds(tx, {upload.run.session for upload in admitted})
+    before = runs_and_sessions.load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
     ingested = ingest_batch(tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_result)

@@ -105,8 +105,13 @@ def _check_current_verdicts(tx: Session) -> Iterator[str]:
     for series_id, base, head in tx.execute(current.having(sa.func.count() > 1)):
         yield f"Series {series_id} has several current verdicts between {base[:10]} and {head[:10]}."
     later = aliased(VerdictRow)
-    wrong = sa.select(VerdictRow.id).join(later, VerdictRow.superseded_by == later.id)
-    for row_id in tx.scalars(wrong.where(later.id <= VerdictRow.id)):
+    wrong = (
+        sa.select(VerdictRow.id)
+        .join(later, VerdictRow.superseded_by == later.id)
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .where(later.id <= VerdictRow.id, SessionRow.kind != series_and_commits.PULL_REQUEST_KIND)
+    )
+    for row_id in tx.scalars(wrong):
         yield f"Verdict {row_id} is superseded by an older one."
 
 

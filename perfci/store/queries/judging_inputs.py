@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Series, Status
 from perfci.store.columns import CLOCKS, STATUSES, build_process
 from perfci.store.queries.measured_samples import load_processes_where
-from perfci.store.queries.measured_series import load_clocks_of_results
+from perfci.store.queries.measured_series import load_clocks_of_results, select_results_without_pulls
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
     load_machines,
@@ -101,7 +101,7 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     # The newest result with a value of every series with a history, and its clock if it has a summary.
     mine = ResultRow.series_id == SeriesRow.id
     history = restrict_to_history(sa.select(ResultRow.id)).where(mine).correlate(SeriesRow).exists()
-    ok = sa.select(ResultRow.id).where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
+    ok = select_results_without_pulls().where(mine, ResultRow.status == Status.OK.value).correlate(SeriesRow)
     newest = ok.order_by(ResultRow.id.desc()).limit(1).scalar_subquery()
     latest = (
         sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))

@@ -18,6 +18,7 @@ from perfci.store.queries.query_records import (
     StoredSeries,
 )
 from perfci.store.queries.series_and_commits import (
+    is_from_pull_request,
     load_commits,
     project_id_matches,
     restrict_to_history,
@@ -102,6 +103,15 @@ def load_series_with_history_ends(
     return records
 
 
+def select_results_without_pulls() -> sa.Select[Any]:
+    """Select the ids of results that are not of a pull request, which may claim any clock and any state."""
+    return (
+        sa.select(ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .where(~is_from_pull_request(RunRow.session_id))
+    )
+
+
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
     """Count the commits in the history of each series that has one."""
     counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
@@ -138,7 +148,7 @@ def _load_series_results(tx: Session, project: str, series_ids: Collection[int])
     """Load the newest results of series by one index lookup each: grouping all results takes 30 times as
     long.
     """
-    of_series = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+    of_series = select_results_without_pulls().where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
     newest = of_series.order_by(ResultRow.id.desc()).limit(1)
     measured = newest.where(ResultRow.status == Status.OK.value)
     tried = of_series.where(ResultRow.status != Status.SKIPPED.value).exists()

@@ -20,6 +20,7 @@ from perfci.store.queries.measured_series import (
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
     Condition,
+    is_from_pull_request,
     load_commits_newest_first,
     load_series_by_ids,
     project_id_matches,
@@ -32,8 +33,11 @@ from perfci.store.transactions import in_chunks
 COMMIT_BATCH = 32
 """Commits per query in the search for a measured one: heads of pull requests may be newer."""
 
+CURRENT = sa.and_(VerdictRow.superseded_by.is_(None), ~is_from_pull_request(VerdictRow.session_id))
+"""The newest verdict on each question; a pull request says nothing about the status of the main branch."""
+
 CONFIRMED = sa.and_(
-    VerdictRow.superseded_by.is_(None),
+    CURRENT,
     VerdictRow.stage == Stage.CONFIRMATION.value,
     VerdictRow.kind.in_([VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value]),
     VerdictRow.base != VerdictRow.head,
@@ -103,7 +107,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
 
 def count_confirmed_and_undecided(tx: Session, project: str) -> DecisionCounts:
     """Count the decisions of a project."""
-    mine = (project_id_matches(VerdictRow.project_id, project), VerdictRow.superseded_by.is_(None))
+    mine = (project_id_matches(VerdictRow.project_id, project), CURRENT)
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)
     compared = sa.select(VerdictRow.id).where(*mine).exists()
     moves = _select_change_points(sa.func.count(), project)
@@ -126,7 +130,7 @@ def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int
 def load_current_verdicts(tx: Session, series_ids: Collection[int]) -> list[Verdict]:
     """Load the current verdicts of some series, newest first."""
     columns = VerdictRow.__table__.c
-    query = sa.select(*columns).where(columns.superseded_by.is_(None))
+    query = sa.select(*columns).where(CURRENT)
     rows = [
         row
         for some in in_chunks(series_ids)

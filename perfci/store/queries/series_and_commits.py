@@ -48,6 +48,11 @@ MAX_CACHED_SERIES = 50_000
 HISTORY_KINDS = ("history", "import")
 """Kinds of sessions whose runs enter histories; pull requests and A/A runs do not."""
 
+PULL_REQUEST_KIND = "pull_request"
+"""Kind of the sessions that a pull request, or a job without the right to write a history, uploaded: they
+are shown as comparisons, and nothing about the main branch is derived from them.
+"""
+
 Condition = sa.ColumnElement[bool]
 
 
@@ -67,6 +72,15 @@ def restrict_to_history(query: Any) -> Any:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False))
+    )
+
+
+def is_from_pull_request(session_id: Any) -> Condition:
+    """Build the condition that a session id column is that of a session of a pull request."""
+    return (
+        sa.select(SessionRow.id)
+        .where(SessionRow.id == session_id, SessionRow.kind == PULL_REQUEST_KIND)
+        .exists()
     )
 
 

@@ -7,7 +7,7 @@ rows by COPY fifteen times as fast as one by one. The caller owns the transactio
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -131,12 +131,6 @@ class IngestCounts:
             self.values + other.values,
             self.samples + other.samples,
         )
-
-
-def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
-    """Load the kinds of sessions by uid; missing sessions are left out."""
-    query = f"SELECT uid, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
-    return dict(execute_on_driver(tx, query, sorted(uids)).fetchall())
 
 
 def ingest_batch(

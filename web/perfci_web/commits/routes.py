@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from perfci.store import verdicts_and_change_points
 from perfci.store.queries import measured_samples, runs_and_sessions, series_and_commits
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
+from perfci.store.verdicts_and_change_points import load_verdict_records
 from perfci_web.commits.view_model import build_commit_view
 from perfci_web.url_lookups import build_project_links, require_commit
 from perfci_web.web_context import web_context
@@ -20,8 +20,8 @@ def commit_page(project: str, sha: str) -> str:
         commit = require_commit(tx, project, sha)
         records = runs_and_sessions.load_runs_of_commit(tx, project, commit.sha)
         verdicts = [
-            *verdicts_and_change_points.load_verdict_records(tx, project, head=commit.sha),
-            *verdicts_and_change_points.load_verdict_records(tx, project, base=commit.sha),
+            *load_verdict_records(tx, project, head=commit.sha, with_pull_requests=True),
+            *load_verdict_records(tx, project, base=commit.sha, with_pull_requests=True),
         ]
         page = build_commit_view(
             project,

@@ -33,7 +33,7 @@ def compare_chooser(project: str) -> str | BaseResponse:
     with web_context().store.read() as tx:
         require_project(tx, project)
         commits = series_and_commits.load_commits_newest_first(tx, project, limit=50)
-        verdicts = verdicts_and_change_points.load_verdict_records(tx, project)
+        verdicts = verdicts_and_change_points.load_verdict_records(tx, project, with_pull_requests=True)
     pairs = view_model.list_compared_pairs(verdicts, commits)
     return render_template(
         "comparisons/choose_commits.html", project=project, pairs=pairs, commits=commits, links=links
@@ -79,7 +79,7 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             base_commit,
             head_commit,
             verdicts_and_change_points.load_verdict_records(
-                tx, project, base=base_commit.sha, head=head_commit.sha
+                tx, project, base=base_commit.sha, head=head_commit.sha, with_pull_requests=True
             ),
             _load_runs(tx, project, base_commit),
             _load_runs(tx, project, head_commit),
