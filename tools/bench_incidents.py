@@ -27,7 +27,7 @@ from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.verdicts_and_change_points import save_change_points
-from perfci.store.writes.row_ids import ensure_series_ids
+from perfci.store.writes.find_or_add_rows import ensure_series_ids
 from perfci.verdicts.policy import Policy
 from perfci_web import create_app
 from tests.support.builders import NOON, a_commit, a_series, a_sha, acting_as

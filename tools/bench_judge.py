@@ -30,7 +30,7 @@ from perfci.stats.incremental_segmentation import (
 )
 from perfci.store import open_store
 from perfci.store.projects import enqueue_work
-from perfci.store.writes import row_ids
+from perfci.store.writes import find_or_add_rows
 from perfci.verdicts.json_interface import judge_json
 from tests.support.builders import NOON, PROJECT
 from tools.bench_report import Figure, report
@@ -138,7 +138,7 @@ def looking(commits: int, series: int) -> Iterator[Figure]:
         for number in range(commits, commits + LOOKS):
             add_commits(store, [number], series)
             with store.begin() as tx:
-                project_id = row_ids.ensure_project_id(tx, PROJECT)
+                project_id = find_or_add_rows.ensure_project_id(tx, PROJECT)
                 enqueue_work(tx, project_id, "judge", [f"{number}-0"], NOON)
             done, item = timed(worker.run_once)
             assert done == 1

@@ -18,11 +18,11 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Variant
 from perfci.store import Store, open_store
-from perfci.store.columns import EPOCH, MILLISECOND
+from perfci.store.column_conversions import EPOCH, MILLISECOND
 from perfci.store.tables.measurements import ProcessRow, ResultRow
 from perfci.store.tables.verdicts import VerdictRow
 from perfci.store.transactions import bulk_insert, reserve_ids
-from perfci.store.writes import ingest, row_ids
+from perfci.store.writes import find_or_add_rows, ingest
 from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
 from tests.support.stored_runs import ingest_run
 
@@ -79,8 +79,8 @@ def commit_sha(number: int) -> str:
 
 def decide(tx: Session, base: int, head: int) -> None:
     """A verdict on every series between two commits."""
-    project_id = row_ids.ensure_project_id(tx, PROJECT)
-    session_id = row_ids.require_session_id(tx, f"session-{head}")
+    project_id = find_or_add_rows.ensure_project_id(tx, PROJECT)
+    session_id = find_or_add_rows.require_session_id(tx, f"session-{head}")
     question = ("unchanged", "confirmation", commit_sha(base), commit_sha(head))
     result = (*question, 1.0, 0.99, 1.01, 1.0, 1.0, 0.01, 0.02, 5, "", "[]")
     rows = [
@@ -115,7 +115,9 @@ def _add_results(
 ) -> None:
     machine, variant = a_machine(), Variant()
     series = [a_series(f"Step.time_{cell:05}", machine=machine, variant=variant) for cell in cells]
-    series_ids = row_ids.ensure_series_ids(tx, row_ids.ensure_project_id(tx, PROJECT), series)
+    series_ids = find_or_add_rows.ensure_series_ids(
+        tx, find_or_add_rows.ensure_project_id(tx, PROJECT), series
+    )
     result_ids = reserve_ids(tx, RESULTS, len(cells))
     bulk_insert(tx, RESULTS, ingest.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels))
     bulk_insert(

@@ -10,7 +10,7 @@ from typing import TypeVar
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats.noise_floor import compute_noise_floor
-from perfci.store.columns import EPOCH
+from perfci.store.column_conversions import EPOCH
 from perfci.store.queries.query_records import VerdictCount
 from perfci.store.queries.verdict_counts import (
     count_aa_sessions,

@@ -32,8 +32,8 @@ from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.verdict_decisions import DecisionRecord, add_verdict_decisions
 from perfci.store.verdicts_and_change_points import add_verdicts
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
-from perfci.store.writes.row_ids import upsert_commits
 
 OnProcess = Callable[[CommitVisit, CellOutcome], None]
 """Called after each process with the visit it belongs to and how it ended."""

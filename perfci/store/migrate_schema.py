@@ -9,9 +9,17 @@ from alembic import command
 from alembic.config import Config
 
 from perfci.store.dialects import lock_for_migration
-from perfci.store.tables import access, github, incidents, jobs, measurements, notifications, verdicts
+from perfci.store.tables import (
+    access,
+    github,
+    incidents,
+    measurements,
+    notifications,
+    verdicts,
+    work_queue_and_leases,
+)
 
-TABLE_MODULES = (measurements, verdicts, access, jobs, incidents, notifications, github)
+TABLE_MODULES = (measurements, verdicts, access, work_queue_and_leases, incidents, notifications, github)
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.tables.work_queue_and_leases import OutboxRow
 from perfci.store.transactions import CHANGED_PROJECTS, insert_or_ignore, insert_rows
 
 WorkKind = Literal["judge", "judge_pr", "evaluate"]
@@ -45,11 +45,6 @@ class Project:
     version: int
     settings: Mapping[str, Any]
     archived: bool
-
-    @property
-    def public(self) -> bool:
-        """Whether anyone may read the project."""
-        return self.visibility == PUBLIC
 
 
 def find_project(tx: Session, slug: str) -> Project | None:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
-from perfci.store.columns import EPOCH, MILLISECOND, as_json
+from perfci.store.column_conversions import EPOCH, MILLISECOND, as_json
 from perfci.store.dialects import (
     SQLITE_ERROR_MESSAGES,
     describe_operational_error,

@@ -25,7 +25,7 @@ from perfci.store.queries.series_and_commits import (
 from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import in_chunks
-from perfci.store.writes import row_ids
+from perfci.store.writes import find_or_add_rows
 
 CHANGE_POINTS = ChangePointRow.__table__
 CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
@@ -38,14 +38,14 @@ def add_verdicts(
 
     A verdict of a pull request supersedes only such verdicts, and is superseded by any other.
     """
-    project_id = row_ids.ensure_project_id(tx, project)
-    session_id = row_ids.require_session_id(tx, session_uid)
+    project_id = find_or_add_rows.ensure_project_id(tx, project)
+    session_id = find_or_add_rows.require_session_id(tx, session_uid)
     kind = tx.scalar(sa.select(SessionRow.kind).where(SessionRow.id == session_id))
     supersede = _supersede_answers_of_pulls if kind == PULL_REQUEST_KIND else _supersede_answers
     common = {"project_id": project_id, "session_id": session_id, "created_at": created_at}
     new = []
     for verdict in verdicts:
-        series_id = row_ids.ensure_series_id(tx, project_id, verdict.series)
+        series_id = find_or_add_rows.ensure_series_id(tx, project_id, verdict.series)
         new.append(_add_verdict(tx, verdict, {**common, "series_id": series_id}))
         supersede(tx, new[-1], _is_same_question(verdict, series_id))
     return new

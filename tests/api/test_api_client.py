@@ -15,7 +15,7 @@ from perfci.net.api_schemas.suite_reporting_schedules import ReportingScheduleCh
 from perfci.net.http_client import open_http_client
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.store import Store
-from perfci.store.columns import series_identity
+from perfci.store.column_conversions import series_identity
 from perfci.store.projects import find_project
 from perfci.store.verdicts_and_change_points import add_verdicts
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict

@@ -15,7 +15,7 @@ from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.api_schemas.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.net.http_client import open_http_client
 from perfci.store import Store
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs import work_queue_and_leases
 from perfci.store.projects import create_project
 from tests.support.builders import NOON, PROJECT, a_sha
 
@@ -55,7 +55,7 @@ def test_stores_and_evaluates_a_repeated_expected_change_once(client: ApiClient,
     messages = [client.add_expected_changes(PROJECT, EXPECTED_CHANGES).added for _ in range(2)]
 
     with store.read() as tx:
-        work = outbox_and_leases.load_due_work(tx, ["evaluate"], 9, NOW)
+        work = work_queue_and_leases.load_due_work(tx, ["evaluate"], 9, NOW)
     assert (messages, [job.subject for job in work]) == ([2, 0], ["expected_changes"])
 
 

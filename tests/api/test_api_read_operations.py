@@ -12,7 +12,7 @@ from perfci.formats import run_document
 from perfci.model import VerdictKind
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
-from perfci.store.columns import series_identity
+from perfci.store.column_conversions import series_identity
 from perfci.store.verdicts_and_change_points import add_verdicts
 from tests.support.builders import (
     NOON,

@@ -16,7 +16,7 @@ from perfci.model import Metric
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, projects
 from perfci.store.access import audit_log
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs import work_queue_and_leases
 from perfci.store.queries import measured_samples
 from tests.support.builders import PROJECT, a_commit, a_process, a_result, a_run, a_series
 
@@ -58,7 +58,7 @@ def test_stores_a_result_once_its_unit_is_resolved(api: Api, store: Store, waiti
             Metric("value", "seconds", "lower"),
             0.0125,
         )
-        assert [job.kind for job in outbox_and_leases.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
+        assert [job.kind for job in work_queue_and_leases.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
     assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from perfci.formats import run_document
 from perfci.model import Clock, ResultSummary, Role, Status
 from perfci.store import Store
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs import work_queue_and_leases
 from perfci.store.queries import measured_samples, runs_and_sessions, series_search
 from perfci.store.queries.judging_inputs import load_result_levels
 from perfci.store.transactions import translate_errors
@@ -75,7 +75,7 @@ def test_enqueues_judging_of_a_stored_upload(api: Api, store: Store) -> None:
     api.upload(run)
 
     with store.read() as tx:
-        work = outbox_and_leases.load_due_work(tx, ["judge"], 10, NOW)
+        work = work_queue_and_leases.load_due_work(tx, ["judge"], 10, NOW)
     assert [(job.project, job.subject) for job in work] == [("acme/model", run_document.idempotency_key(run))]
 
 

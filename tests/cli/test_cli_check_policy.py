@@ -14,8 +14,8 @@ from perfci.cli import run_cli
 from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
 from perfci.store.verdicts_and_change_points import add_verdicts, load_change_points, load_verdict_records
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import add_run, start_session
-from perfci.store.writes.row_ids import upsert_commits
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series

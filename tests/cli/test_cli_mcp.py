@@ -20,7 +20,7 @@ from perfci.cli.mcp import AssistantTools, open_api_client
 from perfci.config import load_config
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
-from perfci.store.columns import series_identity
+from perfci.store.column_conversions import series_identity
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci_web import create_app
 from tests.support.builders import (

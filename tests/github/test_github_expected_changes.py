@@ -18,9 +18,9 @@ from perfci.net.http_client import open_http_client
 from perfci.service.uploads import send_to_server
 from perfci.store import Store
 from perfci.store.access import audit_log
-from perfci.store.incidents import expected_changes_and_mutes
-from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.incidents import expected_changes_and_muted_benchmarks
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
+from perfci.store.jobs import work_queue_and_leases
 from perfci.store.projects import create_project, find_project
 from perfci_web import create_app
 from tests.support.builders import NOON
@@ -66,7 +66,7 @@ def receive_merge_event(server: Server, proposal: dict[str, Any], delivery: str 
 
 def load_stored(store: Store) -> list[ExpectedChangeRecord]:
     with store.read() as tx:
-        return expected_changes_and_mutes.load_expected_changes(tx, "acme/model")
+        return expected_changes_and_muted_benchmarks.load_expected_changes(tx, "acme/model")
 
 
 def test_stores_expected_changes_of_a_merge_webhook(server: Server) -> None:
@@ -84,7 +84,8 @@ def test_stores_expected_changes_of_a_merge_webhook(server: Server) -> None:
             if entry.action == "expected_change.record"
         ]
         assert [
-            each_job.subject for each_job in outbox_and_leases.load_due_work(tx, ["evaluate"], 9, server.now)
+            each_job.subject
+            for each_job in work_queue_and_leases.load_due_work(tx, ["evaluate"], 9, server.now)
         ] == ["expected_changes"]
     assert (line.actor, line.subject, line.request_id) == (
         "github-repository/1",

@@ -12,7 +12,7 @@ from test_github_expected_changes import BODY, MERGE, merged
 from perfci.service.pulls.poll_missed_events import ReconciliationPoll
 from perfci.service.worker.lease import POLL_LEASE, LeasedLoop
 from perfci.store import Store
-from perfci.store.incidents import expected_changes_and_mutes
+from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.store.projects import find_project, update_project
 from tests.support.builders import NOON
 from tests.support.databases import database_url as database_url
@@ -175,7 +175,7 @@ def test_recovers_a_lost_merge(server: Server, poll: ReconciliationPoll) -> None
     server.process_due_events()
 
     with server.store.read() as tx:
-        expected_changes = expected_changes_and_mutes.load_expected_changes(tx, "acme/model")
+        expected_changes = expected_changes_and_muted_benchmarks.load_expected_changes(tx, "acme/model")
     assert (outcomes, server.deliveries()) == ([1, 0], ["missed-merge-7"])
     assert [(row.sha, row.match, row.source) for row in expected_changes] == [(MERGE, "peak_bytes", "#7")]
 

@@ -11,7 +11,7 @@ from perfci.service.incidents.mute_benchmarks import mute_noisy_benchmarks
 from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.expected_changes_and_mutes import end_mute, load_mutes
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import end_mute, load_mutes
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries

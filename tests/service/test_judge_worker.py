@@ -24,8 +24,8 @@ from perfci.service.worker import judge_worker
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, verdicts_and_change_points
 from perfci.store.incidents import incident_store
-from perfci.store.jobs import outbox_and_leases
-from perfci.store.jobs.outbox_and_leases import OutboxItem
+from perfci.store.jobs import work_queue_and_leases
+from perfci.store.jobs.work_queue_and_leases import OutboxItem
 from perfci.store.projects import create_project, find_project
 from perfci.store.queries.commit_levels import load_levels_of_two_commits
 from perfci.store.writes.group_commit import GroupCommitter
@@ -99,7 +99,7 @@ def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitte
                 tx, find_project(tx, SLUG).id, incident_store.MEASURED
             )
         ] == [a_sha(9)]
-        assert outbox_and_leases.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
+        assert work_queue_and_leases.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
 def test_draining_runs_the_periodic_jobs_too(store: Store) -> None:
@@ -215,7 +215,7 @@ def test_judging_an_upload_again_adds_no_verdict(group: GroupCommitter, store: S
     aa = a_run(a_result(None, *(entry for pair in pairs for entry in pair)), session="aa")
     upload(group, store, aa)
     with patch.object(
-        judge_worker.outbox_and_leases, "delete_work"
+        judge_worker.work_queue_and_leases, "delete_work"
     ):  # as if it died between the verdict and the end of the work
         worker = a_worker(store)
         worker.run_once()
@@ -231,7 +231,7 @@ def test_a_killed_evaluation_is_repeated_with_the_same_result(group: GroupCommit
     upload(group, store, *a_step())
     worker = a_worker(store)
     with (
-        patch.object(judge_worker.outbox_and_leases, "delete_work", side_effect=KeyboardInterrupt),
+        patch.object(judge_worker.work_queue_and_leases, "delete_work", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         worker.run_once()
@@ -278,7 +278,7 @@ def test_an_upload_that_cannot_be_judged_blocks_no_other_and_stores_its_problem(
         a_worker(store).drain()
 
     with store.read() as tx:
-        left = outbox_and_leases.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
+        left = work_queue_and_leases.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
     assert [(item.subject, item.attempts, item.problem) for item in left] == [
         (broken, 1, "ZeroDivisionError: no level")
     ]
@@ -299,7 +299,7 @@ def test_uploads_during_an_evaluation_wait_for_the_next_evaluation(
         a_worker(store).run_once()
 
     with store.read() as tx:
-        assert [item.subject for item in outbox_and_leases.load_due_work(tx, ["judge"], 9, LATER)] == [
+        assert [item.subject for item in work_queue_and_leases.load_due_work(tx, ["judge"], 9, LATER)] == [
             run_document.idempotency_key(second)
         ]
 

@@ -8,7 +8,7 @@ import pytest
 from perfci.service.worker import lease
 from perfci.service.worker.lease import NOTIFICATION_LEASE, Lease, LeasedLoop, LeaseLost
 from perfci.store import Store
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs import work_queue_and_leases
 from tests.support.databases import database_url as database_url
 from tests.support.databases import kind as kind
 from tests.support.databases import store as store
@@ -121,7 +121,7 @@ def test_keep_alive_holds_the_lease_during_a_long_computation(store: Store) -> N
 
 def count_heartbeats(store: Store) -> int:
     with store.read() as tx:
-        held = outbox_and_leases.find_lease(tx, "judge")
+        held = work_queue_and_leases.find_lease(tx, "judge")
     assert held is not None
     return held.beat
 

@@ -12,7 +12,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.store import Store
 from perfci.store.access import audit_log
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs import work_queue_and_leases
 from perfci.store.projects import create_project
 from perfci.store.queries import measured_samples
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
@@ -33,7 +33,7 @@ def test_concurrent_identical_uploads_are_stored_and_enqueued_once(store: Store)
     assert sent(store, "body", "body") == [True, False]
 
     with store.read() as tx:
-        assert [item.subject for item in outbox_and_leases.load_due_work(tx, ["judge"], 9, NOON)] == [
+        assert [item.subject for item in work_queue_and_leases.load_due_work(tx, ["judge"], 9, NOON)] == [
             "0" * 64
         ]
         assert len(measured_samples.load_session_processes(tx, a_run().session)) == 1

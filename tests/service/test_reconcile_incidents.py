@@ -18,7 +18,7 @@ from perfci.service.incidents.stored_incident_planner import NO_LONGER_SEEN, Inc
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.expected_changes_and_mutes import add_mute
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import add_mute
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
 from perfci.store.incidents.incident_store import load_members

@@ -18,8 +18,8 @@ from perfci.service.incidents.triage import StaleRevision, require_incident, upd
 from perfci.store import Store
 from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
 from perfci.store.incidents.incident_store import load_members
+from perfci.store.writes.find_or_add_rows import ensure_series_id
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
-from perfci.store.writes.row_ids import ensure_series_id
 from tests.support.builders import (
     NOON,
     PROJECT,

@@ -10,8 +10,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.access import api_tokens, audit_log, logins_and_secrets, users
-from perfci.store.columns import ABSENT
+from perfci.store.access import api_tokens, audit_log, logins_and_server_secrets, users_and_roles
+from perfci.store.column_conversions import ABSENT
 from tests.support.builders import NOON
 
 LATER = NOON + timedelta(days=1)
@@ -26,30 +26,38 @@ def a_token(store: Store, uid: str = "ab12", project_id: int = 1, created_by: st
 
 def test_finds_a_user_by_number_and_updates_the_name(store: Store) -> None:
     with store.begin() as tx:
-        first = users.ensure_user(tx, "github", "7", "ada", NOON)
-        again = users.ensure_user(tx, "github", "7", "ada-lovelace", LATER)
+        first = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
+        again = users_and_roles.ensure_user(tx, "github", "7", "ada-lovelace", LATER)
 
     assert (again.id, again.name, again.actor) == (first.id, "ada-lovelace", "user:github/7")
 
 
 def test_a_user_has_one_role_in_each_project(store: Store) -> None:
     with store.begin() as tx:
-        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
-        before = [users.set_role(tx, ada.id, 1, "reader"), users.set_role(tx, ada.id, 1, "admin")]
-        users.set_role(tx, ada.id, ABSENT, "sheriff")
+        ada = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
+        before = [
+            users_and_roles.set_role(tx, ada.id, 1, "reader"),
+            users_and_roles.set_role(tx, ada.id, 1, "admin"),
+        ]
+        users_and_roles.set_role(tx, ada.id, ABSENT, "sheriff")
 
     assert before == [None, "reader"]
     with store.read() as tx:
-        assert users.load_roles(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
-        assert [(member.user.name, member.role) for member in users.load_members(tx, 1)] == [("ada", "admin")]
+        assert users_and_roles.load_roles(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
+        assert [(member.user.name, member.role) for member in users_and_roles.load_members(tx, 1)] == [
+            ("ada", "admin")
+        ]
 
 
 def test_removes_a_member_once(store: Store) -> None:
     with store.begin() as tx:
-        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
-        users.set_role(tx, ada.id, 1, "reader")
+        ada = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
+        users_and_roles.set_role(tx, ada.id, 1, "reader")
 
-        assert [users.remove_member(tx, ada.id, 1), users.remove_member(tx, ada.id, 1)] == [True, False]
+        assert [
+            users_and_roles.remove_member(tx, ada.id, 1),
+            users_and_roles.remove_member(tx, ada.id, 1),
+        ] == [True, False]
 
 
 def test_finds_a_token_by_its_hash_only(store: Store) -> None:
@@ -95,27 +103,30 @@ def test_revokes_the_tokens_an_actor_created(store: Store) -> None:
 
 def test_finds_a_login_by_the_hash_of_its_cookie(store: Store) -> None:
     with store.begin() as tx:
-        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
-        logins_and_secrets.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
+        ada = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
+        logins_and_server_secrets.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER, b"sealed")
 
     with store.read() as tx:
-        login = logins_and_secrets.find_login(tx, "e" * 64)
+        login = logins_and_server_secrets.find_login(tx, "e" * 64)
     assert login is not None
     assert (login.user.name, login.csrf, login.expires_at, login.grant) == ("ada", "csrf", LATER, b"sealed")
 
 
 def test_ends_logins_that_have_expired(store: Store) -> None:
     with store.begin() as tx:
-        ada = users.ensure_user(tx, "github", "7", "ada", NOON)
-        logins_and_secrets.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER)
+        ada = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
+        logins_and_server_secrets.add_login(tx, ada.id, "e" * 64, "csrf", NOON, LATER)
 
-        assert [logins_and_secrets.delete_expired_logins(tx, moment) for moment in (NOON, LATER)] == [0, 1]
+        assert [logins_and_server_secrets.delete_expired_logins(tx, moment) for moment in (NOON, LATER)] == [
+            0,
+            1,
+        ]
 
 
 def test_creates_a_server_secret_once_for_all_processes(store: Store) -> None:
     with store.begin() as tx:
-        first = logins_and_secrets.ensure_server_secret(tx, "cookie", lambda: b"one", NOON)
-        second = logins_and_secrets.ensure_server_secret(tx, "cookie", lambda: b"two", NOON)
+        first = logins_and_server_secrets.ensure_server_secret(tx, "cookie", lambda: b"one", NOON)
+        second = logins_and_server_secrets.ensure_server_secret(tx, "cookie", lambda: b"two", NOON)
 
     assert first == second == b"one"
 

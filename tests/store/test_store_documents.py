@@ -13,7 +13,7 @@ from store_sessions import measured_run, started
 
 from perfci.model import PerfciError, ProcessBoundaries, Run, Status
 from perfci.store import Store
-from perfci.store.columns import hash_values
+from perfci.store.column_conversions import hash_values
 from perfci.store.queries import measured_samples, project_counts, runs_and_sessions, series_search
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import IngestCounts

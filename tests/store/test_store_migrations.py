@@ -36,9 +36,9 @@ from perfci.store.tables.incidents import (
     MutedBenchmarkRow,
     ReportingScheduleRow,
 )
-from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import MachineRow, ProjectRow, RunRow, SeriesRow, UnresolvedResultRow
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 from perfci.store.verdict_decisions import DecisionRecord
 from tests.support.builders import (
     NOON,

@@ -13,7 +13,7 @@ from store_sessions import measured_run, started, stored_processes
 
 from perfci.model import Clock, PerfciError, Process, Role, Status
 from perfci.store import Store
-from perfci.store.columns import UtcMs, pack_samples, unpack_samples
+from perfci.store.column_conversions import UtcMs, pack_samples, unpack_samples
 from perfci.store.queries import measured_samples
 from perfci.store.writes import measured_sessions
 from tests.support.builders import a_failed_process, a_process, a_run, a_series

@@ -19,7 +19,7 @@ from perfci.store.queries.project_status import (
     load_current_verdicts,
     load_head_status,
 )
-from perfci.store.writes import row_ids
+from perfci.store.writes import find_or_add_rows
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -93,7 +93,7 @@ def test_a_comparison_is_not_the_head(store: Store) -> None:
 def test_finds_the_head_behind_many_heads_of_pull_requests(store: Store) -> None:
     measured(store, 1, a_result(STEP))
     with store.begin() as tx:
-        row_ids.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(number) for number in range(2, 80)])
 
     assert load_status(store).head == a_commit(1)
 
@@ -125,7 +125,7 @@ def test_only_the_last_of_several_removed_versions_is_missing(store: Store) -> N
 
 def test_a_project_without_measurements_has_no_head(store: Store) -> None:
     with store.begin() as tx:
-        row_ids.upsert_commits(tx, PROJECT, [a_commit(1)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(1)])
 
     assert load_status(store) == HeadStatus()
 

@@ -36,7 +36,7 @@ from perfci.store.queries.judging_inputs import load_judged_series
 from perfci.store.queries.series_and_commits import sort_commits
 from perfci.store.transactions import SERIES_CACHE
 from perfci.store.verdict_decisions import load_aa_results
-from perfci.store.writes import ingest, measured_sessions, row_ids
+from perfci.store.writes import find_or_add_rows, ingest, measured_sessions
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -239,7 +239,7 @@ def test_points_by_sha_are_all_points_of_all_histories(store: Store) -> None:
 def test_projects_count_what_they_hold(store: Store) -> None:
     ingested(store, a_result(), a_result(a_series(metric="memory")), finished_at=NOON + timedelta(hours=3))
     with store.begin() as tx:
-        row_ids.upsert_commits(tx, "acme/empty", [a_commit(1)])
+        find_or_add_rows.upsert_commits(tx, "acme/empty", [a_commit(1)])
 
     with store.read() as tx:
         empty, full = project_counts.load_projects_with_counts(tx)
@@ -493,7 +493,7 @@ def test_change_points_belong_to_their_project(store: Store) -> None:
 
 def test_commits_come_newest_first(store: Store) -> None:
     with store.begin() as tx:
-        row_ids.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(number) for number in (2, 3, 1)])
 
     with store.read() as tx:
         assert [
@@ -506,7 +506,9 @@ def test_commits_come_newest_first(store: Store) -> None:
 
 def test_finds_a_commit_by_a_prefix_of_its_sha(store: Store) -> None:
     with store.begin() as tx:
-        row_ids.upsert_commits(tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))])
+        find_or_add_rows.upsert_commits(
+            tx, PROJECT, [a_commit(1), a_commit(2), a_commit(3, sha="1f".ljust(40, "0"))]
+        )
 
     with store.read() as tx:
         assert series_and_commits.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))

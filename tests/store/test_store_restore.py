@@ -16,11 +16,11 @@ import sqlalchemy as sa
 
 from perfci.model import PerfciError
 from perfci.store import Store, backup, check_integrity, open_store, restore, verdicts_and_change_points
-from perfci.store.incidents import expected_changes_and_mutes
-from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
+from perfci.store.incidents import expected_changes_and_muted_benchmarks
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
 from perfci.store.tables.base import TableBase
 from perfci.store.transactions import StoreUnavailable
-from perfci.store.writes.row_ids import ensure_project_id
+from perfci.store.writes.find_or_add_rows import ensure_project_id
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run, a_series, a_verdict
 from tests.support.databases import KINDS, bare_database
 from tests.support.stored_runs import ingest_run
@@ -34,7 +34,7 @@ def filled(store: Store) -> None:
         expected_change_record = ExpectedChangeRecord(
             "a" * 40, "peak_bytes", 0.03, "the cache holds two layers", "#12", NOON
         )
-        expected_changes_and_mutes.add_expected_changes(
+        expected_changes_and_muted_benchmarks.add_expected_changes(
             tx, ensure_project_id(tx, PROJECT), [expected_change_record], "GitHub", NOON
         )
 

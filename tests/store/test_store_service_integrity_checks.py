@@ -10,9 +10,9 @@ from perfci.store.tables.access import TokenRow
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.incidents import ExpectedChangeRow, ImpactRow, IncidentMemberRow, IncidentRow
-from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
-from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
+from perfci.store.tables.work_queue_and_leases import OutboxRow
+from perfci.store.writes.find_or_add_rows import ensure_project_id, ensure_series_id
 from tests.support.builders import NOON, PROJECT, a_run, a_series
 from tests.support.stored_runs import ingest_run
 

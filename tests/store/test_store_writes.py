@@ -9,7 +9,7 @@ from store_sessions import started
 from perfci.model import Stage, VerdictKind
 from perfci.store import Store, verdicts_and_change_points
 from perfci.store.queries import series_and_commits
-from perfci.store.writes import row_ids
+from perfci.store.writes import find_or_add_rows
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -73,9 +73,9 @@ def test_change_points_of_a_series_are_replaced_as_a_whole(store: Store) -> None
 
 def test_git_completes_a_commit_imported_with_its_date_only(store: Store) -> None:
     with store.begin() as tx:
-        row_ids.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
-        row_ids.upsert_commits(tx, PROJECT, [a_commit(3), a_commit(4)])
-        row_ids.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(3), a_commit(4)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
 
     with store.read() as tx:
         assert series_and_commits.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
@@ -83,8 +83,8 @@ def test_git_completes_a_commit_imported_with_its_date_only(store: Store) -> Non
 
 def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
     with store.begin() as tx:
-        row_ids.upsert_commits(tx, PROJECT, [a_commit(1, branch="topic", position=None)])
-        row_ids.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(1, branch="topic", position=None)])
+        find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
         assert series_and_commits.load_commits_newest_first(tx, PROJECT) == [

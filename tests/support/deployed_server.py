@@ -13,7 +13,7 @@ from pathlib import Path
 
 from perfci.cli import run_cli
 from perfci.store import open_store
-from perfci.store.incidents import expected_changes_and_mutes
+from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.store.queries import measured_samples, runs_and_sessions, series_search
 from tests.support.loopback_issuer import Issuer
 from tests.support.reserved_ports import get_port_number, reserve_port
@@ -78,5 +78,5 @@ def expected_changes_in(folder: Path) -> list[tuple[str, str, str]]:
     with closing(open_store(f"sqlite:///{folder}/server.db", create=False)) as store, store.read() as tx:
         return [
             (change.sha, change.match, change.source)
-            for change in expected_changes_and_mutes.load_expected_changes(tx, "acme/model")
+            for change in expected_changes_and_muted_benchmarks.load_expected_changes(tx, "acme/model")
         ]

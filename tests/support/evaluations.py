@@ -12,7 +12,7 @@ from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.service.incidents.reconcile_incidents import ReconcileResult, reconcile_incidents
 from perfci.store import Store, projects
 from perfci.store.projects import Project
-from perfci.store.writes.row_ids import ensure_series_ids
+from perfci.store.writes.find_or_add_rows import ensure_series_ids
 from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
 from perfci.verdicts.policy import Policy
 from tests.support.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha

@@ -12,8 +12,8 @@ from perfci.model import Benchmark, ChangePoint, Run, Series
 from perfci.store.queries.series_and_commits import project_id_matches
 from perfci.store.tables.measurements import BenchmarkRow
 from perfci.store.verdicts_and_change_points import save_change_points
+from perfci.store.writes.find_or_add_rows import ensure_project_id, ensure_series_id
 from perfci.store.writes.ingest import ProcessSummarizer, ingest_batch
-from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id
 
 
 def ingest_run(

@@ -19,10 +19,10 @@ from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
-from perfci.store.columns import series_identity
+from perfci.store.column_conversions import series_identity
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.projects import load_projects
-from perfci.store.writes.row_ids import upsert_commits
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.verdicts.policy import Policy
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS

@@ -18,8 +18,8 @@ from perfci.config import JudgeTable, Settings
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.verdicts_and_change_points import add_verdicts
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import add_run, start_session
-from perfci.store.writes.row_ids import upsert_commits
 from perfci_web import create_app
 
 PAGE = "/acme:tiny-lm/calibration"

@@ -16,7 +16,7 @@ from flask.testing import FlaskClient
 
 from perfci.model import PerfciError
 from perfci.store import Store, open_store, projects
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs import work_queue_and_leases
 from perfci.store.projects import enqueue_work
 from perfci_web import create_app
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
@@ -46,9 +46,9 @@ def add_waiting_upload(store: Store, attempts: int = 0) -> None:
         project = projects.find_project(tx, PROJECT)
         assert project is not None
         enqueue_work(tx, project.id, "judge", ["key"], NOON)
-        (work,) = outbox_and_leases.load_due_work(tx, ("judge",), 10, NOON)
+        (work,) = work_queue_and_leases.load_due_work(tx, ("judge",), 10, NOON)
         for _ in range(attempts):
-            outbox_and_leases.postpone_work(tx, work.id, "no such series", NOON)
+            work_queue_and_leases.postpone_work(tx, work.id, "no such series", NOON)
 
 
 def test_is_ready_with_an_empty_store(client: FlaskClient) -> None:
@@ -67,7 +67,7 @@ def test_warns_of_uploads_that_wait_for_a_worker(client: FlaskClient, store: Sto
 
 
 def test_warns_of_uploads_that_failed_to_be_judged(client: FlaskClient, store: Store) -> None:
-    add_waiting_upload(store, attempts=outbox_and_leases.MAX_ATTEMPTS)
+    add_waiting_upload(store, attempts=work_queue_and_leases.MAX_ATTEMPTS)
 
     assert client.get("/readyz").get_json()["warnings"] == [
         "1 upload could not be judged: see `perfci db check`."

@@ -13,7 +13,7 @@ from web_builders import NOW
 
 from perfci.model import IncidentKind
 from perfci.store import Store
-from perfci.store.writes.row_ids import upsert_commits
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile

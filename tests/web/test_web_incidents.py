@@ -7,7 +7,7 @@ from web_builders import NOW, STEP, SUSPECT, a_commit
 
 from perfci.config import HistoryTable, Settings
 from perfci.store import Store
-from perfci.store.writes.row_ids import upsert_commits
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci_web import create_app
 
 P = "/acme:tiny-lm"

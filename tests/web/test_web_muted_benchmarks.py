@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from web_builders import NOW, PROJECT, STEP_TIME, fill
 
 from perfci.store import Store
-from perfci.store.incidents.expected_changes_and_mutes import add_mute, end_mute
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import add_mute, end_mute
 from perfci.store.incidents.incident_records import Mute
 from perfci.store.projects import find_project
 from perfci_web import create_app

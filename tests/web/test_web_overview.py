@@ -7,8 +7,8 @@ from page_reading import COMPARE, P, read, words
 from web_builders import COMMITS, EMULATED, NOW, STEP, a_commit
 
 from perfci.store import Store
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import start_session
-from perfci.store.writes.row_ids import upsert_commits
 from perfci_web import create_app
 
 

@@ -29,8 +29,8 @@ from perfci.model import (
 )
 from perfci.store import Store, open_store
 from perfci.store.verdicts_and_change_points import add_verdicts
+from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
-from perfci.store.writes.row_ids import upsert_commits
 from tests.support.stored_runs import replace_change_points
 
 PROJECT = "acme/tiny-lm"

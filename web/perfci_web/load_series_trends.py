@@ -17,7 +17,7 @@ from perfci.report.charts.series_trend import (
     build_dots,
     build_trend_from_dots,
 )
-from perfci.store.columns import STATUSES
+from perfci.store.column_conversions import STATUSES
 from perfci.store.queries.measured_samples import load_histories
 from perfci.store.queries.project_status import load_change_points_of_series, load_current_verdicts
 from perfci.store.queries.series_and_commits import load_series_by_ids

@@ -17,7 +17,7 @@ from perfci.cli.shared.store_and_machine_lock import (
 from perfci.model import PerfciError
 from perfci.net.api_schemas.muted_benchmarks import MuteChange
 from perfci.service.incidents.mute_benchmarks import set_benchmark_mute
-from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 
 DEFAULT_DAYS = 30
 """Days a benchmark stays muted unless ``--days`` is given."""

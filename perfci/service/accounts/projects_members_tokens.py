@@ -22,7 +22,7 @@ from perfci.auth.tokens import make_token
 from perfci.config import ProjectTables, parse_project_override_tables
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.store.access import api_tokens, logins_and_secrets, users
+from perfci.store.access import api_tokens, logins_and_server_secrets, users_and_roles
 from perfci.store.access.api_tokens import Token
 from perfci.store.projects import PRIVATE, Project, create_project, find_project, update_project
 
@@ -116,11 +116,11 @@ def revoke_token(tx: Session, context: AuditContext, project_id: int, uid: str) 
 
 def set_member_role(
     tx: Session, context: AuditContext, project_id: int, address: str, role: ProjectRole, name: str = ""
-) -> users.ProjectMember:
+) -> users_and_roles.ProjectMember:
     """Set the role of a member and revoke those of their tokens that the new role may not grant."""
     provider, subject = parse_member_address(address)
-    user = users.ensure_user(tx, provider, subject, name or subject, context.at)
-    before = users.set_role(tx, user.id, project_id, role)
+    user = users_and_roles.ensure_user(tx, provider, subject, name or subject, context.at)
+    before = users_and_roles.set_role(tx, user.id, project_id, role)
     if before != role:
         context.add_audit_entry(tx, "member.set", address, project_id, {"before": before, "after": role})
     excessive = [
@@ -129,17 +129,17 @@ def set_member_role(
         if not all(can_grant_scope(role, Scope(scope)) for scope in token.scopes)
     ]
     _revoke_tokens(tx, context, excessive)
-    return users.ProjectMember(user, role)
+    return users_and_roles.ProjectMember(user, role)
 
 
 def remove_member(tx: Session, context: AuditContext, project_id: int, address: str) -> bool:
     """Remove a member and revoke their tokens in the project; return False if they were none."""
     provider, subject = parse_member_address(address)
-    user = users.find_user(tx, provider, subject)
-    if user is None or not users.remove_member(tx, user.id, project_id):
+    user = users_and_roles.find_user(tx, provider, subject)
+    if user is None or not users_and_roles.remove_member(tx, user.id, project_id):
         return False
     if project_id == EVERY_PROJECT_ID:
-        logins_and_secrets.end_user_logins(tx, user.id)
+        logins_and_server_secrets.end_user_logins(tx, user.id)
     context.add_audit_entry(tx, "member.remove", address, project_id)
     tokens = api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
     _revoke_tokens(tx, context, tokens)

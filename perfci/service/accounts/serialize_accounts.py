@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.net.api_schemas.projects_and_access import ProjectMemberShape, ProjectShape, TokenShape
 from perfci.store.access import api_tokens as tokens
-from perfci.store.access import users
+from perfci.store.access import users_and_roles
 from perfci.store.projects import Project
 
 
@@ -19,7 +19,7 @@ def serialize_token(token: tokens.Token) -> TokenShape:
     return TokenShape.model_validate({name: getattr(token, name) for name in TokenShape.model_fields})
 
 
-def serialize_member(member: users.ProjectMember) -> ProjectMemberShape:
+def serialize_member(member: users_and_roles.ProjectMember) -> ProjectMemberShape:
     """Build the API representation of a member."""
     return ProjectMemberShape.model_validate(
         {"member": member.user.address, "name": member.user.name, "role": member.role}

@@ -27,7 +27,7 @@ from perfci.service.accounts.serialize_accounts import serialize_member, seriali
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
-from perfci.store.access import users
+from perfci.store.access import users_and_roles
 from perfci.store.projects import load_projects
 
 SERVER_ONLY_MESSAGE = "What is for all projects is kept where the server's store is: do it there, with --db."
@@ -102,7 +102,7 @@ class StoreAccountsBackend:
         with self._store.read() as tx:
             return [
                 serialize_member(member)
-                for member in users.load_members(tx, _get_project_id(tx, project_name))
+                for member in users_and_roles.load_members(tx, _get_project_id(tx, project_name))
             ]
 
     def set_member_role(self, project_name: str | None, member: str, role: ProjectRole) -> None:

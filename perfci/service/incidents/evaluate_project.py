@@ -15,7 +15,7 @@ from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.retest_and_creep_text import retest_sentence
 from perfci.report.serializers import serialize_creep, serialize_derived_incident_summary, serialize_retest
-from perfci.store.incidents.expected_changes_and_mutes import load_expected_changes
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_expected_changes
 from perfci.store.incidents.incident_records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci.verdicts.history.change_point_detection import find_jumps

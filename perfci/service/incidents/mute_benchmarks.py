@@ -13,7 +13,7 @@ from perfci.model import IncidentState
 from perfci.service.audit_context import SYSTEM_ACTOR, AuditContext
 from perfci.service.incidents.due_transitions import BeginTransaction
 from perfci.store import Store
-from perfci.store.incidents.expected_changes_and_mutes import (
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import (
     add_mute,
     end_mute,
     load_mutes,

@@ -36,7 +36,7 @@ from perfci.service.notify.enqueue_notifications import (
 )
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, Mute
 from perfci.store.incidents.incident_store import (
     add_members,

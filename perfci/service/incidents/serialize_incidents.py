@@ -9,7 +9,7 @@ from perfci.model import ChangePoint, Series
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_series
 from perfci.service.incidents.load_incidents import IncidentDetail, IncidentOverview
-from perfci.store.columns import series_identity
+from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.incident_records import (
     ImpactRecord,
     IncidentEvent,

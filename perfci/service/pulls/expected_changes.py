@@ -11,8 +11,8 @@ from perfci.github import accept_comment
 from perfci.github.client import GitHubClient
 from perfci.github.payloads import PullRequest
 from perfci.service.audit_context import AuditContext
-from perfci.store.incidents import expected_changes_and_mutes
-from perfci.store.incidents.expected_changes_and_mutes import ExpectedChangeRecord
+from perfci.store.incidents import expected_changes_and_muted_benchmarks
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
 from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange, parse_expected_changes
 
@@ -75,7 +75,7 @@ def save_expected_changes(
         )
         for change in authorized
     ]
-    added = expected_changes_and_mutes.add_expected_changes(
+    added = expected_changes_and_muted_benchmarks.add_expected_changes(
         tx, project.id, records, context.actor.name, context.at
     )
     if added:

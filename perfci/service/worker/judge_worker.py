@@ -25,8 +25,8 @@ from perfci.service.notify.enqueue_notifications import enqueue_new_incident_not
 from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.incidents import incident_store
-from perfci.store.jobs import outbox_and_leases
-from perfci.store.jobs.outbox_and_leases import OutboxItem
+from perfci.store.jobs import work_queue_and_leases
+from perfci.store.jobs.work_queue_and_leases import OutboxItem
 from perfci.store.projects import find_project, load_projects, mark_projects_changed
 from perfci.store.queries import judging_inputs
 from perfci.store.verdicts_and_change_points import save_change_points
@@ -109,7 +109,7 @@ class JudgeWorker:
         if not self.lease.acquire_or_renew():
             return 0
         with self.store.read() as tx:
-            due = outbox_and_leases.load_due_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
+            due = work_queue_and_leases.load_due_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
         if due:
             self._evaluate(due)
         return len(due)
@@ -128,7 +128,7 @@ class JudgeWorker:
             log.exception("work %s on %s failed", work[0].id, work[0].project)
             later = self.clock() + timedelta(minutes=2 ** work[0].attempts)
             with self.store.begin() as tx:
-                outbox_and_leases.postpone_work(
+                work_queue_and_leases.postpone_work(
                     tx, work[0].id, f"{type(error).__name__}: {error}"[:2000], later
                 )
 
@@ -163,7 +163,7 @@ class JudgeWorker:
                 self.store, project, policies.policy, evaluation, self.clock(), self.lease.begin_transaction
             )
         with self.lease.begin_transaction() as tx:
-            outbox_and_leases.delete_work(tx, [item.id for item in work])
+            work_queue_and_leases.delete_work(tx, [item.id for item in work])
             mark_projects_changed(tx, [project.id])
 
 

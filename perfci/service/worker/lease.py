@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.jobs import outbox_and_leases
-from perfci.store.jobs.outbox_and_leases import LeaseRecord
+from perfci.store.jobs import work_queue_and_leases
+from perfci.store.jobs.work_queue_and_leases import LeaseRecord
 
 NOTIFICATION_LEASE, INBOX_LEASE, POLL_LEASE = "deliver", "inbox", "reconciliation"
 """Lease names of notifications, of received GitHub events and of the reconciliation poll."""
@@ -64,7 +64,7 @@ class Lease:
                 return True
             return self._renew()
         with self._store.read() as tx:
-            record = outbox_and_leases.find_lease(tx, self._name)
+            record = work_queue_and_leases.find_lease(tx, self._name)
         other = record if record is not None and record.holder else None
         if other is not None:
             if self._observed is None or self._observed[0] != other:
@@ -74,10 +74,10 @@ class Lease:
                 return False
         with self._store.begin() as tx:
             if other is None:
-                is_acquired = outbox_and_leases.claim_lease(tx, self._name, self._holder)
+                is_acquired = work_queue_and_leases.claim_lease(tx, self._name, self._holder)
             else:
-                is_acquired = outbox_and_leases.take_over_lease(tx, self._name, other, self._holder)
-            record = outbox_and_leases.find_lease(tx, self._name)
+                is_acquired = work_queue_and_leases.take_over_lease(tx, self._name, other, self._holder)
+            record = work_queue_and_leases.find_lease(tx, self._name)
         self._observed = None
         if is_acquired and record is not None:
             self._token, self._renewed_at = record.token, self._monotonic()
@@ -98,7 +98,7 @@ class Lease:
     def begin_transaction(self) -> Iterator[Transaction]:
         """Open a transaction that writes results; raise ``LeaseLost`` if the lease is gone."""
         with self._store.begin() as tx:
-            if self._token is None or not outbox_and_leases.renew_lease(
+            if self._token is None or not work_queue_and_leases.renew_lease(
                 tx, self._name, self._holder, self._token
             ):
                 self._token = None
@@ -129,7 +129,7 @@ class Lease:
         """Release the lease, so that the next process need not wait for the TTL."""
         if self._token is not None:
             with self._store.begin() as tx:
-                outbox_and_leases.release_lease(tx, self._name, self._holder, self._token)
+                work_queue_and_leases.release_lease(tx, self._name, self._holder, self._token)
             self._token = None
 
     def _renew(self) -> bool:
@@ -137,7 +137,7 @@ class Lease:
         if token is None:
             return False
         with self._store.begin() as tx:
-            mine = outbox_and_leases.renew_lease(tx, self._name, self._holder, token)
+            mine = work_queue_and_leases.renew_lease(tx, self._name, self._holder, token)
         if mine:
             self._renewed_at = self._monotonic()
         else:

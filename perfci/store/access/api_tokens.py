@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.columns import ABSENT
+from perfci.store.column_conversions import ABSENT
 from perfci.store.tables.access import TokenRow
 from perfci.store.transactions import execute_and_count_rows
 

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.columns import ABSENT, EPOCH, MILLISECOND
+from perfci.store.column_conversions import ABSENT, EPOCH, MILLISECOND
 from perfci.store.tables.access import AuditRow
 from perfci.store.transactions import execute_on_driver
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Status
-from perfci.store.columns import series_identity, unpack_samples
+from perfci.store.column_conversions import series_identity, unpack_samples
 from perfci.store.maintenance import service_integrity_checks
 from perfci.store.open_database import open_store
 from perfci.store.queries import series_and_commits

@@ -12,11 +12,11 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
 from perfci.store.dialects import database_size
-from perfci.store.jobs import outbox_and_leases
+from perfci.store.jobs import work_queue_and_leases
 from perfci.store.open_database import find_sqlite_file
 from perfci.store.tables.github import RunEventRow
-from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.notifications import DeliveryRow
+from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 from perfci.store.transactions import Store, translate_errors
 
 
@@ -39,10 +39,10 @@ class DatabaseStats:
 
 def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
     """Load the statistics of a database."""
-    stuck = sa.func.count().filter(OutboxRow.attempts >= outbox_and_leases.MAX_ATTEMPTS)
+    stuck = sa.func.count().filter(OutboxRow.attempts >= work_queue_and_leases.MAX_ATTEMPTS)
     waiting, failed = tx.execute(sa.select(sa.func.count(), stuck).select_from(OutboxRow)).one()
     deliveries, events = _count_by_state(tx, DeliveryRow), _count_by_state(tx, RunEventRow)
-    oldest = outbox_and_leases.load_oldest_work_time(tx)
+    oldest = work_queue_and_leases.load_oldest_work_time(tx)
     return DatabaseStats(
         database_bytes=database_size(tx),
         outbox_waiting=waiting - failed,

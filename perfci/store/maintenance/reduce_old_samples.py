@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Status
-from perfci.store.columns import build_process, pack_samples, unpack_samples
+from perfci.store.column_conversions import build_process, pack_samples, unpack_samples
 from perfci.store.queries.series_and_commits import HISTORY_KINDS
 from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import VerdictRow

@@ -9,14 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
-from perfci.store.columns import ABSENT
+from perfci.store.column_conversions import ABSENT
 from perfci.store.jobs import github_events
-from perfci.store.jobs.outbox_and_leases import MAX_ATTEMPTS
+from perfci.store.jobs.work_queue_and_leases import MAX_ATTEMPTS
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.incidents import ExpectedChangeRow, ImpactRow, IncidentMemberRow, IncidentRow
-from perfci.store.tables.jobs import OutboxRow
 from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.tables.work_queue_and_leases import OutboxRow
 
 
 def check_work_subjects(tx: Session) -> Iterator[str]:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Series, Status
-from perfci.store.columns import CLOCKS, STATUSES, build_process
+from perfci.store.column_conversions import CLOCKS, STATUSES, build_process
 from perfci.store.queries.measured_samples import load_processes_where
 from perfci.store.queries.measured_series import load_clocks_of_results, select_results_without_pulls
 from perfci.store.queries.series_and_commits import (

@@ -21,7 +21,7 @@ from perfci.model import (
     Series,
     Status,
 )
-from perfci.store.columns import (
+from perfci.store.column_conversions import (
     build_process,
     build_sample_summary,
     hash_values,

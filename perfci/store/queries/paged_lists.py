@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
-from perfci.store.columns import build_process, pairs_from_json
+from perfci.store.column_conversions import build_process, pairs_from_json
 from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.series_and_commits import (
     build_verdict_record,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
-from perfci.store.columns import build_verdict
+from perfci.store.column_conversions import build_verdict
 from perfci.store.queries.measured_series import (
     LATEST_MEASURED_RESULT,
     LATEST_RESULT,

@@ -13,7 +13,7 @@ from perfci.model import (
     NamedValues,
     Status,
 )
-from perfci.store.columns import pairs_from_json
+from perfci.store.column_conversions import pairs_from_json
 from perfci.store.queries.query_records import (
     RunRecord,
     SessionRecord,

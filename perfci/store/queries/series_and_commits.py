@@ -21,7 +21,7 @@ from perfci.model import (
     Series,
     Variant,
 )
-from perfci.store.columns import (
+from perfci.store.column_conversions import (
     build_verdict,
     pairs_from_json,
 )

@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.columns import EPOCH
+from perfci.store.column_conversions import EPOCH
 from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_history_ends
 from perfci.store.queries.query_records import (
     SeriesRecord,

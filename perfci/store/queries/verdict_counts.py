@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Stage, VerdictKind
-from perfci.store.columns import EPOCH
+from perfci.store.column_conversions import EPOCH
 from perfci.store.queries.query_records import VerdictCount, VerdictOutcome
 from perfci.store.queries.series_and_commits import Condition, load_series_by_ids, project_id_matches
 from perfci.store.tables.measurements import RunRow, SessionRow

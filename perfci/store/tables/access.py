@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.columns import ABSENT, JsonText
+from perfci.store.column_conversions import ABSENT, JsonText
 from perfci.store.tables.base import Id, TableBase, foreign_key, primary_key
 
 

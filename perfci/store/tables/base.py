@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import sqlalchemy as sa
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from perfci.store.columns import UtcMs
+from perfci.store.column_conversions import UtcMs
 
 Id = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 

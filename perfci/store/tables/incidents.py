@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Index, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.columns import JsonText
+from perfci.store.column_conversions import JsonText
 from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 

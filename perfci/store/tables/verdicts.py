@@ -12,7 +12,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from perfci.store.columns import JsonText
+from perfci.store.column_conversions import JsonText
 from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 

@@ -26,7 +26,7 @@ from perfci.model import (
     Series,
     Status,
 )
-from perfci.store.columns import (
+from perfci.store.column_conversions import (
     ABSENT,
     EPOCH,
     MILLISECOND,
@@ -46,7 +46,7 @@ from perfci.store.tables.measurements import (
     SessionRow,
 )
 from perfci.store.transactions import bulk_insert, execute_on_driver, insert_rows, reserve_ids
-from perfci.store.writes.row_ids import (
+from perfci.store.writes.find_or_add_rows import (
     add_imported_sessions,
     ensure_benchmark_id,
     ensure_commit_ids,

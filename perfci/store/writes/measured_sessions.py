@@ -14,11 +14,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Process, ProcessBoundaries, Run, Series, Status
-from perfci.store.columns import process_to_columns, replace_unstorable_characters
+from perfci.store.column_conversions import process_to_columns, replace_unstorable_characters
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.query_records import SessionRecord
 from perfci.store.tables.measurements import ProcessRow, ProjectRow, ResultRow, RunRow, SessionRow
 from perfci.store.transactions import IDS, IdCache
+from perfci.store.writes.find_or_add_rows import ensure_project_id, ensure_series_id, require_session_id
 from perfci.store.writes.ingest import (
     compute_local_run_key,
     count_os_processes,
@@ -26,7 +27,6 @@ from perfci.store.writes.ingest import (
     insert_runs,
     update_process_count,
 )
-from perfci.store.writes.row_ids import ensure_project_id, ensure_series_id, require_session_id
 
 RUNNING = "running"
 FINISHED = "finished"

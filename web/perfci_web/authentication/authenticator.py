@@ -37,7 +37,13 @@ from perfci.auth.tokens import JOB_TOKEN_PREFIX, hash_token, hash_token_if_valid
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
 from perfci.store import Store
-from perfci.store.access import api_tokens, audit_log, ci_job_tokens, logins_and_secrets, users
+from perfci.store.access import (
+    api_tokens,
+    audit_log,
+    ci_job_tokens,
+    logins_and_server_secrets,
+    users_and_roles,
+)
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.authentication.github_login import Encryptor, GitHubLogin, GitHubLoginError
 
@@ -232,10 +238,10 @@ class Authenticator:
         if not PROXY_USER_PATTERN.fullmatch(name):
             raise AccessDenied(401, f"The header {header} was expected to hold one name, once.")
         with self._store.read() as tx:
-            user = users.find_user(tx, "proxy", name)
-            roles = users.load_roles(tx, user.id) if user else {}
+            user = users_and_roles.find_user(tx, "proxy", name)
+            roles = users_and_roles.load_roles(tx, user.id) if user else {}
         if user is None:
-            user = users.User(0, "proxy", name, name, disabled=False)
+            user = users_and_roles.User(0, "proxy", name, name, disabled=False)
         return self._build_user_actor(user, roles)
 
     def _authenticate_login(self, secret: str) -> Actor:
@@ -243,8 +249,8 @@ class Authenticator:
         if not secret:
             return ANONYMOUS
         with self._store.read() as tx:
-            login = logins_and_secrets.find_login(tx, hash_token(secret))
-            roles = users.load_roles(tx, login.user.id) if login else {}
+            login = logins_and_server_secrets.find_login(tx, hash_token(secret))
+            roles = users_and_roles.load_roles(tx, login.user.id) if login else {}
         if (
             login is None
             or login.expires_at <= self._clock()
@@ -255,7 +261,7 @@ class Authenticator:
         g.login = login
         return self._build_user_actor(login.user, roles)
 
-    def _is_still_member(self, login: logins_and_secrets.Login) -> bool:
+    def _is_still_member(self, login: logins_and_server_secrets.Login) -> bool:
         """Check the membership at GitHub again after a while; its answer ends or renews the login."""
         now = self._clock()
         if self.github is None or now - login.checked_at < MEMBERSHIP_CHECK_INTERVAL:
@@ -268,13 +274,13 @@ class Authenticator:
             return is_in_grace
         if is_allowed:
             self._submit_quietly(
-                partial(logins_and_secrets.record_login_confirmation, login_id=login.id, at=now)
+                partial(logins_and_server_secrets.record_login_confirmation, login_id=login.id, at=now)
             )
         else:
-            self._submit_quietly(partial(logins_and_secrets.end_login, login_id=login.id))
+            self._submit_quietly(partial(logins_and_server_secrets.end_login, login_id=login.id))
         return is_allowed
 
-    def _build_user_actor(self, user: users.User, roles: dict[int, str]) -> Actor:
+    def _build_user_actor(self, user: users_and_roles.User, roles: dict[int, str]) -> Actor:
         if user.disabled:
             raise AccessDenied(403, "This account is closed: ask an admin of this server.")
         project_roles = {project_id: ProjectRole(role) for project_id, role in roles.items()}
@@ -299,11 +305,11 @@ class Authenticator:
         actor = self.identify_caller(request)
         if "login" not in g:
             return
-        login: logins_and_secrets.Login = g.login
+        login: logins_and_server_secrets.Login = g.login
         now = self._clock()
 
         def delete(tx: Session) -> None:
-            logins_and_secrets.end_login(tx, login.id)
+            logins_and_server_secrets.end_login(tx, login.id)
             audit_log.add_entry(tx, actor.name, "login.end", login.user.address, at=now)
 
         self._group.submit(delete)
@@ -311,10 +317,10 @@ class Authenticator:
     def _shared_key(self, name: str) -> bytes:
         """Return a key that all processes of this server share; the first use creates it."""
         with self._store.read() as tx:
-            key = logins_and_secrets.find_server_secret(tx, name)
+            key = logins_and_server_secrets.find_server_secret(tx, name)
         now = self._clock()
         return key or self._group.submit(
-            lambda tx: logins_and_secrets.ensure_server_secret(
+            lambda tx: logins_and_server_secrets.ensure_server_secret(
                 tx, name, lambda: random_secrets.token_bytes(32), now
             )
         )

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessDenied
 from perfci.auth.tokens import hash_token
-from perfci.store.access import audit_log, logins_and_secrets, users
+from perfci.store.access import audit_log, logins_and_server_secrets, users_and_roles
 from perfci_web.authentication.authenticator import LOGIN_COOKIE, Authenticator
 from perfci_web.authentication.github_login import STATE_MAX_AGE_S, GitHubLogin, GitHubLoginError, GitHubUser
 from perfci_web.web_context import web_context
@@ -101,13 +101,13 @@ def _require_allowed_user(github: GitHubLogin, code: str, verifier: str) -> GitH
 
 def _create_login(tx: Session, authenticator: Authenticator, github_user: GitHubUser, now: datetime) -> str:
     """Store the user and the hash of a new login secret; return the secret, which goes into the cookie."""
-    user = users.ensure_user(tx, "github", github_user.user_id, github_user.name, now)
+    user = users_and_roles.ensure_user(tx, "github", github_user.user_id, github_user.name, now)
     if user.disabled:
         raise AccessDenied(403, "This account is closed: ask an admin of this server.")
     secret = random_secrets.token_urlsafe(32)
     grant = authenticator.build_encryptor().encrypt(github_user.access_token).encode()
-    logins_and_secrets.delete_expired_logins(tx, now)
-    logins_and_secrets.add_login(
+    logins_and_server_secrets.delete_expired_logins(tx, now)
+    logins_and_server_secrets.add_login(
         tx, user.id, hash_token(secret), random_secrets.token_urlsafe(24), now, now + LOGIN_MAX_AGE, grant
     )
     audit_log.add_entry(tx, user.actor, "login.begin", user.address, at=now, detail={"name": user.name})

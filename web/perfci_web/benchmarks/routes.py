@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.history.series_histories import JudgedHistories, select_judged_series_by_points
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
-from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import series_search
 from perfci.store.queries.measured_series import count_series_commits, load_series_with_history_ends
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries

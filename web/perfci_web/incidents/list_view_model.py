@@ -15,7 +15,7 @@ from perfci.report.incidents import incident_sections, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.report.verdict_text import Tone
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, derive_incidents
-from perfci.store.columns import EPOCH
+from perfci.store.column_conversions import EPOCH
 from perfci.store.incidents import incident_lists
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, EvaluationRecord, IncidentRecord

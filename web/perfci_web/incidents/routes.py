@@ -14,7 +14,7 @@ from perfci.service.incidents.serialize_incidents import (
     serialize_incident_detail,
     serialize_stored_incident_overview,
 )
-from perfci.store.columns import series_identity
+from perfci.store.column_conversions import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project

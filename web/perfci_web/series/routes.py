@@ -10,7 +10,7 @@ from perfci.report.charts.series_trend import Trend, downsample_trend, hide_leve
 from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.report.serializers import serialize_trend
 from perfci.store import verdicts_and_change_points
-from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.query_records import SeriesRecord
 from perfci.store.queries.series_and_commits import load_project_series

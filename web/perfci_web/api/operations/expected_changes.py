@@ -12,7 +12,7 @@ from perfci.net.api_schemas.verdicts import (
     NewExpectedChanges,
 )
 from perfci.service.pulls.expected_changes import save_expected_changes
-from perfci.store.incidents import expected_changes_and_mutes
+from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -23,7 +23,7 @@ EXPECTED_CHANGES_RULE = f"{PROJECT_RULE}/expected-changes"
 def list_expected_changes(call: Call) -> Reply:
     query: PageQuery = call.query
     with call.store.read() as tx:
-        records = expected_changes_and_mutes.list_expected_changes(
+        records = expected_changes_and_muted_benchmarks.list_expected_changes(
             tx, call.required_project.id, before=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
@@ -53,7 +53,7 @@ def add_expected_changes(call: Call) -> Reply:
 
 
 def _build_expected_change_payload(
-    item: expected_changes_and_mutes.ExpectedChangeListItem,
+    item: expected_changes_and_muted_benchmarks.ExpectedChangeListItem,
 ) -> ExpectedChangeShape:
     record = item.record
     return ExpectedChangeShape(

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import muted_benchmarks as shapes
 from perfci.service.incidents.mute_benchmarks import set_benchmark_mute
-from perfci.store.incidents.expected_changes_and_mutes import load_mutes
+from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
 

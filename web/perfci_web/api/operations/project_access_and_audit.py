@@ -22,7 +22,7 @@ from perfci.service.accounts.serialize_accounts import (
     serialize_project,
     serialize_token,
 )
-from perfci.store.access import api_tokens, audit_log, users
+from perfci.store.access import api_tokens, audit_log, users_and_roles
 from perfci.store.projects import find_project
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -69,7 +69,7 @@ def revoke_token(call: Call) -> Reply:
 
 def list_members(call: Call) -> Reply:
     with call.store.read() as tx:
-        members = users.load_members(tx, call.required_project.id)
+        members = users_and_roles.load_members(tx, call.required_project.id)
     return Reply(ProjectMemberPage(items=tuple(map(serialize_member, members))))
 
 

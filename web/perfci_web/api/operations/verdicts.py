@@ -6,7 +6,7 @@ from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import PageQuery
 from perfci.net.api_schemas import verdicts as shapes
 from perfci.report.serializers import serialize_verdict
-from perfci.store.columns import series_identity
+from perfci.store.column_conversions import series_identity
 from perfci.store.queries import paged_lists
 from perfci.store.queries.commit_levels import load_levels_of_two_commits
 from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
-from perfci.store.columns import hash_values, machine_identity, series_identity
+from perfci.store.column_conversions import hash_values, machine_identity, series_identity
 from perfci.store.queries.series_and_commits import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (

@@ -9,7 +9,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.access.users import USERS, User, build_user
+from perfci.store.access.users_and_roles import USERS, User, build_user
 from perfci.store.tables.access import LoginRow, SecretRow
 from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
 

@@ -1,4 +1,4 @@
-"""Store the work that transactions promised (the outbox), and the leases under which one process does it.
+"""Store the queue of work that transactions promised, and the leases under which one process does it.
 
 Work items are written with the change that causes them and deleted with their result. A lease has one holder;
 its expiry depends on heartbeats, not on clocks.
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.tables.jobs import LeaseRow, OutboxRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 from perfci.store.transactions import execute_and_count_rows, in_chunks, insert_or_ignore
 
 OUTBOX, LEASES = OutboxRow.__table__, LeaseRow.__table__
