@@ -34,7 +34,12 @@ from perfci.runner.user_script import Script, ScriptResult, read_interpreter_ver
 from perfci.stats.warmup_length import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
 from perfci.store.queries.series_and_commits import load_project_series
-from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import (
+    add_process_measurements,
+    find_or_add_run,
+    finish_session,
+    start_session,
+)
 from perfci.verdicts.process_levels import process_level
 
 HARNESS = "wrap-1"
@@ -241,9 +246,9 @@ class _ScriptSession:
                 uid = f"wrap-{secrets.token_hex(8)}"
                 # The uid as specification: a wrapped script is never resumed.
                 start_session(tx, self._config.project, uid, "history", uid, 0, self._repeat, end.started_at)
-                self._run_id = add_run(tx, self._build_run(uid, end))
+                self._run_id = find_or_add_run(tx, self._build_run(uid, end))
                 self.uid = uid
-            update_result_summaries(tx, add_processes(tx, self._run_id, rows))
+            update_result_summaries(tx, add_process_measurements(tx, self._run_id, rows))
 
     def finish(self) -> list[ChangePoint]:
         """Finish the session and update the change points of the histories it added to."""

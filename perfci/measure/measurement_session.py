@@ -33,7 +33,12 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.verdict_decisions import DecisionRecord, add_verdict_decisions
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
-from perfci.store.writes.measured_sessions import add_processes, add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import (
+    add_process_measurements,
+    find_or_add_run,
+    finish_session,
+    start_session,
+)
 
 OnProcess = Callable[[CommitVisit, CellOutcome], None]
 """Called after each process with the visit it belongs to and how it ended."""
@@ -193,7 +198,7 @@ class MeasurementSession:
     ) -> None:
         rows = list(self._build_rows(visit, index, outcome, discovery))
         with self.store.begin() as tx:
-            row_ids = add_processes(tx, self._get_run_id(tx, visit.sha), rows)
+            row_ids = add_process_measurements(tx, self._get_run_id(tx, visit.sha), rows)
             update_result_summaries(tx, row_ids)
         for row_id, (series, process) in zip(row_ids, rows, strict=True):
             self.readings.add_process(visit.sha, row_id, series, process)
@@ -217,7 +222,7 @@ class MeasurementSession:
                 started_at=datetime.now(UTC),
                 origin=self._origin,
             )
-            self._run_ids[sha] = add_run(tx, run)
+            self._run_ids[sha] = find_or_add_run(tx, run)
         return self._run_ids[sha]
 
     @property

@@ -127,7 +127,7 @@ def absent_to_none(value: int) -> int | None:
     return None if value == ABSENT else value
 
 
-def pairs_from_json(stored: Sequence[Sequence[str]]) -> NamedValues:
+def named_values_from_json(stored: Sequence[Sequence[str]]) -> NamedValues:
     """Convert stored JSON lists to named values."""
     return tuple((name, value) for name, value in stored)
 

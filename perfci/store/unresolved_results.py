@@ -80,7 +80,7 @@ def find_unresolved_result(tx: Session, project_id: int, row_id: int) -> Unresol
     )
 
 
-def load_unresolved_of_metric(
+def load_unresolved_results_of_metric(
     tx: Session, project_id: int, format: str | None, metric: str
 ) -> list[UnresolvedResult]:
     """Load the unresolved results of a metric, of one format or of any."""
@@ -94,7 +94,7 @@ def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], Uni
     return {(item.format, item.metric): UnitAnswer(**item.document["answer"]) for item in records}
 
 
-def mark_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:
+def mark_result_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:
     """Mark a result as resolved; return False if it was resolved meanwhile."""
     statement = (
         sa.update(UnresolvedResultRow.__table__)

@@ -105,7 +105,7 @@ def test_a_pull_request_cannot_convict_a_commit_of_main(
 
     assert incident_kinds(store) == {a_sha(STEP): "regression"}
     with store.read() as tx:
-        assert project_status.count_confirmed_and_undecided(tx, PROJECT).has_verdicts is False
+        assert project_status.count_changes_and_undecided_verdicts(tx, PROJECT).has_verdicts is False
 
 
 def test_a_head_that_is_merged_later_is_not_acquitted_by_its_own_pull_request(

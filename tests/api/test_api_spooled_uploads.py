@@ -16,7 +16,7 @@ from perfci.net.http_client import open_http_client
 from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
-from perfci.store.writes.measured_sessions import add_run, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from tests.support.builders import NOON, PROJECT, a_result, a_run
 
 SERVER = "http://localhost:8787"
@@ -98,7 +98,7 @@ def test_recognises_a_run_that_was_measured_into_the_same_database(
 ) -> None:
     with store.begin() as tx:
         start_session(tx, PROJECT, "session-1", "history", "", 0, 1, NOON)
-        add_run(tx, a_run(a_result()))
+        find_or_add_run(tx, a_run(a_result()))
 
     flushed = flush_spool(spool, client, at(0))
 

@@ -15,7 +15,7 @@ from perfci.cli import run_cli
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store, open_store
 from perfci.store.verdicts_and_change_points import add_verdicts
-from perfci.store.writes.measured_sessions import add_run, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from tests.support.builders import PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 SCREENING, CONFIRMATION = Stage.SCREENING, Stage.CONFIRMATION
@@ -28,7 +28,7 @@ NIGHTS = 60
 def add_aa_session(store: Store, uid: str, kind: str, at: datetime, verdicts: list[Verdict]) -> None:
     with store.begin() as tx:
         start_session(tx, PROJECT, uid, kind, "spec", 1, 0, at)
-        add_run(tx, a_run(a_result(TIME), commit=a_commit(1), session=uid))
+        find_or_add_run(tx, a_run(a_result(TIME), commit=a_commit(1), session=uid))
         add_verdicts(tx, PROJECT, uid, verdicts, at)
 
 

@@ -15,7 +15,7 @@ from perfci.model import Clock, Point, Process, Role, Series, Stage, Status
 from perfci.store import open_store
 from perfci.store.verdicts_and_change_points import add_verdicts, load_change_points, load_verdict_records
 from perfci.store.writes.find_or_add_rows import upsert_commits
-from perfci.store.writes.measured_sessions import add_run, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
@@ -40,7 +40,7 @@ def stored(working_folder: Path) -> Path:
         }
         for number in (0, 1):
             results = [a_result(series, *both[number]) for series, both in sides.items()]
-            add_run(tx, a_run(*results, commit=a_commit(number + 1), session="pairs"))
+            find_or_add_run(tx, a_run(*results, commit=a_commit(number + 1), session="pairs"))
         shas = a_commit(1).sha, a_commit(2).sha
         verdicts = [
             interim_analysis(item, *shas, *both, stage=Stage.CONFIRMATION).verdict
@@ -50,7 +50,7 @@ def stored(working_folder: Path) -> Path:
         start_session(tx, PROJECT, "line", "history", "spec-2", 7, 1, NOON)
         for number in range(1, 21):
             process = a_process((1.0 if number < 11 else 1.08) * (1 + NOISE[number % 10]))
-            add_run(tx, a_run(a_result(HISTORY, process), commit=a_commit(number), session="line"))
+            find_or_add_run(tx, a_run(a_result(HISTORY, process), commit=a_commit(number), session="line"))
     return working_folder
 
 

@@ -17,7 +17,7 @@ from perfci.store import Store, open_store
 from perfci.store.queries.measured_samples import load_history
 from perfci.store.queries.series_search import search_series
 from perfci.store.verdicts_and_change_points import add_verdicts
-from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
 from perfci.verdicts.history.change_point_detection import find_change_points
 from tests.support.builders import (
     NOON,
@@ -92,7 +92,7 @@ def measure(store: Store, levels: Mapping[Series, Mapping[str, float]]) -> None:
         results = [a_result(series, a_process(owner[commit.sha])) for series, owner in levels.items()]
         with store.begin() as tx:
             start_session(tx, PROJECT, f"nightly-{number}", "history", f"spec-{number}", 7, 1, moment)
-            add_run(
+            find_or_add_run(
                 tx,
                 a_run(
                     *results,

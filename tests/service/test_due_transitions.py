@@ -15,7 +15,7 @@ from perfci.store.incidents.expected_changes_and_muted_benchmarks import end_mut
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
-from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.policy import Policy
 from tests.support.builders import (
@@ -66,7 +66,7 @@ def measure(store: Store, series: Series, levels: dict[int, float]) -> None:
                 started_at=moment,
                 machine=series.machine,
             )
-            add_run(tx, run)
+            find_or_add_run(tx, run)
             finish_session(tx, session, moment)
 
 

@@ -25,7 +25,7 @@ from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
-from perfci.store.incidents.incident_store import load_members
+from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
@@ -217,7 +217,7 @@ def test_an_incident_split_by_a_person_is_not_accepted_automatically(store: Stor
     )
     project = a_project(store)
     with store.begin() as tx:
-        series = load_members(tx, current(store).id)[0].series_id
+        series = load_incident_members(tx, current(store).id)[0].series_id
         split_off_members(tx, project, 1, 1, {series}, acting_as("ada", NOW))
 
     reconcile(store, LATER, a_budgeted_incident("a1", a_move("x"), a_move("y")))

@@ -21,7 +21,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import add_mute
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
-from perfci.store.incidents.incident_store import load_members
+from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
@@ -52,7 +52,7 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
 
 def current_members(store: Store, number: int = 1) -> list[IncidentMember]:
     with store.read() as tx:
-        return load_members(tx, current(store, number).id)
+        return load_incident_members(tx, current(store, number).id)
 
 
 def history(store: Store, number: int = 1) -> list[IncidentEvent]:

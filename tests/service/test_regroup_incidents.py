@@ -17,9 +17,9 @@ from perfci.service.incidents.regroup_incidents import (
 from perfci.service.incidents.triage import StaleRevision, require_incident, update_incident
 from perfci.store import Store
 from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
-from perfci.store.incidents.incident_store import load_members
+from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.writes.find_or_add_rows import ensure_series_id
-from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -46,7 +46,7 @@ def current(store: Store, number: int = 1) -> IncidentRecord:
 def members_now(store: Store, number: int = 1) -> list[IncidentMember]:
     row_id = current(store, number).id
     with store.read() as tx:
-        return load_members(tx, row_id)
+        return load_incident_members(tx, row_id)
 
 
 def id_of(store: Store, series: Series) -> int:
@@ -62,7 +62,7 @@ def measure(store: Store, series: Series, step: int, length: int = 24) -> None:
         level = (2.0 if number >= step else 1.0) * (1 + number % 3 / 1000)
         with store.begin() as tx:
             start_session(tx, PROJECT, session, "history", session, 7, 1, moment)
-            add_run(
+            find_or_add_run(
                 tx,
                 a_run(
                     a_result(series, a_process(level)),

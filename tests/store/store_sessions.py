@@ -16,8 +16,8 @@ def started(store: Store, uid: str = "session-1", kind: str = "history", spec_ha
 
 def measured_run(store: Store, *measured: tuple[Series, Process], run: Run | None = None) -> int:
     with store.begin() as tx:
-        run_id = measured_sessions.add_run(tx, run or a_run())
-        measured_sessions.add_processes(tx, run_id, measured)
+        run_id = measured_sessions.find_or_add_run(tx, run or a_run())
+        measured_sessions.add_process_measurements(tx, run_id, measured)
     return run_id
 
 

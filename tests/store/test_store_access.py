@@ -36,27 +36,27 @@ def test_a_user_has_one_role_in_each_project(store: Store) -> None:
     with store.begin() as tx:
         ada = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
         before = [
-            users_and_roles.set_role(tx, ada.id, 1, "reader"),
-            users_and_roles.set_role(tx, ada.id, 1, "admin"),
+            users_and_roles.set_project_role(tx, ada.id, 1, "reader"),
+            users_and_roles.set_project_role(tx, ada.id, 1, "admin"),
         ]
-        users_and_roles.set_role(tx, ada.id, ABSENT, "sheriff")
+        users_and_roles.set_project_role(tx, ada.id, ABSENT, "sheriff")
 
     assert before == [None, "reader"]
     with store.read() as tx:
-        assert users_and_roles.load_roles(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
-        assert [(member.user.name, member.role) for member in users_and_roles.load_members(tx, 1)] == [
-            ("ada", "admin")
-        ]
+        assert users_and_roles.load_roles_by_project(tx, ada.id) == {1: "admin", ABSENT: "sheriff"}
+        assert [
+            (member.user.name, member.role) for member in users_and_roles.load_project_members(tx, 1)
+        ] == [("ada", "admin")]
 
 
 def test_removes_a_member_once(store: Store) -> None:
     with store.begin() as tx:
         ada = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
-        users_and_roles.set_role(tx, ada.id, 1, "reader")
+        users_and_roles.set_project_role(tx, ada.id, 1, "reader")
 
         assert [
-            users_and_roles.remove_member(tx, ada.id, 1),
-            users_and_roles.remove_member(tx, ada.id, 1),
+            users_and_roles.remove_project_member(tx, ada.id, 1),
+            users_and_roles.remove_project_member(tx, ada.id, 1),
         ] == [True, False]
 
 

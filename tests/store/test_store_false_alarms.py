@@ -21,7 +21,7 @@ from perfci.store.queries.verdict_counts import (
     load_verdicts_of_changed_pairs,
 )
 from perfci.store.verdicts_and_change_points import add_verdicts
-from perfci.store.writes.measured_sessions import add_run, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict
 
 SCREENING, CONFIRMATION = Stage.SCREENING, Stage.CONFIRMATION
@@ -36,7 +36,7 @@ def add_verdicts_of_session(
     with store.begin() as tx:
         uid = f"{kind}-{at.isoformat()}-{suite}"
         start_session(tx, PROJECT, uid, kind, "spec", 1, 0, at)
-        add_run(tx, a_run(a_result(SERIES), commit=a_commit(1), session=uid, suite=suite))
+        find_or_add_run(tx, a_run(a_result(SERIES), commit=a_commit(1), session=uid, suite=suite))
         add_verdicts(tx, PROJECT, uid, list(verdicts), at)
     return uid
 

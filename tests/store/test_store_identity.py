@@ -82,8 +82,8 @@ def test_a_resumed_run_continues_in_the_same_row(store: Store) -> None:
     started(store)
 
     with store.begin() as tx:
-        first = measured_sessions.add_run(tx, a_run())
-        again = measured_sessions.add_run(tx, a_run(started_at=NOON + timedelta(hours=1)))
+        first = measured_sessions.find_or_add_run(tx, a_run())
+        again = measured_sessions.find_or_add_run(tx, a_run(started_at=NOON + timedelta(hours=1)))
 
     assert again == first
 
@@ -107,7 +107,9 @@ def test_runs_that_differ_in_one_field_are_separate(store: Store, change: dict[s
     started(store, "session-2")
 
     with store.begin() as tx:
-        assert measured_sessions.add_run(tx, a_run()) != measured_sessions.add_run(tx, a_run(**change))
+        assert measured_sessions.find_or_add_run(tx, a_run()) != measured_sessions.find_or_add_run(
+            tx, a_run(**change)
+        )
 
 
 def test_stores_the_results_of_a_run_once(store: Store) -> None:
@@ -117,7 +119,7 @@ def test_stores_the_results_of_a_run_once(store: Store) -> None:
 
     for _ in range(2):
         with store.begin() as tx:
-            run_id = measured_sessions.add_run(tx, run)
+            run_id = measured_sessions.find_or_add_run(tx, run)
 
     with store.read() as tx:
         assert measured_samples.load_run(tx, run_id) == run
@@ -125,4 +127,4 @@ def test_stores_the_results_of_a_run_once(store: Store) -> None:
 
 def test_a_run_needs_its_session(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no session session-1"), store.begin() as tx:
-        measured_sessions.add_run(tx, a_run())
+        measured_sessions.find_or_add_run(tx, a_run())

@@ -328,8 +328,8 @@ def test_a_second_writer_waits_for_the_first(store: Store) -> None:
 def test_an_error_rolls_back_the_whole_block_and_its_cached_ids(store: Store) -> None:
     def measure(and_then: Callable[[], None] = lambda: None) -> None:
         with store.begin() as tx:
-            run_id = measured_sessions.add_run(tx, a_run())
-            measured_sessions.add_processes(tx, run_id, [(a_series(), a_process())])
+            run_id = measured_sessions.find_or_add_run(tx, a_run())
+            measured_sessions.add_process_measurements(tx, run_id, [(a_series(), a_process())])
             and_then()
 
     def fail() -> None:

@@ -106,7 +106,9 @@ def test_ids_come_back_in_the_order_of_the_processes(store: Store) -> None:
     measured = [(a_series(metric=f"metric {number}"), a_process(float(number))) for number in range(20)]
 
     with store.begin() as tx:
-        ids = measured_sessions.add_processes(tx, measured_sessions.add_run(tx, a_run()), measured)
+        ids = measured_sessions.add_process_measurements(
+            tx, measured_sessions.find_or_add_run(tx, a_run()), measured
+        )
 
     with store.read() as tx:
         by_id = {
@@ -127,7 +129,7 @@ def test_the_same_process_cannot_be_stored_twice(store: Store, changes: dict[str
     run_id = measured_run(store, (a_series(), process))
 
     with pytest.raises(PerfciError, match="This process is stored already"), store.begin() as tx:
-        measured_sessions.add_processes(tx, run_id, [(a_series(), process)])
+        measured_sessions.add_process_measurements(tx, run_id, [(a_series(), process)])
 
     assert stored_processes(store) == [process]
 
@@ -166,4 +168,4 @@ def test_a_result_is_ok_once_any_process_is_else_the_latest_counts(
 
 def test_processes_need_their_run(store: Store) -> None:
     with pytest.raises(PerfciError, match="There is no run 17"), store.begin() as tx:
-        measured_sessions.add_processes(tx, 17, [(a_series(), a_process())])
+        measured_sessions.add_process_measurements(tx, 17, [(a_series(), a_process())])

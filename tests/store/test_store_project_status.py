@@ -13,7 +13,7 @@ from perfci.store.queries.project_status import (
     DecisionCounts,
     HeadStatus,
     UnmeasuredSeries,
-    count_confirmed_and_undecided,
+    count_changes_and_undecided_verdicts,
     find_changed_series,
     load_change_points_of_series,
     load_current_verdicts,
@@ -150,11 +150,11 @@ def add_decisions(store: Store) -> None:
 
 def test_counts_decisions(store: Store) -> None:
     with store.read() as tx:
-        nothing = count_confirmed_and_undecided(tx, PROJECT)
+        nothing = count_changes_and_undecided_verdicts(tx, PROJECT)
     add_decisions(store)
 
     with store.read() as tx:
-        assert (nothing, count_confirmed_and_undecided(tx, PROJECT)) == (
+        assert (nothing, count_changes_and_undecided_verdicts(tx, PROJECT)) == (
             DecisionCounts(),
             DecisionCounts(3, 1, True),
         )

@@ -282,9 +282,11 @@ def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
     grown = a_run(a_result(a_series(), first), session="local")
     with store.begin() as tx:
         measured_sessions.start_session(tx, PROJECT, "local", "history", "spec", 1, 2, NOON)
-        run_id = measured_sessions.add_run(tx, grown)
-        measured_sessions.add_run(tx, replace(grown, results=(a_result(a_series(metric="memory"), first),)))
-        measured_sessions.add_processes(
+        run_id = measured_sessions.find_or_add_run(tx, grown)
+        measured_sessions.find_or_add_run(
+            tx, replace(grown, results=(a_result(a_series(metric="memory"), first),))
+        )
+        measured_sessions.add_process_measurements(
             tx, run_id, [(a_series(), second), (a_series(metric="memory"), second)]
         )
 

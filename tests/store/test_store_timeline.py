@@ -10,7 +10,7 @@ from perfci.model import ProcessBoundaries
 from perfci.store import Store
 from perfci.store.queries.judging_inputs import load_commit_visits, load_levels_at_commits
 from perfci.store.queries.series_search import search_series
-from perfci.store.writes.measured_sessions import add_run, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -34,8 +34,8 @@ def fill(store: Store) -> dict[str, int]:
         start_session(tx, PROJECT, "pairs", "confirm", "spec", 7, 0, NOON)
         for number in range(1, 5):
             process = a_process(float(number))
-            add_run(tx, a_run(a_result(OURS, process), commit=a_commit(number), session="rounds"))
-        add_run(tx, a_run(a_result(OURS, a_process(9.0)), commit=a_commit(2), session="pairs"))
+            find_or_add_run(tx, a_run(a_result(OURS, process), commit=a_commit(number), session="rounds"))
+        find_or_add_run(tx, a_run(a_result(OURS, a_process(9.0)), commit=a_commit(2), session="pairs"))
         for later, value in ((0, 5.0), (1, 6.0)):
             result = a_result(
                 THEIRS, processes=(), summary=a_summary(value), boundaries=ProcessBoundaries.UNKNOWN

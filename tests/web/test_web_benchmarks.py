@@ -10,7 +10,7 @@ from web_builders import EMULATED, NOW, PROJECT, a_run
 
 from perfci.model import Machine
 from perfci.store import Store
-from perfci.store.writes.measured_sessions import add_run, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci_web import create_app
 
 
@@ -46,12 +46,12 @@ def test_hides_series_without_measurement_and_links_to_them(client: FlaskClient)
 def test_shows_the_machine_of_a_cell_where_there_are_several(empty_store: Store) -> None:
     with empty_store.begin() as tx:
         start_session(tx, PROJECT, "history-1", "history", "spec", 7, 1, NOW)
-        add_run(tx, a_run(1))
+        find_or_add_run(tx, a_run(1))
         elsewhere = tuple(
             replace(result, series=replace(result.series, machine=Machine(name="laptop")))
             for result in a_run(1).results
         )
-        add_run(tx, replace(a_run(1), machine=Machine(name="laptop"), results=elsewhere))
+        find_or_add_run(tx, replace(a_run(1), machine=Machine(name="laptop"), results=elsewhere))
 
     html = read(create_app(empty_store).test_client(), f"{P}/benchmarks?q=models")
 

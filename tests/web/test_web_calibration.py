@@ -19,7 +19,7 @@ from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
-from perfci.store.writes.measured_sessions import add_run, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci_web import create_app
 
 PAGE = "/acme:tiny-lm/calibration"
@@ -45,7 +45,7 @@ def nights(tmp_path: Path) -> Iterator[Store]:
             start_session(tx, PROJECT, uid, "aa", "spec", 7, 0, at)
             if night == 0:
                 start_session(tx, PROJECT, "history-1", "history", "spec", 7, 0, at)
-                add_run(tx, a_run(1))
+                find_or_add_run(tx, a_run(1))
             alarm = VerdictKind.REGRESSION if night == 3 else VerdictKind.UNCHANGED
             noisy = an_aa_verdict(TOKENS, VerdictKind.INCONCLUSIVE, noise.gauss(1, 0.04))
             add_verdicts(

@@ -30,7 +30,7 @@ from perfci.model import (
 from perfci.store import Store, open_store
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
-from perfci.store.writes.measured_sessions import add_run, finish_session, start_session
+from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
 from tests.support.stored_runs import replace_change_points
 
 PROJECT = "acme/tiny-lm"
@@ -151,7 +151,7 @@ def fill(store: Store, commits: int = COMMITS) -> None:
         upsert_commits(tx, PROJECT, [a_commit(number) for number in range(commits)])
         start_session(tx, PROJECT, "history-1", "history", "spec", 7, 5, NOW - timedelta(hours=3))
         for number in range(commits):
-            add_run(tx, a_run(number))
+            find_or_add_run(tx, a_run(number))
         finish_session(tx, "history-1", NOW - timedelta(minutes=14))
         start_session(tx, PROJECT, "pairs-1", "compare", "spec-2", 7, 0, NOW - timedelta(hours=2))
         add_verdicts(tx, PROJECT, "pairs-1", verdicts(), NOW - timedelta(minutes=20))

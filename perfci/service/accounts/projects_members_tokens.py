@@ -120,12 +120,12 @@ def set_member_role(
     """Set the role of a member and revoke those of their tokens that the new role may not grant."""
     provider, subject = parse_member_address(address)
     user = users_and_roles.ensure_user(tx, provider, subject, name or subject, context.at)
-    before = users_and_roles.set_role(tx, user.id, project_id, role)
+    before = users_and_roles.set_project_role(tx, user.id, project_id, role)
     if before != role:
         context.add_audit_entry(tx, "member.set", address, project_id, {"before": before, "after": role})
     excessive = [
         token
-        for token in api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
+        for token in api_tokens.load_live_tokens_by_creator(tx, user.audit_name, project_id)
         if not all(can_grant_scope(role, Scope(scope)) for scope in token.scopes)
     ]
     _revoke_tokens(tx, context, excessive)
@@ -136,12 +136,12 @@ def remove_member(tx: Session, context: AuditContext, project_id: int, address: 
     """Remove a member and revoke their tokens in the project; return False if they were none."""
     provider, subject = parse_member_address(address)
     user = users_and_roles.find_user(tx, provider, subject)
-    if user is None or not users_and_roles.remove_member(tx, user.id, project_id):
+    if user is None or not users_and_roles.remove_project_member(tx, user.id, project_id):
         return False
     if project_id == EVERY_PROJECT_ID:
         logins_and_server_secrets.end_user_logins(tx, user.id)
     context.add_audit_entry(tx, "member.remove", address, project_id)
-    tokens = api_tokens.load_live_tokens_by_creator(tx, user.actor, project_id)
+    tokens = api_tokens.load_live_tokens_by_creator(tx, user.audit_name, project_id)
     _revoke_tokens(tx, context, tokens)
     return True
 

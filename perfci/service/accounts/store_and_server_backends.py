@@ -102,7 +102,7 @@ class StoreAccountsBackend:
         with self._store.read() as tx:
             return [
                 serialize_member(member)
-                for member in users_and_roles.load_members(tx, _get_project_id(tx, project_name))
+                for member in users_and_roles.load_project_members(tx, _get_project_id(tx, project_name))
             ]
 
     def set_member_role(self, project_name: str | None, member: str, role: ProjectRole) -> None:

@@ -22,7 +22,7 @@ from perfci.store.incidents.incident_records import (
     IncidentRecord,
 )
 from perfci.store.incidents.incident_store import (
-    load_members,
+    load_incident_members,
     set_impacts_accepted,
 )
 from perfci.store.projects import Project, mark_projects_changed
@@ -98,7 +98,7 @@ def _evaluate_fixes(tx: Transaction, project: Project, policy: Policy) -> list[t
 
 def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> bool | None:
     """Return whether the fix holds by the bar of each series; None while too few points are newer."""
-    moved = load_members(tx, record.id)
+    moved = load_incident_members(tx, record.id)
     series = load_series_by_ids(tx, {member.series_id for member in moved})
     worse = [
         member for member in moved if member.to_change_point(series[member.series_id]).log_cost_change > 0

@@ -18,7 +18,7 @@ from perfci.store.incidents.incident_records import (
     IncidentMember,
     IncidentRecord,
 )
-from perfci.store.incidents.incident_store import load_members
+from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.jobs.notification_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_series_by_ids
@@ -37,7 +37,7 @@ class IncidentDetail:
 def load_incident_detail(tx: Transaction, project: Project, number: int) -> IncidentDetail:
     """Load an incident with its members, history and notifications."""
     record = require_incident(tx, project, number)
-    moved = load_members(tx, record.id)
+    moved = load_incident_members(tx, record.id)
     series = load_series_by_ids(tx, {member.series_id for member in moved})
     named = [(member, series[member.series_id]) for member in moved]
     return IncidentDetail(

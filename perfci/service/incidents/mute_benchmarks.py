@@ -20,7 +20,7 @@ from perfci.store.incidents.expected_changes_and_muted_benchmarks import (
     was_unmuted_since,
 )
 from perfci.store.incidents.incident_records import OPEN_STATES, IncidentRecord, Mute
-from perfci.store.incidents.incident_store import load_incidents, load_member_benchmarks
+from perfci.store.incidents.incident_store import load_benchmarks_by_incident, load_incidents
 from perfci.store.projects import Project
 
 MANUAL_MUTE_REASON = "muted by hand"
@@ -106,7 +106,7 @@ def rank_noisy_benchmarks(tx: Transaction, paged: Sequence[IncidentRecord]) -> l
     """Rank the benchmarks with at least one invalid incident among the judged ones, the worst first."""
     states = {record.id: record.state for record in paged if record.state in JUDGED_STATES}
     every, invalid = Counter[str](), Counter[str]()
-    for incident_id, pairs in load_member_benchmarks(tx, list(states)).items():
+    for incident_id, pairs in load_benchmarks_by_incident(tx, list(states)).items():
         for name in {name for name, _ in pairs}:
             every[name] += 1
             invalid[name] += states[incident_id] is IncidentState.INVALID

@@ -39,8 +39,8 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, Mute
 from perfci.store.incidents.incident_store import (
-    add_members,
-    drop_members,
+    add_incident_members,
+    drop_incident_members,
     save_impacts,
     set_impacts_accepted,
 )
@@ -195,9 +195,9 @@ def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now:
         )
         if not write(tx, record.id, record.revision, planned.columns):
             return None
-    add_members(tx, record.id, planned.members, is_new_incident=planned.record is None)
+    add_incident_members(tx, record.id, planned.members, is_new_incident=planned.record is None)
     if planned.dropped:
-        drop_members(tx, record.id, planned.dropped, now)
+        drop_incident_members(tx, record.id, planned.dropped, now)
     save_impacts(tx, project.id, record.id, planned.moves, now)
     incident_store.add_incident_events(tx, [(record.id, event) for event in planned.events])
     if planned.record is None:

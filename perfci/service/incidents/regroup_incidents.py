@@ -18,10 +18,10 @@ from perfci.service.incidents.triage import StaleRevision, require_incident
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.incidents.incident_store import (
-    add_members,
-    drop_members,
+    add_incident_members,
+    drop_incident_members,
+    load_incident_members,
     load_member_change_points,
-    load_members,
 )
 from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import judging_inputs, series_and_commits
@@ -62,13 +62,13 @@ def _move_members(
     tx: Transaction, merged: IncidentRecord, kept: IncidentRecord, context: AuditContext
 ) -> None:
     """Move the members of an incident into another one, whose duplicate it becomes."""
-    taken = load_members(tx, merged.id)
-    kept_ids = {member.series_id for member in load_members(tx, kept.id)}
+    taken = load_incident_members(tx, merged.id)
+    kept_ids = {member.series_id for member in load_incident_members(tx, kept.id)}
     new = [
         replace(member, added_by=context.actor.name) for member in taken if member.series_id not in kept_ids
     ]
-    add_members(tx, kept.id, new)
-    drop_members(tx, merged.id, [member.series_id for member in taken], context.at)
+    add_incident_members(tx, kept.id, new)
+    drop_incident_members(tx, merged.id, [member.series_id for member in taken], context.at)
     columns = {
         "state": IncidentState.DUPLICATE.value,
         "duplicate_of": kept.id,
@@ -93,7 +93,7 @@ def split_off_members(
 ) -> tuple[IncidentRecord, IncidentRecord]:
     """Split members off into a new incident; return the remaining and the new one."""
     kept = _load_at_revision(tx, project, number, revision)
-    all_members = load_members(tx, kept.id)
+    all_members = load_incident_members(tx, kept.id)
     chosen = [member for member in all_members if member.series_id in series_ids]
     if not chosen or len(chosen) == len(all_members):
         problem = (
@@ -102,8 +102,8 @@ def split_off_members(
         raise PerfciError(f"Incident {number} cannot be split so: {problem}.")
     line = _load_visit_index(tx, project)
     new = _add_copy(tx, project.id, kept, context)
-    drop_members(tx, kept.id, [member.series_id for member in chosen], context.at)
-    add_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
+    drop_incident_members(tx, kept.id, [member.series_id for member in chosen], context.at)
+    add_incident_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
     stored.update_derived_columns(
         tx, new.id, _build_member_columns(tx, new, new.last_good, new.commit, line.by_sha)
     )
@@ -196,7 +196,7 @@ def _move_members_to_boundary(
     tx: Transaction, record: IncidentRecord, last_good: str, commit: str
 ) -> tuple[BoundaryComparison, ...]:
     """Move all members to a new boundary; return the comparisons of those measured at both."""
-    members = load_members(tx, record.id)
+    members = load_incident_members(tx, record.id)
     tests = compare_incident_boundaries(tx, members, record.commit, commit, last_good)
     tested = {test.member.series_id: test.member for test in tests}
     untested = [
@@ -204,7 +204,7 @@ def _move_members_to_boundary(
         for member in members
         if member.series_id not in tested
     ]
-    add_members(tx, record.id, [*tested.values(), *untested])
+    add_incident_members(tx, record.id, [*tested.values(), *untested])
     return tests
 
 
@@ -242,7 +242,7 @@ def _load_at_revision(tx: Transaction, project: Project, number: int, revision: 
         )
     if record.revision != revision:
         raise StaleRevision(record)
-    if record.duplicate_number is not None and not load_members(tx, record.id):
+    if record.duplicate_number is not None and not load_incident_members(tx, record.id):
         merged_into = record.duplicate_number
         raise PerfciError(
             f"Incident {number} was merged into {merged_into}, which has its series: change that one."
@@ -263,7 +263,7 @@ def _build_member_columns(
     tx: Transaction, record: IncidentRecord, last_good: str, commit: str, commits: Mapping[str, Commit]
 ) -> dict[str, Any]:
     """Build the range and text columns of an incident after its members or boundary changed."""
-    moved: Sequence[IncidentMember] = load_members(tx, record.id)
+    moved: Sequence[IncidentMember] = load_incident_members(tx, record.id)
     change_points = tuple(
         sorted(load_member_change_points(tx, moved), key=lambda change: -abs(change.log_cost_change))
     )

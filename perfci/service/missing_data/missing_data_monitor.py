@@ -40,7 +40,7 @@ from perfci.store.incidents.incident_records import (
     IncidentMember,
     IncidentRecord,
 )
-from perfci.store.incidents.incident_store import add_members, load_members
+from perfci.store.incidents.incident_store import add_incident_members, load_incident_members
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, ReportSource
 from perfci.store.projects import Project, mark_projects_changed
 
@@ -163,7 +163,9 @@ def _has_returned(tx: Transaction, record: IncidentRecord, kind: str, reports: S
     held = _load_statuses(tx, reports[-1])
     good = {series_id for series_id, status in held.items() if status is Status.OK}
     return (
-        bool(good) if kind == FAILED else {member.series_id for member in load_members(tx, record.id)} <= good
+        bool(good)
+        if kind == FAILED
+        else {member.series_id for member in load_incident_members(tx, record.id)} <= good
     )
 
 
@@ -247,7 +249,7 @@ def _add_data_incident(
         "detail": {"explanation": explanation},
     }
     record = incident_store.add_incident(tx, project_id, columns)
-    add_members(
+    add_incident_members(
         tx,
         record.id,
         [IncidentMember(series_id, "", "", 0.0, 0.0, 0.0) for series_id in sorted(series_ids)],

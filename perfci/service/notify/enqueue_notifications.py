@@ -14,9 +14,9 @@ from perfci.report.incidents import incident_text as words
 from perfci.service.notify.quiet_hours import compute_send_time
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci.store.incidents.incident_store import (
-    load_member_benchmarks,
+    load_benchmarks_by_incident,
+    load_incident_members,
     load_member_change_points,
-    load_members,
 )
 from perfci.store.jobs.notification_destinations import Destination, load_destinations
 from perfci.store.jobs.notification_queue import add_delivery
@@ -60,7 +60,7 @@ def enqueue_notifications(
         if destination.enabled and _accepts_incident(destination, record)
     ]
     if any(destination.routes.get("benchmarks") for destination in receivers):
-        names = {name for name, _ in load_member_benchmarks(tx, [record.id])[record.id]}
+        names = {name for name, _ in load_benchmarks_by_incident(tx, [record.id])[record.id]}
         receivers = [destination for destination in receivers if _accepts_benchmarks(destination, names)]
     if not receivers:
         return 0
@@ -94,7 +94,7 @@ def _accepts_benchmarks(destination: Destination, benchmarks: Iterable[str]) -> 
 
 def build_notification_content(tx: Transaction, project: Project, record: IncidentRecord) -> dict[str, Any]:
     """Build the content of a notification from the current incident."""
-    moved = load_members(tx, record.id)
+    moved = load_incident_members(tx, record.id)
     candidates = record.detail.get("candidate_commits", ())[:MAX_CANDIDATES]
     return {
         "project": project.slug,

@@ -24,8 +24,8 @@ def apply_unit_to_results(
 ) -> int:
     """Set the unit of a metric, for one format or all; add its waiting results and return how many."""
     done = 0
-    for record in unresolved_results.load_unresolved_of_metric(tx, project_id, format, metric):
-        if unresolved_results.mark_resolved(tx, record, answer, at):
+    for record in unresolved_results.load_unresolved_results_of_metric(tx, project_id, format, metric):
+        if unresolved_results.mark_result_resolved(tx, record, answer, at):
             run = load_run(tx, record.run_id)
             result = _build_result(record, run, answer)
             if result.series not in {existing.series for existing in run.results}:

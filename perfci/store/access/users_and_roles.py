@@ -27,14 +27,14 @@ class User:
     disabled: bool
 
     @property
-    def address(self) -> str:
-        """The permanent address: provider and the provider's number for the user."""
+    def provider_id(self) -> str:
+        """The permanent identity: provider and the provider's number for the user."""
         return f"{self.provider}/{self.subject}"
 
     @property
-    def actor(self) -> str:
+    def audit_name(self) -> str:
         """The name of this user in the audit log."""
-        return f"user:{self.address}"
+        return f"user:{self.provider_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetim
     return user
 
 
-def load_roles(tx: Session, user_id: int) -> dict[int, str]:
+def load_roles_by_project(tx: Session, user_id: int) -> dict[int, str]:
     """Load the roles of a user by project id; ABSENT stands for all projects."""
     columns = MEMBERSHIPS.c
     rows = tx.execute(sa.select(columns.project_id, columns.role).where(columns.user_id == user_id))
     return {row.project_id: row.role for row in rows}
 
 
-def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
+def load_project_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
     """Load the members of a project."""
     query = (
         sa.select(*USERS.c, MEMBERSHIPS.c.role)
@@ -84,13 +84,13 @@ def load_members(tx: Session, project_id: int) -> Sequence[ProjectMember]:
     )
     return sorted(
         (ProjectMember(build_user(row), row.role) for row in tx.execute(query)),
-        key=lambda item: item.user.address,
+        key=lambda item: item.user.provider_id,
     )
 
 
-def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | None:
+def set_project_role(tx: Session, user_id: int, project_id: int, role: str) -> str | None:
     """Set the role of a user in a project; return the previous one."""
-    before = load_roles(tx, user_id).get(project_id)
+    before = load_roles_by_project(tx, user_id).get(project_id)
     if before is None:
         tx.execute(
             insert_or_ignore(tx, MembershipRow), {"user_id": user_id, "project_id": project_id, "role": role}
@@ -100,7 +100,7 @@ def set_role(tx: Session, user_id: int, project_id: int, role: str) -> str | Non
     return before
 
 
-def remove_member(tx: Session, user_id: int, project_id: int) -> bool:
+def remove_project_member(tx: Session, user_id: int, project_id: int) -> bool:
     """Remove a user from a project; return False if the user was no member."""
     here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
     return execute_and_count_rows(tx, sa.delete(MEMBERSHIPS).where(*here)) == 1

@@ -211,7 +211,7 @@ def load_members_by_incident(
     return by_incident
 
 
-def load_members(tx: Session, incident_id: int) -> list[IncidentMember]:
+def load_incident_members(tx: Session, incident_id: int) -> list[IncidentMember]:
     """Load the members of one incident."""
     return load_members_by_incident(tx, [incident_id])[incident_id]
 
@@ -222,7 +222,7 @@ def load_member_change_points(tx: Session, members: Sequence[IncidentMember]) ->
     return [member.to_change_point(series[member.series_id]) for member in members]
 
 
-def add_members(
+def add_incident_members(
     tx: Session, incident_id: int, members: Sequence[IncidentMember], *, is_new_incident: bool = False
 ) -> None:
     """Add members, or update existing ones; with ``is_new_incident`` none can exist."""
@@ -256,14 +256,16 @@ def add_members(
         tx.execute(sa.update(MEMBERS).where(*chosen).values(values), old)
 
 
-def drop_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: datetime) -> None:
+def drop_incident_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: datetime) -> None:
     """Mark members as dropped; their rows stay."""
     for some in in_chunks(sorted(series_ids)):
         chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id.in_(some))
         tx.execute(sa.update(MEMBERS).where(*chosen, MEMBERS.c.dropped_at.is_(None)).values(dropped_at=at))
 
 
-def load_member_benchmarks(tx: Session, incident_ids: Collection[int]) -> dict[int, set[tuple[str, str]]]:
+def load_benchmarks_by_incident(
+    tx: Session, incident_ids: Collection[int]
+) -> dict[int, set[tuple[str, str]]]:
     """Load the benchmarks and metrics of the members of incidents."""
     benchmarks: dict[int, set[tuple[str, str]]] = defaultdict(set)
     query = (

@@ -19,7 +19,7 @@ from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.work_queue_and_leases import OutboxRow
 
 
-def check_work_subjects(tx: Session) -> Iterator[str]:
+def check_work_without_upload(tx: Session) -> Iterator[str]:
     """Yield the outbox items whose run or session is missing."""
     for kind, subject in (("judge", RunRow.key), ("judge_pr", SessionRow.uid)):
         there = sa.exists().where(subject == OutboxRow.subject)
@@ -29,7 +29,7 @@ def check_work_subjects(tx: Session) -> Iterator[str]:
             yield f"Outbox item {row_id} waits to judge {work_subject[:12]}, which is not stored."
 
 
-def check_failed_work(tx: Session) -> Iterator[str]:
+def check_abandoned_work(tx: Session) -> Iterator[str]:
     """Yield the outbox items that were given up."""
     given_up = sa.select(OutboxRow.id, OutboxRow.attempts, OutboxRow.problem)
     for row_id, attempts, problem in tx.execute(given_up.where(OutboxRow.attempts >= MAX_ATTEMPTS)):
@@ -56,7 +56,7 @@ def check_endless_acceptances(tx: Session) -> Iterator[str]:
         yield f"Incident {row_id} is accepted without an end date, and its project has no expected changes."
 
 
-def check_incident_projects(tx: Session) -> Iterator[str]:
+def check_rows_of_other_projects(tx: Session) -> Iterator[str]:
     """Yield members, impacts and deliveries that are of another project than their incident."""
     members = sa.select(IncidentMemberRow.incident_id).join(
         IncidentRow, IncidentMemberRow.incident_id == IncidentRow.id
@@ -77,7 +77,7 @@ def check_incident_projects(tx: Session) -> Iterator[str]:
         yield f"Delivery {row_id} notifies one project about an incident of another."
 
 
-def check_access_projects(tx: Session) -> Iterator[str]:
+def check_access_to_missing_projects(tx: Session) -> Iterator[str]:
     """Yield tokens and roles of missing projects: ABSENT is allowed, so no foreign key guards them."""
     for row, what in ((TokenRow, "Token"), (MembershipRow, "Membership")):
         columns = row.__table__.c
@@ -96,10 +96,10 @@ def _filter_other_project(query: Any, series_id: Any, project_id: Any) -> Any:
 
 
 CHECKS: tuple[Callable[[Session], Iterator[str]], ...] = (
-    check_work_subjects,
-    check_failed_work,
+    check_work_without_upload,
+    check_abandoned_work,
     check_abandoned_github_events,
     check_endless_acceptances,
-    check_incident_projects,
-    check_access_projects,
+    check_rows_of_other_projects,
+    check_access_to_missing_projects,
 )

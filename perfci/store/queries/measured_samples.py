@@ -25,7 +25,7 @@ from perfci.store.column_conversions import (
     build_process,
     build_sample_summary,
     hash_values,
-    pairs_from_json,
+    named_values_from_json,
 )
 from perfci.store.queries.query_records import (
     MeasuredProcess,
@@ -201,7 +201,7 @@ def load_run(tx: Session, run_id: int) -> Run:
         harness=row.harness,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        origin=pairs_from_json(row.origin),
+        origin=named_values_from_json(row.origin),
         results=tuple(load_results_where(tx, ResultRow.run_id == run_id)),
     )
 

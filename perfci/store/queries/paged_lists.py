@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
-from perfci.store.column_conversions import build_process, pairs_from_json
+from perfci.store.column_conversions import build_process, named_values_from_json
 from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.series_and_commits import (
     build_verdict_record,
@@ -169,7 +169,7 @@ def load_environments_page(
 ) -> list[tuple[int, str, Environment]]:
     """Load a page of the environments observed in a project."""
     rows = _list_used_rows(tx, project_id, EnvironmentRow.__table__, RunRow.environment_id, after, limit)
-    return [(row.id, row.identity, Environment(pairs_from_json(row.observed))) for row in rows]
+    return [(row.id, row.identity, Environment(named_values_from_json(row.observed))) for row in rows]
 
 
 def load_verdicts_page(

@@ -105,7 +105,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
     )
 
 
-def count_confirmed_and_undecided(tx: Session, project: str) -> DecisionCounts:
+def count_changes_and_undecided_verdicts(tx: Session, project: str) -> DecisionCounts:
     """Count the decisions of a project."""
     mine = (project_id_matches(VerdictRow.project_id, project), CURRENT)
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)

@@ -148,7 +148,7 @@ class RunRecord:
     failed: int
 
 
-def matches_search(series: Series, search: str) -> bool:
+def series_matches_search(series: Series, search: str) -> bool:
     """Whether every word of a search occurs in the names of a series."""
     parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
     haystack = " ".join(parts).lower()

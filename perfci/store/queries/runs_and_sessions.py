@@ -13,7 +13,7 @@ from perfci.model import (
     NamedValues,
     Status,
 )
-from perfci.store.column_conversions import pairs_from_json
+from perfci.store.column_conversions import named_values_from_json
 from perfci.store.queries.query_records import (
     RunRecord,
     SessionRecord,
@@ -80,7 +80,7 @@ def load_run_origins_of_session(tx: Session, uid: str) -> list[NamedValues]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .where(SessionRow.uid == uid)
     )
-    return [pairs_from_json(row) for row in tx.scalars(query.distinct())]
+    return [named_values_from_json(row) for row in tx.scalars(query.distinct())]
 
 
 def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:

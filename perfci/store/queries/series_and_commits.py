@@ -23,7 +23,7 @@ from perfci.model import (
 )
 from perfci.store.column_conversions import (
     build_verdict,
-    pairs_from_json,
+    named_values_from_json,
 )
 from perfci.store.queries.query_records import (
     VerdictRecord,
@@ -99,7 +99,7 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
             for row in tx.connection().execute(query.where(SeriesRow.id.in_(some))):
                 read[row.id] = Series(
                     benchmark=Benchmark(row.name, row.version),
-                    parameters=pairs_from_json(row.parameters),
+                    parameters=named_values_from_json(row.parameters),
                     metric=Metric(row.metric, row.unit, row.direction),
                     machine=machines[row.machine_id],
                     variant=variants[row.variant_id],
@@ -147,14 +147,14 @@ def load_machines(tx: Session) -> dict[int, Machine]:
 def load_variants(tx: Session) -> dict[int, Variant]:
     """Load all variants, by id."""
     rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
-    return {row_id: Variant(pairs_from_json(chosen)) for row_id, chosen in rows}
+    return {row_id: Variant(named_values_from_json(chosen)) for row_id, chosen in rows}
 
 
 def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
     """Load environments by id; only those needed, since each driver or clock change adds one."""
     query = sa.select(EnvironmentRow.id, EnvironmentRow.observed)
     rows = (row for some in in_chunks(ids) for row in tx.execute(query.where(EnvironmentRow.id.in_(some))))
-    return {row_id: Environment(pairs_from_json(observed)) for row_id, observed in rows}
+    return {row_id: Environment(named_values_from_json(observed)) for row_id, observed in rows}
 
 
 def load_commits(

@@ -13,7 +13,7 @@ from perfci.store.queries.measured_series import load_series_with_clocks, load_s
 from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
-    matches_search,
+    series_matches_search,
 )
 from perfci.store.queries.series_and_commits import (
     load_project_series,
@@ -38,7 +38,7 @@ def search_stored_series(tx: Session, project: str, *, search: str = "") -> list
     """Load the series of a project whose names contain every word of ``search``, without histories."""
     all_series = load_project_series(tx, project)
     matching = (
-        {row_id: item for row_id, item in all_series.items() if matches_search(item, search)}
+        {row_id: item for row_id, item in all_series.items() if series_matches_search(item, search)}
         if search
         else all_series
     )

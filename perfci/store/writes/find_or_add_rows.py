@@ -81,7 +81,7 @@ def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: 
     return {run.session: cast(int, ids.find(("session", project, run.session))) for run in runs}
 
 
-def ensure_context_id(tx: Session, context: Machine | Environment | Variant) -> int:
+def ensure_measurement_context_id(tx: Session, context: Machine | Environment | Variant) -> int:
     """Find or add the machine class, the environment or the variant that a run was measured in."""
     ids: IdCache = tx.info[IDS]
     row_id = ids.find(context)
@@ -121,8 +121,8 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
     # By object, since a run shares its machine and variant and comparing them for each series is slow.
     machines = {id(each.machine): each.machine for each in series}
     variants = {id(each.variant): each.variant for each in series}
-    machine_ids = {key: ensure_context_id(tx, machine) for key, machine in machines.items()}
-    variant_ids = {key: ensure_context_id(tx, variant) for key, variant in variants.items()}
+    machine_ids = {key: ensure_measurement_context_id(tx, machine) for key, machine in machines.items()}
+    variant_ids = {key: ensure_measurement_context_id(tx, variant) for key, variant in variants.items()}
     keys = [
         (
             "series",
@@ -165,8 +165,8 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
                 "metric": item.metric.name,
                 "unit": item.metric.unit,
                 "direction": item.metric.direction,
-                "machine_id": ensure_context_id(tx, item.machine),
-                "variant_id": ensure_context_id(tx, item.variant),
+                "machine_id": ensure_measurement_context_id(tx, item.machine),
+                "variant_id": ensure_measurement_context_id(tx, item.variant),
                 "harness": item.harness,
             }
             for identity, item in sorted(absent.items())

@@ -50,7 +50,7 @@ from perfci.store.writes.find_or_add_rows import (
     add_imported_sessions,
     ensure_benchmark_id,
     ensure_commit_ids,
-    ensure_context_id,
+    ensure_measurement_context_id,
     ensure_project_id,
     ensure_series_ids,
 )
@@ -248,9 +248,9 @@ def insert_runs(
         {
             "session_id": session_ids[run.session],
             "commit_id": commits[run.commit.sha, run.commit.dirty],
-            "machine_id": ensure_context_id(tx, run.machine),
-            "environment_id": ensure_context_id(tx, run.environment),
-            "variant_id": ensure_context_id(tx, run.variant),
+            "machine_id": ensure_measurement_context_id(tx, run.machine),
+            "environment_id": ensure_measurement_context_id(tx, run.environment),
+            "variant_id": ensure_measurement_context_id(tx, run.variant),
             "suite": run.suite,
             "harness": run.harness,
             "origin": run.origin,

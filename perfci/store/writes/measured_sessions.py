@@ -77,7 +77,7 @@ def finish_session(tx: Session, uid: str, finished_at: datetime) -> None:
     tx.execute(sa.update(SessionRow.__table__).where(SessionRow.id == session_id).values(done))
 
 
-def add_run(tx: Session, run: Run) -> int:
+def find_or_add_run(tx: Session, run: Run) -> int:
     """Store a run of a started session, or find it again to resume it; return its id."""
     ids: IdCache = tx.info[IDS]
     project_id, key = ensure_project_id(tx, run.project), compute_local_run_key(run)
@@ -96,7 +96,9 @@ def add_run(tx: Session, run: Run) -> int:
     return run_id
 
 
-def add_processes(tx: Session, run_id: int, measured: Sequence[tuple[Series, Process]]) -> list[int]:
+def add_process_measurements(
+    tx: Session, run_id: int, measured: Sequence[tuple[Series, Process]]
+) -> list[int]:
     """Store the measurements of one finished OS process, one row per metric; return their ids in order."""
     if not measured:
         return []

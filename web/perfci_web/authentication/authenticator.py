@@ -239,7 +239,7 @@ class Authenticator:
             raise AccessDenied(401, f"The header {header} was expected to hold one name, once.")
         with self._store.read() as tx:
             user = users_and_roles.find_user(tx, "proxy", name)
-            roles = users_and_roles.load_roles(tx, user.id) if user else {}
+            roles = users_and_roles.load_roles_by_project(tx, user.id) if user else {}
         if user is None:
             user = users_and_roles.User(0, "proxy", name, name, disabled=False)
         return self._build_user_actor(user, roles)
@@ -250,7 +250,7 @@ class Authenticator:
             return ANONYMOUS
         with self._store.read() as tx:
             login = logins_and_server_secrets.find_login(tx, hash_token(secret))
-            roles = users_and_roles.load_roles(tx, login.user.id) if login else {}
+            roles = users_and_roles.load_roles_by_project(tx, login.user.id) if login else {}
         if (
             login is None
             or login.expires_at <= self._clock()
@@ -284,9 +284,9 @@ class Authenticator:
         if user.disabled:
             raise AccessDenied(403, "This account is closed: ask an admin of this server.")
         project_roles = {project_id: ProjectRole(role) for project_id, role in roles.items()}
-        if user.address in self.auth_settings.admins:
+        if user.provider_id in self.auth_settings.admins:
             project_roles[EVERY_PROJECT_ID] = ProjectRole.ADMIN
-        actor = Actor("user", user.actor, project_roles, display_name=user.name)
+        actor = Actor("user", user.audit_name, project_roles, display_name=user.name)
         return actor if self.auth_settings.writable else replace(actor, scopes=frozenset({Scope.READ}))
 
     def csrf_token(self, actor: Actor) -> str:
@@ -310,7 +310,7 @@ class Authenticator:
 
         def delete(tx: Session) -> None:
             logins_and_server_secrets.end_login(tx, login.id)
-            audit_log.add_entry(tx, actor.name, "login.end", login.user.address, at=now)
+            audit_log.add_entry(tx, actor.name, "login.end", login.user.provider_id, at=now)
 
         self._group.submit(delete)
 

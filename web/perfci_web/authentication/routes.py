@@ -110,7 +110,9 @@ def _create_login(tx: Session, authenticator: Authenticator, github_user: GitHub
     logins_and_server_secrets.add_login(
         tx, user.id, hash_token(secret), random_secrets.token_urlsafe(24), now, now + LOGIN_MAX_AGE, grant
     )
-    audit_log.add_entry(tx, user.actor, "login.begin", user.address, at=now, detail={"name": user.name})
+    audit_log.add_entry(
+        tx, user.audit_name, "login.begin", user.provider_id, at=now, detail={"name": user.name}
+    )
     return secret
 
 

@@ -16,7 +16,7 @@ from perfci.report.charts.series_trend import (
 )
 from perfci.report.serializers import serialize_series
 from perfci.report.verdict_text import CHANGE_KINDS
-from perfci.store.queries.query_records import SeriesRecord, StoredSeries, matches_search
+from perfci.store.queries.query_records import SeriesRecord, StoredSeries, series_matches_search
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
     MissingReason,
@@ -89,7 +89,7 @@ def select_series_page(
     by name.
     """
     sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
-    matches = [stored for stored in all_series if not query or matches_search(stored.series, query)]
+    matches = [stored for stored in all_series if not query or series_matches_search(stored.series, query)]
     shown = [stored for stored in matches if stored.never_measured == bool(show)]
     pages = _paginate(_sort_cells(shown, ranks))
     page = min(max(1, page), len(pages))
@@ -173,7 +173,9 @@ def group_unmeasured_series_by_reason(
     records: Iterable[SeriesRecord], query: str
 ) -> tuple[MissingReason, ...]:
     """Group the series of a search that were never measured by reason."""
-    matches = [record for record in records if record.never_measured and matches_search(record.series, query)]
+    matches = [
+        record for record in records if record.never_measured and series_matches_search(record.series, query)
+    ]
     ordered = sorted(matches, key=lambda record: (record.series.cell, record.id))
     return group_series_by_reason((record.last_reason, record.series) for record in ordered)
 

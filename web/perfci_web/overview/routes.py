@@ -48,7 +48,7 @@ def overview_page(project: str) -> str:
         page = view_model.build_overview(
             record,
             view_model.build_head_coverage(project_status.load_head_status(tx, project)),
-            project_status.count_confirmed_and_undecided(tx, project),
+            project_status.count_changes_and_undecided_verdicts(tx, project),
             decisions,
             trends_by_label,
             series_and_commits.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),

@@ -69,7 +69,7 @@ def revoke_token(call: Call) -> Reply:
 
 def list_members(call: Call) -> Reply:
     with call.store.read() as tx:
-        members = users_and_roles.load_members(tx, call.required_project.id)
+        members = users_and_roles.load_project_members(tx, call.required_project.id)
     return Reply(ProjectMemberPage(items=tuple(map(serialize_member, members))))
 
 
