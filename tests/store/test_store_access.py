@@ -29,7 +29,7 @@ def test_finds_a_user_by_number_and_updates_the_name(store: Store) -> None:
         first = users_and_roles.ensure_user(tx, "github", "7", "ada", NOON)
         again = users_and_roles.ensure_user(tx, "github", "7", "ada-lovelace", LATER)
 
-    assert (again.id, again.name, again.actor) == (first.id, "ada-lovelace", "user:github/7")
+    assert (again.id, again.name, again.audit_name) == (first.id, "ada-lovelace", "user:github/7")
 
 
 def test_a_user_has_one_role_in_each_project(store: Store) -> None:
