@@ -176,6 +176,26 @@ def test_a_noisy_benchmark_is_muted(store: Store) -> None:
     assert current(store, 12).disposition == "monitored"
 
 
+def test_reconciling_mutes_noisy_benchmarks_and_applies_due_transitions(store: Store) -> None:
+    incidents = [
+        a_budgeted_incident(f"i{k}", a_move(X, at=2 + 2 * k), good=1 + 2 * k, bad=2 + 2 * k)
+        for k in range(11)
+    ]
+    reconcile(store, NOW, *incidents[::-1])
+    for number in range(1, 11):
+        decide_state(store, IncidentUpdate(IncidentState.INVALID), number)
+    until = NOW + timedelta(days=2)
+    decide_state(store, IncidentUpdate(IncidentState.SNOOZED, snoozed_until=until), 11)
+
+    reconcile(store, LATER, *incidents[::-1])
+
+    project = a_project(store)
+    with store.read() as tx:
+        (muted,) = load_mutes(tx, project.id, LATER)
+    assert muted.reason == "10 of its 10 judged incidents were nothing"
+    assert current(store, 11).state is IncidentState.NEW
+
+
 def test_a_benchmark_unmuted_by_a_person_is_not_muted_again(store: Store) -> None:
     test_a_noisy_benchmark_is_muted(store)
     project = a_project(store)
