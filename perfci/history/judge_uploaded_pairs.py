@@ -24,7 +24,7 @@ from perfci.history.session_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import VerdictRecord
-from perfci.store.queries.runs_and_sessions import find_sessions_started_after, load_session_kinds
+from perfci.store.queries.runs_and_sessions import find_sessions_started_after
 from perfci.store.queries.series_and_commits import PULL_REQUEST_KIND
 from perfci.store.verdict_decisions import (
     AAResult,
@@ -34,6 +34,7 @@ from perfci.store.verdict_decisions import (
     load_latest_verdict_id,
 )
 from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_records
+from perfci.store.writes.find_or_add_rows import load_session_kinds
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.policy import Policy

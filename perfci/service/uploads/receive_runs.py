@@ -18,6 +18,7 @@ from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.series_and_commits import HISTORY_KINDS, PULL_REQUEST_KIND
 from perfci.store.transactions import IDS, IdCache
+from perfci.store.writes.find_or_add_rows import load_session_kinds
 from perfci.store.writes.ingest import ingest_batch
 from perfci.verdicts.process_levels import summarize_result
 
@@ -101,7 +102,7 @@ def is_aa_run(run: Run) -> bool:
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
     admitted = [_admit_run(tx, upload, kind) for upload in incoming]
-    before = runs_and_sessions.load_session_kinds(tx, {upload.run.session for upload in admitted})
+    before = load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
     ingested = ingest_batch(tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_result)

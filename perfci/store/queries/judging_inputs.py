@@ -18,13 +18,14 @@ from sqlalchemy.orm import Session
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Series, Status
 from perfci.store.column_conversions import CLOCKS, STATUSES, build_process
 from perfci.store.queries.measured_samples import load_processes_where
-from perfci.store.queries.measured_series import load_clocks_of_results, select_results_without_pulls
+from perfci.store.queries.measured_series import load_clocks_of_results
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
     load_machines,
     load_series_by_ids,
     project_id_matches,
     restrict_to_history,
+    select_results_without_pulls,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,

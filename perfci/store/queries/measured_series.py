@@ -18,10 +18,10 @@ from perfci.store.queries.query_records import (
     StoredSeries,
 )
 from perfci.store.queries.series_and_commits import (
-    is_from_pull_request,
     load_commits,
     project_id_matches,
     restrict_to_history,
+    select_results_without_pulls,
     sort_commits,
 )
 from perfci.store.tables.measurements import (
@@ -101,15 +101,6 @@ def load_series_with_history_ends(
             )
         )
     return records
-
-
-def select_results_without_pulls() -> sa.Select[Any]:
-    """Select the ids of results that are not of a pull request, which may claim any clock and any state."""
-    return (
-        sa.select(ResultRow.id)
-        .join(RunRow, ResultRow.run_id == RunRow.id)
-        .where(~is_from_pull_request(RunRow.session_id))
-    )
 
 
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:

@@ -59,12 +59,6 @@ def load_session_run_ids(tx: Session, uid: str) -> list[int]:
     return list(tx.scalars(query.order_by(RunRow.started_at, RunRow.id)))
 
 
-def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
-    """Load the kinds of sessions by uid; missing sessions are left out."""
-    query = f"SELECT uid, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
-    return dict(execute_on_driver(tx, query, sorted(uids)).fetchall())
-
-
 def find_sessions_started_after(tx: Session, uid: str, others: Collection[str]) -> set[str]:
     """Find which of some other sessions started after this one."""
     mine = sa.select(SessionRow.started_at).where(SessionRow.uid == uid).scalar_subquery()

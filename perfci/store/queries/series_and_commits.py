@@ -84,6 +84,15 @@ def is_from_pull_request(session_id: Any) -> Condition:
     )
 
 
+def select_results_without_pulls() -> sa.Select[Any]:
+    """Select the ids of results that are not of a pull request, which may claim any clock and any state."""
+    return (
+        sa.select(ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .where(~is_from_pull_request(RunRow.session_id))
+    )
+
+
 def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     """Load series by id. Series never change, so all readers of a store share a cache."""
     cache: dict[int, Series] = tx.info.get(SERIES_CACHE, {})

@@ -22,7 +22,14 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
-from perfci.store.transactions import IDS, IdCache, in_chunks, insert_or_ignore, insert_rows
+from perfci.store.transactions import (
+    IDS,
+    IdCache,
+    execute_on_driver,
+    in_chunks,
+    insert_or_ignore,
+    insert_rows,
+)
 
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
 COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)
@@ -48,6 +55,12 @@ def require_session_id(tx: Session, uid: str) -> int:
         raise PerfciError(f"There is no session {uid}: start it before adding to it.")
     ids.added["session", uid] = session_id
     return session_id
+
+
+def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
+    """Load the kinds of sessions by uid; missing sessions are left out."""
+    query = f"SELECT uid, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
+    return dict(execute_on_driver(tx, query, sorted(uids)).fetchall())
 
 
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:
