@@ -215,6 +215,7 @@ class AccessTable(ConfigTable):
     github_issuer: HttpAddress = ""  # who signs the tokens of GitHub's jobs; empty = the one of github_host
     github_orgs: tuple[str, ...] = ()  # whose members may log in; empty = only who is a member of a project
     admins: tuple[str, ...] = ()  # who may do everything: github/NUMBER or proxy/NAME
+    public_exports: bool = False  # whether exports of public projects take no login
 
     @property
     def oidc_issuer(self) -> str:

@@ -15,8 +15,8 @@ from perfci.formats import history_csv_writer
 from perfci.formats.format_registry import detect_format
 from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
+from perfci.service.uploads.export_history import iter_points_in_sha_order
 from perfci.store import Store, open_store
-from perfci.store.queries.measured_samples import load_points_in_sha_order
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -91,15 +91,14 @@ def exported_and_read(store: Store, tmp_path: Path, *results: Result) -> list[Re
         run = a_run(*results, commit=a_commit(1), variant=variant)
         ingest_run(tx, run, "key", "body")
     path = tmp_path / "export.csv"
-    with store.read() as tx:
-        path.write_text(
-            "".join(
-                history_csv_writer.iter_history_csv_lines(
-                    load_points_in_sha_order(tx, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
-                )
-            ),
-            newline="",
-        )
+    path.write_text(
+        "".join(
+            history_csv_writer.iter_history_csv_lines(
+                iter_points_in_sha_order(store, PROJECT), PROJECT, samples=True, write_name=escape_csv_cell
+            )
+        ),
+        newline="",
+    )
     assert detect_format(path) == "csv"
     [reread] = read_runs(path, "csv", PROJECT)
     assert (reread.commit.sha, reread.machine, reread.variant) == (a_sha(1), run.machine, variant)

@@ -12,9 +12,9 @@ from asv_builders import AsvFolder, a_row
 
 from perfci.formats import history_csv_writer
 from perfci.model import Clock, Result, Status
+from perfci.service.uploads.export_history import iter_points_in_sha_order
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
-from perfci.store.queries.measured_samples import load_points_in_sha_order
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -44,12 +44,11 @@ def ingested(store: Store, number: int, *results: Result, kind: str = "import") 
 
 
 def exported(store: Store, *, samples: bool = False) -> str:
-    with store.read() as tx:
-        return "".join(
-            history_csv_writer.iter_history_csv_lines(
-                load_points_in_sha_order(tx, PROJECT), PROJECT, samples=samples
-            )
+    return "".join(
+        history_csv_writer.iter_history_csv_lines(
+            iter_points_in_sha_order(store, PROJECT), PROJECT, samples=samples
         )
+    )
 
 
 def rows(text: str) -> list[dict[str, str]]:

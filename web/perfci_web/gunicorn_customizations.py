@@ -99,5 +99,5 @@ class GunicornLogger(Logger):  # type: ignore[misc]
         self.error_log.setLevel(logging.WARNING)
 
     def exception(self, msg: str, *args: Any, **kwargs: Any) -> None:
-        if not isinstance(sys.exc_info()[1], BlockingIOError):  # a client that was too slow is no fault
+        if not isinstance(sys.exc_info()[1], TimeoutError):  # a client that was too slow is no fault
             super().exception(msg, *args, **kwargs)

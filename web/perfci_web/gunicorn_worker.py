@@ -116,7 +116,7 @@ class PoolSocket(socket.socket):
         while self.unsent:
             left_s = until - time.monotonic()
             if left_s <= 0 or not poll.poll(left_s * 1000):
-                raise BlockingIOError(errno.EAGAIN, "the client reads too slowly")
+                raise TimeoutError(errno.ETIMEDOUT, "the client reads too slowly")
             self.send_unsent()
 
 

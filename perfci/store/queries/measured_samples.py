@@ -35,10 +35,8 @@ from perfci.store.queries.series_and_commits import (
     load_commits,
     load_environments,
     load_machines,
-    load_project_series,
     load_series_by_ids,
     load_variants,
-    project_id_matches,
     restrict_to_history,
     sort_commits,
 )
@@ -125,9 +123,6 @@ def load_results_where(tx: Session, condition: Condition) -> Iterator[Result]:
         )
 
 
-COMMITS_AT_ONCE = 32
-
-
 def load_history(tx: Session, series_id: int) -> list[Point]:
     """Load the history of one series, oldest commit first."""
     return load_histories(tx, [series_id])[series_id]
@@ -147,20 +142,12 @@ def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Poi
     }
 
 
-def load_points_in_sha_order(tx: Session, project: str) -> Iterator[tuple[Series, Point]]:
-    """Load every point of a project, commit by commit in the order of their shas, few at a time."""
-    shas = (
-        sa.select(CommitRow.id)
-        .where(project_id_matches(CommitRow.project_id, project))
-        .order_by(CommitRow.sha)
-    )
-    commit_ids = tx.scalars(shas).all()
-    series = load_project_series(tx, project)
-    for start in range(0, len(commit_ids), COMMITS_AT_ONCE):
-        points = load_history_points(tx, RunRow.commit_id.in_(commit_ids[start : start + COMMITS_AT_ONCE]))
-        yield from sorted(
-            ((series[item], point) for item, point in points), key=lambda pair: pair[1].commit.sha
-        )
+def load_points_of_runs(tx: Session, run_ids: Sequence[int]) -> list[tuple[Series, Point]]:
+    """Load the points that some runs measured, by the sha of their commits."""
+    points = list(load_history_points(tx, RunRow.id.in_(run_ids)))
+    series = load_series_by_ids(tx, {series_id for series_id, _ in points})
+    by_series = ((series[series_id], point) for series_id, point in points)
+    return sorted(by_series, key=lambda pair: pair[1].commit.sha)
 
 
 def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:

@@ -95,6 +95,32 @@ def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
     return [[row.id for row in of_commit] for _, of_commit in groupby(ordered, key=lambda row: row.commit_id)]
 
 
+def load_run_ids_in_sha_order(tx: Session, project: str, max_results: int) -> list[list[int]]:
+    """Load the ids of the runs in a project's histories by the sha of their commits.
+
+    They come in parts of whole commits, of at most ``max_results`` results unless a single commit has more.
+    """
+    query = (
+        sa.select(RunRow.id, RunRow.commit_id, sa.func.count(ResultRow.id).label("results"))
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .join(ResultRow, ResultRow.run_id == RunRow.id)
+        .where(project_id_matches(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
+        .group_by(RunRow.id, RunRow.commit_id, CommitRow.sha)
+        .order_by(CommitRow.sha, RunRow.id)
+    )
+    parts: list[list[int]] = []
+    results = 0
+    for _, runs in groupby(tx.execute(query), key=lambda row: row.commit_id):
+        of_commit = list(runs)
+        results += sum(row.results for row in of_commit)
+        if not parts or results > max_results:
+            parts.append([])
+            results = sum(row.results for row in of_commit)
+        parts[-1].extend(row.id for row in of_commit)
+    return parts
+
+
 def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
     """Load the runs of a commit, newest first, with the number of failed results."""
     failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])

@@ -102,7 +102,7 @@ def _describe_operation(
         }
     if enforced:
         description["security"] = [{"token": []}]
-        if operation.need in (AccessRequirement.PUBLIC, AccessRequirement.READ):
+        if operation.need in (AccessRequirement.PUBLIC, AccessRequirement.READ) and not operation.is_export:
             # Reads work without a token for public projects, with one for private ones too.
             description["security"] = [{}, {"token": []}]
     return description

@@ -54,7 +54,8 @@ class Operation:
     need)`` itself. ``etag`` answers 304 before the handler runs, from the version of the project's data.
     ``revision`` requires ``If-Match: "<number>"`` and passes it as ``call.revision``; the handler raises
     ``RevisionMismatch(current)`` where it is stale. ``headers`` are further request headers of the handler,
-    each with the pattern of its value.
+    each with the pattern of its value. ``is_export`` limits how many of its answers are streamed at once, and
+    refuses anonymous callers unless ``[access] public_exports`` is set.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Operation:
     etag: bool = False
     revision: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
+    is_export: bool = False
 
     @property
     def url_path(self) -> str:

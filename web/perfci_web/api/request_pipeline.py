@@ -7,7 +7,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, NoReturn, get_origin
@@ -37,6 +37,7 @@ from perfci.store import Store
 from perfci.store.projects import Project, find_project
 from perfci.store.transactions import StoreUnavailable
 from perfci.store.writes.group_commit import GroupCommitter
+from perfci_web.api.export_streams import ExportLimiter
 from perfci_web.api.operation import Call, Operation, Reply
 from perfci_web.api.problem_details import KIND_BY_STATUS, ProblemError, convert_validation_error
 from perfci_web.api.rate_limit import RateLimiter
@@ -50,6 +51,11 @@ MAX_LARGE_BODIES = 2
 DRAIN_FACTOR = 4
 """A refused body is read up to this multiple of the limit: closing earlier would reset the connection, and
 the client would not see the answer."""
+
+EXPORT_NEEDS_LOGIN = (
+    "An export of a whole project is for those who send a token or log in: it takes long. "
+    "Setting [access] public_exports gives it to everybody."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +72,7 @@ class ApiContext:
     body_reader: BodyReader
     request_limiter: RateLimiter
     upload_limiter: RateLimiter
+    exports: ExportLimiter
 
 
 def execute_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
@@ -80,6 +87,8 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
             return _build_response(Reply(None, 304), etag)
     elif not (decision := decide_access_without_project(actor, operation.need)).allowed:
         raise ProblemError(KIND_BY_STATUS[decision.status], decision.reason)
+    if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
+        raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     query = _parse_query(operation)
     with context.body_reader.read_body(request) if operation.body else nullcontext(NO_BODY) as raw:
         call = Call(
@@ -100,7 +109,10 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
             find_signing_key=context.issuer_keys.get_key,
             operations=context.operations,
         )
-        return _build_response(_run_handler(operation, call), etag)
+        reply = _run_handler(operation, call)
+        if operation.is_export and isinstance(reply.value, Iterator):
+            reply = replace(reply, value=context.exports.open_stream(reply.value))
+        return _build_response(reply, etag)
 
 
 def _identify_actor(context: ApiContext) -> Actor:

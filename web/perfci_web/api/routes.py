@@ -13,6 +13,7 @@ from perfci.auth.permissions import Actor
 from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
 from perfci_web.api import problem_details
+from perfci_web.api.export_streams import ExportLimiter
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.problem_details import ProblemError
@@ -39,6 +40,7 @@ def register_api_routes(
         ),
         request_limiter=RateLimiter(server.requests_per_minute),
         upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
+        exports=ExportLimiter(),
     )
     for operation in ALL_OPERATIONS:
         view = partial(execute_operation, api_context, operation)

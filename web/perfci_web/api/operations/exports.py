@@ -35,6 +35,7 @@ def _export_operation(operation: str) -> Operation:
         f"All histories as {format}",
         answers={200: StreamedAnswer(content_type)},
         etag=True,
+        is_export=True,
     )
 
 
