@@ -31,7 +31,7 @@ from perfci.stats.incremental_segmentation import (
 from perfci.store import open_store
 from perfci.store.projects import enqueue_work
 from perfci.store.writes import find_or_add_rows
-from perfci.verdicts.json_interface import judge_json
+from perfci.verdicts.json_interface import judge_cases_json
 from tests.support.builders import NOON, PROJECT
 from tools.bench_report import Figure, report
 from tools.fill_store import add_commits
@@ -119,7 +119,7 @@ def judging(cases: int) -> Iterator[Figure]:
             for k, (base, head) in enumerate(zip(*sides, strict=True))
         ],
     }
-    answer, took = timed(lambda: judge_json(document))
+    answer, took = timed(lambda: judge_cases_json(document))
     assert len(answer["results"]) == cases
     yield took.held(f"{cases:,} comparisons of {PROCESSES} x {SAMPLES} samples", JUDGE_S * cases / CASES)
 

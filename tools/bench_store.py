@@ -28,7 +28,7 @@ from perfci.store.dialects import postgresql_type_name
 from perfci.store.open_database import parse_database_url
 from perfci.store.tables.base import TableBase
 from perfci.store.writes import ingest as writes
-from perfci.verdicts.process_levels import summarize_result
+from perfci.verdicts.process_levels import summarize_processes
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -97,7 +97,7 @@ def ingest(store: Store, runs: Sequence[Run], first: int) -> None:
             documents,
             kind="history",
             received_at=NOON,
-            summarize=summarize_result,
+            summarize=summarize_processes,
         )
 
 

@@ -46,7 +46,7 @@ from perfci.store.queries.query_records import MeasuredProcess
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.history.change_point_detection import find_change_points
-from perfci.verdicts.process_levels import process_level, select_usable
+from perfci.verdicts.process_levels import process_level, select_usable_processes
 from tests.support.git_project import GitProject
 from tools.pair_charts import Column, intervals_svg, pairs_svg
 
@@ -154,7 +154,8 @@ def levels_of(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[flo
     """One level for each pair, of the CPU time of its process."""
     mine = [row.process for row in rows if row.sha == sha and row.series.metric.name == "cpu_time"]
     good = sorted(
-        select_usable([process for process in mine if process.role is role]), key=lambda item: item.pair or 0
+        select_usable_processes([process for process in mine if process.role is role]),
+        key=lambda item: item.pair or 0,
     )
     return [process_level(process) for process in good]
 
@@ -223,7 +224,7 @@ def history_of(folder: Path) -> dict[str, Any]:
                 "sha": point.commit.sha,
                 "subject": point.commit.subject,
                 "python": dict(point.environment.values)["python"],
-                "levels": [process_level(process) for process in select_usable(point.processes)],
+                "levels": [process_level(process) for process in select_usable_processes(point.processes)],
             }
             for point in points
         ],

@@ -24,7 +24,7 @@ from scipy.stats import t as student
 
 from perfci.report.number_format import format_percent
 from perfci.stats.group_sequential import nominal_look_levels
-from perfci.verdicts.json_interface import judge_json
+from perfci.verdicts.json_interface import judge_cases_json
 from tools.study_pages import circumstances, fill
 
 PROCESS_SDS = (0.005, 0.01, 0.02, 0.04)
@@ -99,7 +99,7 @@ def ours(asked: Sequence[Case]) -> list[Answer]:
     pairs = dict.fromkeys(range(len(asked)), LOOKS[0])
     answers: dict[int, Answer] = {}
     while open_ones := [k for k in pairs if k not in answers]:
-        verdicts = judge_json(
+        verdicts = judge_cases_json(
             {
                 "op": "decide",
                 "min_effect": BAR,
@@ -120,7 +120,7 @@ def fixed(pairs: int) -> Way:
 
     def way(asked: Sequence[Case]) -> list[Answer]:
         documents = [{"id": k, **case.first(pairs)} for k, case in enumerate(asked)]
-        verdicts = judge_json({"op": "compare", "min_effect": BAR, "cases": documents})
+        verdicts = judge_cases_json({"op": "compare", "min_effect": BAR, "cases": documents})
         return [Answer(result["verdict"], pairs) for result in verdicts["results"]]
 
     return way

@@ -28,7 +28,7 @@ from scipy.stats import chi2
 
 from perfci.stats.incremental_segmentation import MIN_POINTS, SegmentedSeries, update_segmentations
 from perfci.verdicts.compare.confirmation_candidates import FRESH_PAIRS
-from perfci.verdicts.json_interface import judge_json
+from perfci.verdicts.json_interface import judge_cases_json
 from tools.study_pages import circumstances, fill
 
 SEED = 20_261_207
@@ -189,7 +189,7 @@ def confirmed(fresh: Sequence[Logs]) -> list[bool]:
         swapped = np.arange(FRESH_PAIRS) % 2 == 1
         base, head = np.where(swapped, second, first), np.where(swapped, first, second)
         cases.append({"base": base[:, None].tolist(), "head": head[:, None].tolist()})
-    answers = judge_json({"op": "compare", "cases": cases})["results"]
+    answers = judge_cases_json({"op": "compare", "cases": cases})["results"]
     return [answer["verdict"] in ("regression", "improvement") for answer in answers]
 
 

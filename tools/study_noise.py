@@ -45,7 +45,7 @@ from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.policy import select_judged_series
-from perfci.verdicts.process_levels import select_usable
+from perfci.verdicts.process_levels import select_usable_processes
 from tools.study_pages import circumstances, fill
 
 ROOT = Path(__file__).parent.parent
@@ -104,8 +104,10 @@ def lines_of(readings: Iterable[tuple[Series, Process]], sha: str, judge: JudgeT
 
 def line_of(series: Series, processes: Sequence[Process], sha: str, judge: JudgeTable) -> Line:
     base, head = ([p for p in processes if p.role is role] for role in (Role.BASE, Role.HEAD))
-    pairs = min(len(select_usable(base)), len(select_usable(head)))
-    if counted := {s for p in select_usable(processes) if p.clock is Clock.EXACT for s in p.samples}:
+    pairs = min(len(select_usable_processes(base)), len(select_usable_processes(head)))
+    if counted := {
+        s for p in select_usable_processes(processes) if p.clock is Clock.EXACT for s in p.samples
+    }:
         return Line(series.cell, series.metric.name, pairs, counted=tuple(sorted(counted)))
     verdict = confirmation_verdict(series, sha, sha, base, head, rule=Rule(bar=judge.bar))
     if verdict.interval is None or not verdict.base_level:

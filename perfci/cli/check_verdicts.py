@@ -170,7 +170,7 @@ def _serialize_verdict(replayed: ReplayedVerdict, policy: Policy) -> dict[str, A
         "stored": stored.kind,
         "now": now.kind if now else None,
         "reason": now.reason if now else "not judged",
-        "class": policy.class_of(stored.series),
+        "class": policy.metric_class_of(stored.series),
         "bar": rule.bar,
         "exact_bar": rule.effective_exact_bar,
         "floor": rule.floor,

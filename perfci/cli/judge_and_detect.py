@@ -11,7 +11,7 @@ import click
 
 from perfci.cli.shared.options import global_options
 from perfci.model import PerfciError
-from perfci.verdicts.json_interface import detect_json, judge_json
+from perfci.verdicts.json_interface import detect_change_points_json, judge_cases_json
 
 
 @click.command("judge")
@@ -22,7 +22,7 @@ def judge_command(as_json: bool) -> None:
 
     Write {"results": [...]} to stdout.
     """
-    run_json_filter(judge_json)
+    run_json_filter(judge_cases_json)
 
 
 @click.command("detect")
@@ -30,7 +30,7 @@ def judge_command(as_json: bool) -> None:
 @global_options
 def detect_command(as_json: bool) -> None:
     """Read {"op": "detect", "min_effect", "series": [...]} from stdin, write {"results": [...]}."""
-    run_json_filter(detect_json)
+    run_json_filter(detect_change_points_json)
 
 
 def run_json_filter(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

@@ -22,7 +22,7 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.verdicts_and_change_points import load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_noise_floors, minimum_detectable_effects
-from perfci.verdicts.policy import group_judged_by_commit
+from perfci.verdicts.policy import group_judged_processes
 
 DEMO_ROUNDS = 5
 """Rounds of the demo's session."""
@@ -92,4 +92,4 @@ def _load_judged_processes(store: Store, project: str) -> dict[Series, dict[str,
         history = [s.uid for s in load_sessions(tx, project) if s.kind == "history"]
         for row in load_session_processes(tx, history[0]):
             measured.setdefault(row.sha, []).append((row.series, row.process))
-    return group_judged_by_commit(measured)
+    return group_judged_processes(measured)

@@ -20,7 +20,7 @@ from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.stats.location_shift import Shift
 from perfci.stats.noise_floor import compute_noise_floor
-from perfci.stats.power import minimum_detectable_effect
+from perfci.stats.statistical_power import minimum_detectable_effect
 from perfci.store import open_store
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts

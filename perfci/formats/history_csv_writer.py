@@ -10,7 +10,7 @@ from functools import cache
 from itertools import groupby
 
 from perfci.model import Machine, NamedValues, Point, ProcessBoundaries, Series, Status
-from perfci.verdicts.process_levels import displayed_level
+from perfci.verdicts.process_levels import displayed_point_level
 
 CSV_COLUMNS = (
     *(
@@ -90,7 +90,7 @@ def _point_row(project: str, series: Series, point: Point, write_name: Callable[
         _format_machine(series.machine),
         _format_pairs(series.variant.values),
         point.status.value,
-        displayed_level(point),
+        displayed_point_level(point),
         summary and summary.ci_lo,
         summary and summary.ci_hi,
         sum(process.status is Status.OK for process in point.processes) if counted else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from perfci.model import Measured, Process, Role, Series
-from perfci.verdicts.policy import group_judged_by_commit
+from perfci.verdicts.policy import group_judged_processes
 
 ProcessesByCommit = Mapping[str, Sequence[Measured]]
 """The processes of the compared cells, by commit."""
@@ -49,7 +49,7 @@ def select_paired_processes(
     }
     return {
         series: (_select_role(by_sha.get(base, ()), Role.BASE), _select_role(by_sha.get(head, ()), Role.HEAD))
-        for series, by_sha in group_judged_by_commit(selected).items()
+        for series, by_sha in group_judged_processes(selected).items()
     }
 
 

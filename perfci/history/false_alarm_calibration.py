@@ -18,8 +18,7 @@ from perfci.store.queries.verdict_counts import (
     load_verdicts_of_changed_pairs,
 )
 from perfci.store.verdict_decisions import load_aa_results
-from perfci.verdicts.policy import Policy
-from perfci.verdicts.verdict_calibration import (
+from perfci.verdicts.false_alarm_calibration import (
     Calibration,
     CalibrationWindow,
     FalseAlarmMeter,
@@ -29,6 +28,7 @@ from perfci.verdicts.verdict_calibration import (
     count_false_alarms,
     count_retracted_confirmations,
 )
+from perfci.verdicts.policy import Policy
 
 MeterName = TypeVar("MeterName", bound=str)
 
@@ -68,7 +68,7 @@ def _compute_window(
         count_aa_sessions(tx, project, since)[0],
         count_false_alarms(_count_verdicts(counts)),
         _group_meters(counts, _get_suite_and_file),
-        _group_meters(counts, lambda count: policy.class_of(count.series)),
+        _group_meters(counts, lambda count: policy.metric_class_of(count.series)),
         count_candidate_fates(sequences),
         count_retracted_confirmations(sequences),
     )

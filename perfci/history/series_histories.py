@@ -31,9 +31,9 @@ from perfci.verdicts.history.change_point_detection import (
 from perfci.verdicts.policy import (
     Policy,
     StatusAndClock,
-    select_judged_by_status,
+    select_judged_series_by_status,
 )
-from perfci.verdicts.process_levels import is_cpu_bound, is_cpu_bound_by_levels, summarize_result
+from perfci.verdicts.process_levels import is_cpu_bound, is_cpu_bound_by_levels, summarize_processes
 
 ReadingSet = frozenset[StatusAndClock]
 """The statuses and clocks of a set of processes."""
@@ -222,7 +222,7 @@ def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedP
 
 def compute_result_summaries(results: Iterable[ResultProcesses]) -> dict[int, ResultSummary]:
     """The summaries of these results by id; a result without a successful process has none."""
-    summaries = {result_id: summarize_result(processes) for result_id, processes in results}
+    summaries = {result_id: summarize_processes(processes) for result_id, processes in results}
     return {result_id: summary for result_id, summary in summaries.items() if summary is not None}
 
 
@@ -259,7 +259,7 @@ def _join_results(
     points = {}
     for key, group in groups.items():
         newest = max(group, key=lambda row: (row.is_ok, row.started_at, row.id))
-        summary = known_summaries.get(key) or summarize_result(
+        summary = known_summaries.get(key) or summarize_processes(
             [process for row_id in usable[key] for process in processes[row_id]]
         )
         every_reading = ReadingSet().union(*(readings.get(row.id, ()) for row in group))
@@ -296,7 +296,7 @@ def select_judged_series_by_points(
         samples = _load_samples(tx, {series: ids[series] for series in twins}, shas_by_series)
         return {cpu for cpu in unsure if not is_cpu_bound(samples[cpu], samples[wall_by_cpu[cpu]])}
 
-    return select_judged_by_status(readings, select_waiting)
+    return select_judged_series_by_status(readings, select_waiting)
 
 
 def _load_samples(

@@ -17,7 +17,7 @@ from perfci.store.queries.query_records import MeasuredProcess
 from perfci.store.verdict_decisions import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.policy import ProcessesByCommit, group_judged_by_commit
+from perfci.verdicts.policy import ProcessesByCommit, group_judged_processes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class SessionSamples:
     def group_by_series(self) -> dict[Series, ProcessesByCommit]:
         """The judged processes by series and commit, grouped once."""
         if not self._processes_by_series:
-            self._processes_by_series.update(group_judged_by_commit(self.processes_by_sha))
+            self._processes_by_series.update(group_judged_processes(self.processes_by_sha))
         return self._processes_by_series
 
     def find_pairs_of_verdict(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:

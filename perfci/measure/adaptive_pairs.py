@@ -172,7 +172,7 @@ class AdaptivePairing:
         for question, judged in sides.items():
             for series, both in judged.items():
                 own_shift = self._take_look(question, series, both, None).own_shift
-                metric_class = self.policy.class_of(series)
+                metric_class = self.policy.metric_class_of(series)
                 self._noise.add_spread((question, series), metric_class, series, own_shift)
         return {question: self._judge_question(question, judged) for question, judged in sides.items()}
 

@@ -29,7 +29,7 @@ from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, 
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.policy import Policy, group_judged_by_commit
+from perfci.verdicts.policy import Policy, group_judged_processes
 
 RENEW_AFTER_S = 30.0
 """Seconds between restarts of the fork servers.
@@ -81,7 +81,7 @@ def screen_neighbouring_commits(
     readings: SessionReadings, pairs: NeighbourPairs, policy: Policy
 ) -> ScreeningResult:
     """Screen every pair of neighbours on its own, and select the candidates for fresh pairs."""
-    judged = group_judged_by_commit(readings.processes_by_sha)
+    judged = group_judged_processes(readings.processes_by_sha)
     measured = {series: by_sha for series, by_sha in judged.items() if policy.is_judged(series)}
     rules = {series: policy.rule_for(series) for series in measured}
     noise_sds = {series: prior.sd for series, prior in compute_pair_noise(measured, pairs).items()}

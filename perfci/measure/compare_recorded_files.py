@@ -15,7 +15,7 @@ from perfci.history.complete_process_pairs import PairedProcesses
 from perfci.measure.open_measurement_session import OnMessage
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
-from perfci.verdicts.compare.recorded_runs import (
+from perfci.verdicts.compare.judge_recorded_runs import (
     RecordedSeries,
     SeriesKey,
     collect_recorded_series,

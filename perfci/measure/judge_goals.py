@@ -88,7 +88,7 @@ def judge_goals(
 ) -> list[GoalVerdict]:
     """One verdict for each goal that matches any of the series."""
     verdicts = [
-        judge_goal(goal, compared, policy.class_of, subject=subject, rejection_reason=rejected)
+        judge_goal(goal, compared, policy.metric_class_of, subject=subject, rejection_reason=rejected)
         for goal in goals
     ]
     return [verdict for verdict in verdicts if verdict is not None]

@@ -25,7 +25,7 @@ class VariantPolicy(Policy):
 
     def is_judged(self, series: Series) -> bool:
         # A zero-argument super() fails here: slots=True makes the dataclass a new class.
-        return Policy.is_judged(self, series) and self.class_of(series) is not MetricClass.NUMERICS
+        return Policy.is_judged(self, series) and self.metric_class_of(series) is not MetricClass.NUMERICS
 
     @classmethod
     def from_policy(cls, policy: Policy) -> VariantPolicy:
@@ -121,7 +121,7 @@ class VariantSession:
                         yield cell, check
 
     def _check_numerics(self, series: Series, base: Cell, sides: PairedProcesses) -> NumericsCheck | None:
-        if self.policy.class_of(series) is not MetricClass.NUMERICS:
+        if self.policy.metric_class_of(series) is not MetricClass.NUMERICS:
             return None
         tolerance = find_numerics_tolerance(self.goals, series, self.policy)
         return numeric_parity.check_numeric_parity(series, base.parameters, *sides, tolerance)

@@ -11,7 +11,7 @@ def find_variant_tradeoffs(comparison: VariantComparison) -> list[Tradeoff]:
     """Every speedup of a variant that costs memory or a slower start, whether or not a goal asks for it."""
     return find_tradeoffs(
         [contrast.verdict for contrast in comparison.variants.contrasts],
-        comparison.variant_session.policy.class_of,
+        comparison.variant_session.policy.metric_class_of,
     )
 
 
@@ -19,5 +19,5 @@ def find_ablation_tradeoffs(ablation: AblationResult) -> list[Tradeoff]:
     """What the last good step of each ablation costs beside what it gains."""
     return find_tradeoffs(
         [verdict for result in ablation.ablations for verdict in result.total_verdicts],
-        ablation.variant_session.policy.class_of,
+        ablation.variant_session.policy.metric_class_of,
     )

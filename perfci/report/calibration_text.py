@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_percent
 from perfci.report.text_table import align_table
-from perfci.verdicts.verdict_calibration import (
+from perfci.verdicts.false_alarm_calibration import (
     Calibration,
     CalibrationWindow,
     CandidateCounts,

@@ -25,15 +25,15 @@ from perfci.report.incidents.retest_and_creep_text import (
 from perfci.report.number_format import DisplayScale
 from perfci.report.page_summaries import trend_summary
 from perfci.report.verdict_text import status_label, verdict_sentence
-from perfci.verdicts.history.release_creep import Creep
-from perfci.verdicts.incidents.page_budget import BudgetedIncident
-from perfci.verdicts.verdict_calibration import (
+from perfci.verdicts.false_alarm_calibration import (
     Calibration,
     CalibrationWindow,
     FalseAlarmMeter,
     FalseAlarmRate,
     SeriesNoiseFloor,
 )
+from perfci.verdicts.history.release_creep import Creep
+from perfci.verdicts.incidents.page_budget import BudgetedIncident
 
 JsonFields = dict[str, Any]
 

@@ -16,7 +16,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats.autocorrelation import ar1_variance_inflation
 from perfci.stats.boundary_test import (
     MAX_SIDE_POINTS,
     MAX_SPIKE_POINTS,
@@ -36,6 +35,7 @@ from perfci.stats.optimal_partitioning import (
     extend_partitions,
     preprocess_series,
 )
+from perfci.stats.variance_inflation import ar1_variance_inflation
 
 MIN_POINTS = 8
 """A shorter series has no change points: three points a side leave nothing to estimate the noise

@@ -109,7 +109,7 @@ def estimate_paired_shift(base: Floats, head: Floats, *, prior: NoisePrior | Non
         shift = Shift(float(head[0] - base[0]), math.inf, 0.0, 1)
     else:
         shift = within_mode_shift(base, head) or _blend_paired_and_unpaired(base, head)
-    return shift if prior is None else shrink_error(shift, prior)
+    return shift if prior is None else shrink_standard_error(shift, prior)
 
 
 def estimate_unpaired_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
@@ -117,11 +117,11 @@ def estimate_unpaired_shift(base: Floats, head: Floats, *, prior: NoisePrior | N
     if min(len(base), len(head)) == 1:
         shift = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1, "unpaired")
     else:
-        shift = within_mode_shift(base, head) or unpaired_shift(base, head)
-    return shift if prior is None else shrink_error(shift, prior)
+        shift = within_mode_shift(base, head) or welch_unpaired_shift(base, head)
+    return shift if prior is None else shrink_standard_error(shift, prior)
 
 
-def unpaired_shift(base: Floats, head: Floats) -> Shift:
+def welch_unpaired_shift(base: Floats, head: Floats) -> Shift:
     """Shift of two independent sides by Welch (1947), outliers dropped.
 
     With s^2 / n of either side, the variance is their sum V, its degrees of freedom V^2 / sum((s^2
@@ -151,7 +151,7 @@ def unpaired_shift(base: Floats, head: Floats) -> Shift:
     return Shift(min(mean, hodges_lehmann, key=abs), error, df, min(len(base), len(head)), "unpaired")
 
 
-def paired_shift(base: Floats, head: Floats) -> Shift:
+def student_paired_shift(base: Floats, head: Floats) -> Shift:
     """Student's t of the log ratios of pairs, outliers dropped; interleaving cancels drift (Bulej
     et al. 2020).
 
@@ -184,7 +184,7 @@ def within_mode_shift(base: Floats, head: Floats) -> Shift | None:
     if not fits or len(fits) < len(plausible):
         return None
     doubtful = len(readings) == 1 and readings[0][1] <= MIX_TEST_LEVEL
-    return _span_shifts([*fits, unpaired_shift(base, head)] if doubtful else fits)
+    return _span_shifts([*fits, welch_unpaired_shift(base, head)] if doubtful else fits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ def _mode_gap(modes: tuple[ModeMembers, ModeMembers]) -> float:
     return sum(gaps) / len(gaps)
 
 
-def shrink_error(shift: Shift, prior: NoisePrior) -> Shift:
+def shrink_standard_error(shift: Shift, prior: NoisePrior) -> Shift:
     """Shrink the standard error towards a prior: the moderated t of Smyth (2004).
 
     With own variance s^2 on d and prior variance s0^2 on d0 degrees of freedom: (d s^2 + d0 s0^2) /
@@ -344,7 +344,7 @@ def _blend_paired_and_unpaired(base: Floats, head: Floats) -> Shift:
     A hard choice would take the pairs whenever their spread happens to be small, and its intervals
     would be too short.
     """
-    paired, unpaired = paired_shift(base, head), unpaired_shift(base, head)
+    paired, unpaired = student_paired_shift(base, head), welch_unpaired_shift(base, head)
     if len(base) < 4:
         return paired
     kept = _inlier_pairs(head - base)

@@ -12,7 +12,7 @@ import numpy as np
 from perfci.model import MetricClass, PerfciError, VerdictKind
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.location_estimates import Floats
-from perfci.stats.location_shift import NoisePrior, Shift, shrink_error
+from perfci.stats.location_shift import NoisePrior, Shift, shrink_standard_error
 from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.stats.warmup_length import warmup_length
 from perfci.verdicts.compare.decision_limits import DecisionLimits
@@ -29,7 +29,7 @@ from perfci.verdicts.comparison_rule import Rule
 Document = dict[str, Any]
 
 
-def judge_json(document: Mapping[str, Any]) -> Document:
+def judge_cases_json(document: Mapping[str, Any]) -> Document:
     """Answer ``compare`` or ``decide`` for every case; an invalid case gets an error of its own."""
     operation = document.get("op", "compare")
     if operation not in ("compare", "decide"):
@@ -52,13 +52,13 @@ def judge_json(document: Mapping[str, Any]) -> Document:
     }
     priors = _noise_priors(cases, own_shifts)
     shifts = {
-        k: shift if (prior := priors[k]) is None else shrink_error(shift, prior)
+        k: shift if (prior := priors[k]) is None else shrink_standard_error(shift, prior)
         for k, shift in own_shifts.items()
     }
     return {"results": _compare_cases(cases, shifts, rule), **_serialize_pools(cases, shifts, rule)}
 
 
-def detect_json(document: Mapping[str, Any]) -> Document:
+def detect_change_points_json(document: Mapping[str, Any]) -> Document:
     """Detect the change points of every series; an invalid series gets an error of its own.
 
     Values must be positive unless ``min_effect`` is 0, where every change counts and no ratio is

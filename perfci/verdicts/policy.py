@@ -133,7 +133,7 @@ class PolicyOverride:
     metric_class: MetricClass | None = None
     judge: bool = True
 
-    def apply_to(self, class_rule: Rule, default: Rule, series: Series) -> Rule:
+    def override_rule(self, class_rule: Rule, default: Rule, series: Series) -> Rule:
         """The rule of the class with what the table sets."""
         floor = (
             self.floor_bytes if self.floor_bytes is not None and series.metric.unit == "bytes" else self.floor
@@ -167,9 +167,9 @@ class Policy:
             floor=class_rule.floor,
             subject="" if is_default else class_rule.subject,
         )
-        return override.apply_to(rule, default, series) if override else rule
+        return override.override_rule(rule, default, series) if override else rule
 
-    def class_of(self, series: Series) -> MetricClass:
+    def metric_class_of(self, series: Series) -> MetricClass:
         """The metric class of a series."""
         return self._match(series)[1].metric_class
 
@@ -206,7 +206,7 @@ def select_judged_series(processes: Mapping[Series, Sequence[Process]]) -> list[
     Informational metrics are never judged, nor a metric that no process could read beside others it
     returned.
     """
-    return select_judged_by_status(
+    return select_judged_series_by_status(
         collect_statuses_and_clocks(processes),
         lambda wall_by_cpu: {
             cpu for cpu, wall in wall_by_cpu.items() if not is_cpu_bound(processes[cpu], processes[wall])
@@ -214,7 +214,7 @@ def select_judged_series(processes: Mapping[Series, Sequence[Process]]) -> list[
     )
 
 
-def select_judged_by_status(
+def select_judged_series_by_status(
     statuses: StatusesBySeries, select_waiting: Callable[[Mapping[Series, Series]], Collection[Series]]
 ) -> list[Series]:
     """Judged series from statuses alone.
@@ -270,7 +270,7 @@ def pair_cpu_with_wall_series(statuses: StatusesBySeries) -> dict[Series, Series
     return twins
 
 
-def group_judged_by_commit(
+def group_judged_processes(
     measured: Mapping[str, Iterable[tuple[Series, Process]]],
 ) -> dict[Series, ProcessesByCommit]:
     """Judged series with their processes by commit."""

@@ -30,24 +30,24 @@ def process_level(process: Process, warmup: int = 0) -> float:
     return lower_quartile(samples) if process.clock is Clock.CPU else float(median(samples))
 
 
-def judged_level(point: Point) -> float | None:
+def judged_point_level(point: Point) -> float | None:
     """Level of one commit: the median of its usable processes, or a foreign tool's summary."""
-    return _median_or_summary_level(select_usable(point.processes), point)
+    return _median_or_summary_level(select_usable_processes(point.processes), point)
 
 
-def displayed_level(point: Point) -> float | None:
+def displayed_point_level(point: Point) -> float | None:
     """Level to show: the judged one, or that of flagged processes if there are no others."""
-    return _median_or_summary_level(select_displayed(point.processes), point)
+    return _median_or_summary_level(select_displayed_processes(point.processes), point)
 
 
-def summarize_result(processes: Sequence[Process]) -> ResultSummary | None:
+def summarize_processes(processes: Sequence[Process]) -> ResultSummary | None:
     """Summarise processes; None if none of them ended well."""
     clocks = {process.clock for process in processes if process.status is Status.OK}
     if not clocks:
         return None
     clock = clocks.pop() if len(clocks) == 1 else None
     # flagged processes keep the clock known, but their samples are never part of a level
-    judged = select_usable(processes)
+    judged = select_usable_processes(processes)
     if not judged:
         return ResultSummary(None, clock, None)
     level = median([process_level(process) for process in judged])
@@ -55,21 +55,23 @@ def summarize_result(processes: Sequence[Process]) -> ResultSummary | None:
     return ResultSummary(level, clock, max(samples) - min(samples))
 
 
-def select_usable(processes: Sequence[Process]) -> list[Process]:
+def select_usable_processes(processes: Sequence[Process]) -> list[Process]:
     """Processes that ended well without a disqualifying flag."""
     return [
         process for process in processes if process.status is Status.OK and not disqualifying_flags(process)
     ]
 
 
-def select_disqualified(processes: Sequence[Process]) -> list[Process]:
+def select_disqualified_processes(processes: Sequence[Process]) -> list[Process]:
     """Processes that ended well with a disqualifying flag."""
     return [process for process in processes if process.status is Status.OK and disqualifying_flags(process)]
 
 
-def select_displayed(processes: Sequence[Process]) -> list[Process]:
+def select_displayed_processes(processes: Sequence[Process]) -> list[Process]:
     """Usable processes, or all that ended well if every one is flagged."""
-    return select_usable(processes) or [process for process in processes if process.status is Status.OK]
+    return select_usable_processes(processes) or [
+        process for process in processes if process.status is Status.OK
+    ]
 
 
 def disqualifying_flags(process: Process) -> list[str]:
@@ -108,7 +110,7 @@ def _shared_turns(base: Sequence[Process], head: Sequence[Process]) -> dict[int 
 
 def steady_level(side: Sequence[Process]) -> float | None:
     """Median level of one side's usable processes; None if there are none."""
-    levels = steady_levels(select_usable(side), [])[0]
+    levels = steady_levels(select_usable_processes(side), [])[0]
     return median(levels) if levels else None
 
 

@@ -30,7 +30,7 @@ from perfci.verdicts.history.change_point_detection import (
     find_change_points_of_many,
 )
 from perfci.verdicts.policy import Policy, select_judged_series
-from perfci.verdicts.process_levels import judged_level
+from perfci.verdicts.process_levels import judged_point_level
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -114,7 +114,7 @@ def change_points_from_samples(store: Store, ids: list[int]) -> dict[Series, lis
     }
     judged = select_judged_series(processes)
     left = {
-        verdict: [(p.commit.sha, v) for p in lines[verdict] if (v := judged_level(p))]
+        verdict: [(p.commit.sha, v) for p in lines[verdict] if (v := judged_point_level(p))]
         for verdict in judged
         if not processes[verdict]
     }

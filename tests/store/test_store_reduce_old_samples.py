@@ -10,7 +10,7 @@ from perfci.store import Store, check_integrity, projects, verdicts_and_change_p
 from perfci.store.maintenance.reduce_old_samples import REDUCED_FLAG, ReducedSamples, reduce_old_samples
 from perfci.store.queries import measured_samples, series_search
 from perfci.verdicts.history.change_point_detection import find_change_points
-from perfci.verdicts.process_levels import judged_level, process_level
+from perfci.verdicts.process_levels import judged_point_level, process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
 from tests.support.stored_runs import ingest_run
 
@@ -74,7 +74,7 @@ def judged(store: Store, series: Series) -> tuple[list[float | None], list[Chang
             if each_series.series == series
         )
         history = measured_samples.load_history(tx, result.id)
-    return [judged_level(point) for point in history], find_change_points(series, history)
+    return [judged_point_level(point) for point in history], find_change_points(series, history)
 
 
 def samples(store: Store, series: Series, session: str = "session-0") -> list[int]:

@@ -19,7 +19,7 @@ LOSS = a_series("model.Gpt.measure_numerics", "loss_at_step_k", unit="loss")
 
 def judge(clause: str, *compared: ComparedSeries, rejected: str = "") -> GoalVerdict:
     goal = judge_goal(
-        Goal("fast", (parse_clause(clause),)), compared, Policy().class_of, rejection_reason=rejected
+        Goal("fast", (parse_clause(clause),)), compared, Policy().metric_class_of, rejection_reason=rejected
     )
     assert goal is not None
     return goal
@@ -150,7 +150,7 @@ def test_one_broken_clause_breaks_the_goal_and_an_undecided_one_keeps_it_undecid
     faster, larger = decided(STEP, 0.6, 0.59, 0.61), decided(PEAK, 1.2, 1.2, 1.2, VerdictKind.REGRESSION)
 
     broken, undecided = (
-        judge_goal(Goal("fast", clauses), measured, Policy().class_of)
+        judge_goal(Goal("fast", clauses), measured, Policy().metric_class_of)
         for clauses, measured in (((speed, memory, start), [faster, larger]), ((speed, start), [faster]))
     )
 
@@ -206,7 +206,7 @@ def test_speed_gained_for_memory_is_a_tradeoff() -> None:
 def test_judges_only_the_cells_it_matches() -> None:
     goal = Goal("audio", (parse_clause("step_time <= 1x"),), match="audio")
 
-    assert judge_goal(goal, [decided(STEP, 0.6, 0.59, 0.61)], Policy().class_of) is None
+    assert judge_goal(goal, [decided(STEP, 0.6, 0.59, 0.61)], Policy().metric_class_of) is None
 
 
 @given(st.floats(0.01, 100), st.floats(0.01, 100), st.floats(0.01, 100))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfci.model import PerfciError
-from perfci.verdicts.json_interface import detect_json, judge_json
+from perfci.verdicts.json_interface import detect_change_points_json, judge_cases_json
 
 Case = dict[str, Any]
 
@@ -19,7 +19,9 @@ def a_case(effect: float = 1.0, *, sd: float = 0.01, seed: int = 0, processes: i
 
 
 def answer(case: Case, **document: Any) -> Case:
-    (result,) = judge_json({"op": "compare", "min_effect": 0.05, "cases": [case], **document})["results"]
+    (result,) = judge_cases_json({"op": "compare", "min_effect": 0.05, "cases": [case], **document})[
+        "results"
+    ]
     return dict(result)
 
 
@@ -33,7 +35,7 @@ def test_compare_gives_screening_confirmation_and_the_verdict() -> None:
 def test_results_keep_order_and_ids_whatever_they_are() -> None:
     cases = [dict(a_case(seed=k), id=name) for k, name in enumerate(("b", 7, None, "a"))]
 
-    assert [result["id"] for result in judge_json({"op": "compare", "cases": cases})["results"]] == [
+    assert [result["id"] for result in judge_cases_json({"op": "compare", "cases": cases})["results"]] == [
         "b",
         7,
         None,
@@ -57,9 +59,9 @@ def test_results_keep_order_and_ids_whatever_they_are() -> None:
 )
 @pytest.mark.parametrize("op", ["compare", "decide"])
 def test_an_invalid_case_gets_an_error_of_its_own(bad: Case, op: str) -> None:
-    first, second = judge_json({"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]})[
-        "results"
-    ]
+    first, second = judge_cases_json(
+        {"op": op, "cases": [dict(bad, id="bad"), dict(a_case(1.1), id="good")]}
+    )["results"]
 
     assert set(first) == {"id", "error"}
     assert first["id"] == "bad"
@@ -70,9 +72,9 @@ def test_ignores_unknown_fields_and_judges_cases_independently() -> None:
     case = a_case(1.06, sd=0.02, seed=3)
     alone = answer(dict(case, colour="blue"))
 
-    among = judge_json({"op": "compare", "cases": [a_case(seed=k, sd=0.1) for k in range(10, 30)] + [case]})[
-        "results"
-    ][-1]
+    among = judge_cases_json(
+        {"op": "compare", "cases": [a_case(seed=k, sd=0.1) for k in range(10, 30)] + [case]}
+    )["results"][-1]
 
     assert among == alone
 
@@ -82,7 +84,7 @@ def test_false_discovery_control_acts_within_a_group() -> None:
     crowd = [a_case(sd=0.035, seed=k) for k in range(100, 200)]
 
     alone = answer(weak)
-    among = judge_json({"op": "compare", "cases": [dict(c, group="suite") for c in [weak, *crowd]]})[
+    among = judge_cases_json({"op": "compare", "cases": [dict(c, group="suite") for c in [weak, *crowd]]})[
         "results"
     ]
 
@@ -96,7 +98,7 @@ def test_a_group_shares_a_noise_prior() -> None:
 
     alone, together = (
         answer(a_case(sd=0.01, seed=0, processes=3)),
-        judge_json({"op": "compare", "cases": quiet})["results"][0],
+        judge_cases_json({"op": "compare", "cases": quiet})["results"][0],
     )
 
     width = [item["ci"][1] - item["ci"][0] for item in (alone, together)]
@@ -124,7 +126,7 @@ def test_an_aa_history_counts_in_decide_too() -> None:
         "cases": [case, dict(case, id="known", aa=[0.025, -0.03, 0.02, -0.022, 0.027] * 4)],
     }
 
-    alone, existing = judge_json(document)["results"]
+    alone, existing = judge_cases_json(document)["results"]
 
     assert existing["ci"][1] - existing["ci"][0] < alone["ci"][1] - alone["ci"][0]
 
@@ -149,7 +151,7 @@ def test_decide_stops_or_requests_more_pairs() -> None:
         "cases": [a_case(sd=0.1, seed=1, processes=5)],
     }
 
-    (stop,), (more,) = judge_json(quiet)["results"], judge_json(noisy)["results"]
+    (stop,), (more,) = judge_cases_json(quiet)["results"], judge_cases_json(noisy)["results"]
 
     assert stop["decision"] == "regression"
     assert "more_pairs" not in stop
@@ -160,7 +162,7 @@ def test_decide_stops_or_requests_more_pairs() -> None:
 def test_decide_never_exceeds_the_cap() -> None:
     document = {"op": "decide", "max_pairs": 5, "cases": [a_case(sd=0.2, seed=1, processes=5)]}
 
-    assert judge_json(document)["results"][0]["decision"] == "inconclusive"
+    assert judge_cases_json(document)["results"][0]["decision"] == "inconclusive"
 
 
 def test_detect_gives_change_points_and_errors_in_order() -> None:
@@ -178,7 +180,7 @@ def test_detect_gives_change_points_and_errors_in_order() -> None:
         ],
     }
 
-    results = detect_json(document)["results"]
+    results = detect_change_points_json(document)["results"]
 
     assert [result["id"] for result in results] == ["step", "zero", "nan", "empty", "none", "flat"]
     assert [("error" in result) for result in results] == [False, True, True, True, True, False]
@@ -187,9 +189,9 @@ def test_detect_gives_change_points_and_errors_in_order() -> None:
 
 
 def test_accepts_zeros_where_every_change_counts() -> None:
-    (result,) = detect_json({"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]})[
-        "results"
-    ]
+    (result,) = detect_change_points_json(
+        {"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]}
+    )["results"]
 
     assert [point["index"] for point in result["change_points"]] == [20]
 
@@ -197,8 +199,10 @@ def test_accepts_zeros_where_every_change_counts() -> None:
 def test_results_are_plain_json() -> None:
     document = {"op": "compare", "cases": [a_case(1.1), a_case(processes=1), {"id": 1}]}
 
-    assert json.loads(json.dumps(judge_json(document), allow_nan=False))
-    assert json.loads(json.dumps(detect_json({"series": [{"id": 1, "values": [1.0] * 9}]}), allow_nan=False))
+    assert json.loads(json.dumps(judge_cases_json(document), allow_nan=False))
+    assert json.loads(
+        json.dumps(detect_change_points_json({"series": [{"id": 1, "values": [1.0] * 9}]}), allow_nan=False)
+    )
 
 
 @pytest.mark.parametrize(
@@ -207,4 +211,4 @@ def test_results_are_plain_json() -> None:
 )
 def test_refuses_an_invalid_document_in_one_sentence(document: Case) -> None:
     with pytest.raises(PerfciError, match="expected"):
-        judge_json(document)
+        judge_cases_json(document)

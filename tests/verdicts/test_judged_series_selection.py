@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Metric, Process, Series, Status
-from perfci.verdicts.policy import group_judged_by_commit, select_judged_series
+from perfci.verdicts.policy import group_judged_processes, select_judged_series
 from tests.support.builders import a_failed_process, a_process, a_series
 
 BASE, HEAD = "a" * 40, "b" * 40
@@ -89,7 +89,7 @@ def test_a_metric_no_process_could_read_is_not_judged_beside_others() -> None:
 def test_groups_processes_by_series_and_commit() -> None:
     (wall,), (cpu,) = read(1.0), read(0.9, clock=Clock.CPU)
 
-    by_commit = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
+    by_commit = group_judged_processes({BASE: [(WALL, wall), (CPU, cpu)], HEAD: [(CPU, cpu)]})
 
     assert by_commit == {CPU: {BASE: [cpu], HEAD: [cpu]}}
 
@@ -102,7 +102,7 @@ def test_cpu_time_includes_the_failures_of_its_wall_metric(declared: bool) -> No
     of_cpu = replace(failed, clock=Clock.CPU)
     at_head = [(WALL, failed), (CPU, of_cpu)] if declared else [(WALL, failed)]
 
-    by_commit = group_judged_by_commit({BASE: [(WALL, wall), (CPU, cpu)], HEAD: at_head})
+    by_commit = group_judged_processes({BASE: [(WALL, wall), (CPU, cpu)], HEAD: at_head})
 
     assert by_commit == {CPU: {BASE: [cpu], HEAD: [of_cpu]}}
 

@@ -10,12 +10,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Process, VerdictKind
-from perfci.stats.location_shift import NoisePrior, shrink_error
+from perfci.stats.location_shift import NoisePrior, shrink_standard_error
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.json_interface import judge_json
+from perfci.verdicts.json_interface import judge_cases_json
 from tests.support.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
@@ -47,7 +47,7 @@ def pairs(draw: st.DrawFn, fewest: int = 2, most: int = 12, effects: tuple[float
 
 def answer(base: Levels, head: Levels, **more: Any) -> dict[str, Any]:
     case = {"id": 1, "base": [[level] for level in base], "head": [[level] for level in head], **more}
-    (result,) = judge_json({"op": "compare", "min_effect": 0.05, "cases": [case]})["results"]
+    (result,) = judge_cases_json({"op": "compare", "min_effect": 0.05, "cases": [case]})["results"]
     return dict(result)
 
 
@@ -194,7 +194,7 @@ def test_refuses_values_that_are_no_numbers_in_one_sentence(sides: Pairs, where:
     case: dict[str, Any] = {"id": 7, "base": base, "head": head, "aa": [0.01]}
     case[where][0] = wrong if where == "aa" else [wrong]
 
-    (result,) = judge_json({"op": "compare", "cases": [case]})["results"]
+    (result,) = judge_cases_json({"op": "compare", "cases": [case]})["results"]
 
     numbers = "finite" if where == "aa" else "positive finite"
     assert result == {"id": 7, "error": f'expected {numbers} numbers in "{where}"'}
@@ -211,7 +211,7 @@ def test_the_same_input_gives_the_same_verdict(sides: Pairs, op: str) -> None:
     base, head = ([[x] for x in levels] for levels in sides)
     document = {"op": op, "cases": [{"id": 1, "base": base, "head": head}]}
 
-    assert json.dumps(judge_json(document)) == json.dumps(judge_json(document))
+    assert json.dumps(judge_cases_json(document)) == json.dumps(judge_cases_json(document))
 
 
 @properties
@@ -222,7 +222,7 @@ def test_a_wrong_noise_prior_flips_no_clear_verdict(sides: Pairs, power: float, 
     clear = limits.classify(bare)
     assume(limits.classify(replace(bare, error=2.5 * bare.error)) is clear is not VerdictKind.INCONCLUSIVE)
 
-    moderated = shrink_error(bare, NoisePrior(10**power, worth))
+    moderated = shrink_standard_error(bare, NoisePrior(10**power, worth))
 
     assert limits.classify(moderated) is clear
 

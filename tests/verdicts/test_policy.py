@@ -72,7 +72,7 @@ def test_name_and_unit_determine_the_class_and_its_bar(
 ) -> None:
     series = a_series(metric=metric, unit=unit)
 
-    assert Policy().class_of(series) is kind
+    assert Policy().metric_class_of(series) is kind
     assert Policy().rule_for(series).bar == bar
 
 
@@ -84,7 +84,7 @@ def test_a_plain_time_has_the_default_rule() -> None:
 
 
 def test_a_name_with_a_line_break_has_a_class_too() -> None:
-    assert Policy().class_of(a_series(metric="a\nb", unit="c\nd")) is MetricClass.OTHER
+    assert Policy().metric_class_of(a_series(metric="a\nb", unit="c\nd")) is MetricClass.OTHER
 
 
 def test_the_bar_of_time_is_raised_for_start_times_and_lowered_for_memory_only() -> None:

@@ -11,7 +11,7 @@ import pytest
 from perfci.model import Series
 from perfci.stats.location_shift import Shift
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pooled_verdict_of_series
-from perfci.verdicts.json_interface import judge_json
+from perfci.verdicts.json_interface import judge_cases_json
 from perfci.verdicts.policy import Policy
 from tests.support.builders import a_series
 
@@ -25,7 +25,7 @@ def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 
     for k, effect in enumerate(effects):
         base, head = np.exp(rng.normal(0, sd, (2, pairs, 1)))
         cases.append({"id": k, "group": "pr", "base": base.tolist(), "head": (effect * head).tolist()})
-    (group,) = judge_json({"op": "compare", "cases": cases})["groups"]
+    (group,) = judge_cases_json({"op": "compare", "cases": cases})["groups"]
     return str(group["pooled"])
 
 
@@ -133,7 +133,8 @@ def test_leaves_out_a_single_pair_without_an_error() -> None:
 def test_leaves_out_cases_without_a_group() -> None:
     case = {"id": 1, "base": [[1.0]] * 5, "head": [[1.0]] * 5}
 
-    assert "groups" not in judge_json({"op": "compare", "cases": [case]})
+    assert "groups" not in judge_cases_json({"op": "compare", "cases": [case]})
     assert [
-        group["group"] for group in judge_json({"op": "compare", "cases": [dict(case, group=7)]})["groups"]
+        group["group"]
+        for group in judge_cases_json({"op": "compare", "cases": [dict(case, group=7)]})["groups"]
     ] == [7]

@@ -4,11 +4,11 @@ import pytest
 
 from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, Status
 from perfci.verdicts.process_levels import (
-    displayed_level,
+    displayed_point_level,
     is_cpu_bound,
-    judged_level,
+    judged_point_level,
     process_level,
-    select_usable,
+    select_usable_processes,
     steady_levels,
 )
 from tests.support.builders import a_commit, a_failed_process, a_process, a_summary
@@ -26,12 +26,12 @@ def test_cpu_time_is_judged_by_its_lower_quartile_and_other_clocks_by_their_medi
 def test_a_point_is_the_median_of_its_processes_that_ended_well() -> None:
     processes = (a_process(1.0), a_process(3.0), a_process(2.0), a_failed_process())
 
-    assert displayed_level(Point(a_commit(), Status.OK, processes)) == 2.0
+    assert displayed_point_level(Point(a_commit(), Status.OK, processes)) == 2.0
 
 
 def test_a_point_without_processes_is_its_summary_or_nothing() -> None:
-    assert displayed_level(Point(a_commit(), Status.OK, (), a_summary(4.0))) == 4.0
-    assert displayed_level(Point(a_commit(), Status.FAILED, (a_failed_process(),))) is None
+    assert displayed_point_level(Point(a_commit(), Status.OK, (), a_summary(4.0))) == 4.0
+    assert displayed_point_level(Point(a_commit(), Status.FAILED, (a_failed_process(),))) is None
 
 
 def test_a_process_that_was_throttled_or_shared_its_gpu_is_shown_and_not_judged() -> None:
@@ -40,9 +40,9 @@ def test_a_process_that_was_throttled_or_shared_its_gpu_is_shown_and_not_judged(
     spawned = a_process(1.0, flags=("spawned: 2 threads are running",))
     only_flagged, mixed = (Point(a_commit(), Status.OK, some) for some in ((hot, crowded), (hot, spawned)))
 
-    assert select_usable([hot, crowded, spawned]) == [spawned]
-    assert (judged_level(only_flagged), displayed_level(only_flagged)) == (None, 8.5)
-    assert (judged_level(mixed), displayed_level(mixed)) == (1.0, 1.0)
+    assert select_usable_processes([hot, crowded, spawned]) == [spawned]
+    assert (judged_point_level(only_flagged), displayed_point_level(only_flagged)) == (None, 8.5)
+    assert (judged_point_level(mixed), displayed_point_level(mixed)) == (1.0, 1.0)
 
 
 def test_a_benchmark_that_sleeps_is_not_judged_by_cpu_time() -> None:

@@ -9,7 +9,11 @@ import pytest
 
 from perfci.model import Clock, Process, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift
-from perfci.stats.power import estimate_pairs_to_decide, estimate_pairs_to_p_value, minimum_detectable_effect
+from perfci.stats.statistical_power import (
+    estimate_pairs_to_decide,
+    estimate_pairs_to_p_value,
+    minimum_detectable_effect,
+)
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import Rule
 from tests.support.builders import a_process, a_series

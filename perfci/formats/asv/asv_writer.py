@@ -29,7 +29,7 @@ from perfci.model import (
     Status,
     Variant,
 )
-from perfci.verdicts.process_levels import displayed_level
+from perfci.verdicts.process_levels import displayed_point_level
 
 COLUMNS = (
     *("result", "params", "version", "started_at", "duration", "stats_ci_99_a", "stats_ci_99_b"),
@@ -223,7 +223,7 @@ def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: Wa
     _warn_of_process_losses(processes, good, warn)
     summary = next((result.summary for result in reversed(good) if result.summary), None)
     commit = measured[0][0].commit
-    level = displayed_level(Point(commit, Status.OK, processes, summary))
+    level = displayed_point_level(Point(commit, Status.OK, processes, summary))
     samples = [sample for process in processes for sample in process.samples]
     return {
         "result": level,

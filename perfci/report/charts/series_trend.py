@@ -12,10 +12,10 @@ from typing import Literal
 from perfci.model import ChangePoint, Commit, Metric, Point, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.verdict_text import CHANGE_KINDS, classify_change, level_change_phrase
 from perfci.verdicts.process_levels import (
-    displayed_level,
+    displayed_point_level,
     disqualifying_flags,
     process_level,
-    select_displayed,
+    select_displayed_processes,
 )
 
 MarkState = Literal["confirmed", "candidate", "refuted"]
@@ -175,11 +175,11 @@ def downsample_trend(trend: Trend, max_dots: int) -> Trend:
 
 
 def _build_dot(index: int, point: Point) -> Dot:
-    level = displayed_level(point) if point.status is Status.OK else None
+    level = displayed_point_level(point) if point.status is Status.OK else None
     if level is None:
         status = Status.FAILED if point.status is Status.OK else point.status
         return Dot(index, point.commit, status, processes=len(point.processes), reason=point.reason)
-    displayed = select_displayed(point.processes)
+    displayed = select_displayed_processes(point.processes)
     reason = point.reason
     # A level is shown even where no process of it may be judged, with the flags that say why.
     flags = dict.fromkeys(flag for process in displayed for flag in disqualifying_flags(process))
@@ -191,7 +191,7 @@ def _build_dot(index: int, point: Point) -> Dot:
 
 def _spread(point: Point, level: float) -> tuple[float, float]:
     """Return the interquartile range of the processes; of an imported summary its quartiles or interval."""
-    levels = [process_level(process) for process in select_displayed(point.processes)]
+    levels = [process_level(process) for process in select_displayed_processes(point.processes)]
     if len(levels) >= 2:
         quartiles = statistics.quantiles(levels, n=4, method="inclusive")
         return min(quartiles[0], level), max(quartiles[2], level)

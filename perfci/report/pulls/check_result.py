@@ -9,7 +9,7 @@ from typing import Literal
 from perfci.report.escaping import make_printable
 from perfci.report.pulls.comparison_findings import (
     Findings,
-    is_undecided,
+    leaves_question_open,
     may_fail_check,
     verdict_count_label,
 )
@@ -97,7 +97,7 @@ def decide_check_state(findings: Findings | NotMeasuredReason) -> CheckState:
         return CheckState.ACCEPTED if findings.acceptance else CheckState.WORSE
     if worse:
         return CheckState.ACCEPTED
-    undecided = any(map(is_undecided, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
+    undecided = any(map(leaves_question_open, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
     labels = {verdict_count_label(verdict) for verdict in findings.verdicts}
     nothing_judged = labels <= {"new", "not measured"}
     return CheckState.OPEN if undecided or nothing_judged else CheckState.PASSED

@@ -100,7 +100,7 @@ def compute_verdict_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[Ve
     rules = [policy.rule_for(verdict.series) for verdict in verdicts]
     return [
         VerdictBar(
-            policy.class_of(verdict.series),
+            policy.metric_class_of(verdict.series),
             rule.effective_exact_bar if has_exact_interval(verdict) else rule.bar,
         )
         for verdict, rule in zip(verdicts, rules, strict=True)
@@ -116,7 +116,7 @@ def verdict_count_label(verdict: Verdict) -> str:
     return "not measured" if verdict.head_level is None else "new"
 
 
-def is_undecided(verdict: Verdict) -> bool:
+def leaves_question_open(verdict: Verdict) -> bool:
     """Whether a verdict leaves a question open; a new benchmark has nothing to compare with."""
     return verdict_count_label(verdict) in {"inconclusive", "not comparable", REMOVED, CANDIDATE_REGRESSION}
 

@@ -12,7 +12,7 @@ from perfci.report.pulls.comparison_findings import (
     CANDIDATE_REGRESSION,
     REMOVED,
     Findings,
-    is_undecided,
+    leaves_question_open,
     verdict_count_label,
 )
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
@@ -71,7 +71,7 @@ def _no_regression_text(findings: Findings) -> str:
     """Return the lead without counts; it says that results are inconclusive where some are."""
     if not findings.verdicts:
         return "nothing was compared"
-    if any(is_undecided(verdict) for verdict in findings.verdicts):
+    if any(leaves_question_open(verdict) for verdict in findings.verdicts):
         return "no regression found, some results inconclusive"
     if all(verdict.kind is VerdictKind.MISSING for verdict in findings.verdicts):
         return "nothing could be compared"

@@ -23,7 +23,7 @@ from perfci.report.pulls.comparison_findings import (
     Findings,
     MeasurementOrder,
     has_exact_interval,
-    is_undecided,
+    leaves_question_open,
     may_fail_check,
     verdict_count_label,
 )
@@ -161,7 +161,7 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
 def _budget_warning(findings: Findings) -> str:
     if not findings.spent_budget:
         return ""
-    open_count = sum(is_undecided(verdict) for verdict in findings.verdicts)
+    open_count = sum(leaves_question_open(verdict) for verdict in findings.verdicts)
     undecided = f"{format_count(open_count, 'comparison')} undecided"
     outcome = undecided if open_count else "every comparison was decided"
     return f"**The time budget** of {code_span(findings.spent_budget)} is used up: {outcome}."
@@ -224,7 +224,9 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
 def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     """Show the command that measures the worse and open benchmarks again."""
     base, head = findings.base, findings.head
-    selected = [verdict for verdict in findings.verdicts if may_fail_check(verdict) or is_undecided(verdict)]
+    selected = [
+        verdict for verdict in findings.verdicts if may_fail_check(verdict) or leaves_question_open(verdict)
+    ]
     if not selected:
         return []
     # A dirty head is the working tree, which compare takes where no head is named.

@@ -23,7 +23,7 @@ from perfci.store import Store, unresolved_results
 from perfci.store.unresolved_results import UnitAnswer
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
-from perfci.verdicts.process_levels import summarize_result
+from perfci.verdicts.process_levels import summarize_processes
 
 APPROXIMATE_ORDER = "commits ordered by date: no git repository was available"
 
@@ -64,7 +64,7 @@ def import_file_or_folder(
             tx,
             arriving.runs(documents),
             on_changed=get_reader(name).ON_CHANGED_BODY,
-            summarize=summarize_result,
+            summarize=summarize_processes,
         )
         save_benchmark_descriptions(tx, defaults.project, arriving.descriptions)
         unresolved_count = arriving.save_unresolved(tx, defaults.project, name, datetime.now(UTC))

@@ -20,7 +20,7 @@ from perfci.store.queries.series_and_commits import HISTORY_KINDS, PULL_REQUEST_
 from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.find_or_add_rows import load_session_kinds
 from perfci.store.writes.ingest import ingest_batch
-from perfci.verdicts.process_levels import summarize_result
+from perfci.verdicts.process_levels import summarize_processes
 
 KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
 
@@ -105,7 +105,9 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
     before = load_session_kinds(tx, {upload.run.session for upload in admitted})
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
-    ingested = ingest_batch(tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_result)
+    ingested = ingest_batch(
+        tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_processes
+    )
     stored = {key for _, key, _ in ingested}
     new = [upload for upload in admitted if upload.key in stored]
     for upload in new:

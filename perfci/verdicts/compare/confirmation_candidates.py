@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfci.model import Clock, Interval, Process, Series, Stage, Verdict, VerdictKind
-from perfci.stats import power
+from perfci.stats import statistical_power
 from perfci.stats.commit_level_steps import (
     CommitLevels,
     CommitLevelStep,
@@ -31,7 +31,7 @@ from perfci.stats.variance_prior import pooled_within_group_sd
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
-from perfci.verdicts.process_levels import process_level, select_usable
+from perfci.verdicts.process_levels import process_level, select_usable_processes
 
 SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
 """Processes of each series by sha."""
@@ -96,7 +96,7 @@ def minimum_detectable_effects(
         limits = DecisionLimits.from_rule(rules(series))
         error = prior.sd / math.sqrt(pairs)
         effects[series] = math.expm1(
-            power.minimum_detectable_effect(error, prior.df, limits.bar, limits.null)
+            statistical_power.minimum_detectable_effect(error, prior.df, limits.bar, limits.null)
         )
     return effects
 
@@ -117,7 +117,7 @@ def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> 
     order = _list_commits(commit_pairs)
     spreads = {}
     for series, by_commit in measured.items():
-        sides = [_log_costs(series, select_usable(by_commit.get(sha, ()))) for sha in order]
+        sides = [_log_costs(series, select_usable_processes(by_commit.get(sha, ()))) for sha in order]
         pooled = pooled_within_group_sd([side for side in sides if np.isfinite(side).all()])
         if pooled is not None:
             spreads[series] = NoisePrior(
@@ -242,7 +242,7 @@ class _ProcessCost:
 
 
 def _noisy_costs(series: Series, processes: Sequence[Process]) -> Iterable[tuple[Process, float]]:
-    good = select_usable(processes)
+    good = select_usable_processes(processes)
     if any(process.clock is Clock.EXACT for process in good):
         return ()
     costs = _log_costs(series, good)

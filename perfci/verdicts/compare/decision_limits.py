@@ -10,7 +10,7 @@ from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.noise_floor import compute_noise_floor
-from perfci.stats.power import estimate_pairs_to_decide
+from perfci.stats.statistical_power import estimate_pairs_to_decide
 from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE, Rule
 
 

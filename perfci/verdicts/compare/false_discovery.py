@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from perfci.model import Verdict, VerdictKind
 from perfci.stats.multiple_comparisons import DEFAULT_FDR, benjamini_hochberg
-from perfci.stats.power import estimate_pairs_to_p_value
+from perfci.stats.statistical_power import estimate_pairs_to_p_value
 from perfci.verdicts.compare.reason_text import format_pairs_to_decide
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 

@@ -19,8 +19,8 @@ from perfci.verdicts.compare.reason_text import (
 )
 from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE
 from perfci.verdicts.process_levels import (
-    select_disqualified,
-    select_usable,
+    select_disqualified_processes,
+    select_usable_processes,
     steady_level,
     steady_levels,
 )
@@ -50,7 +50,7 @@ def _missing_side_verdict(
     """Verdict for a side without usable processes."""
     if (
         _is_mostly_failed(head)
-        and (select_usable(base) or select_disqualified(base))
+        and (select_usable_processes(base) or select_disqualified_processes(base))
         and not _is_mostly_failed(base)
     ):
         return case.make_verdict(
@@ -59,7 +59,7 @@ def _missing_side_verdict(
             base_level=steady_level(base),
         )
     for name, side in (("base", base), ("head", head)):
-        if not select_usable(side) and not select_disqualified(side):
+        if not select_usable_processes(side) and not select_disqualified_processes(side):
             return _missing_verdict(case, base, head, f"the {name} {format_missing_reason(side)}")
     if match_pairs(base, head)[0]:
         return None
@@ -84,7 +84,7 @@ def _is_mostly_failed(side: Sequence[Process]) -> bool:
 def have_one_exact_value(base: Sequence[Process], head: Sequence[Process]) -> bool:
     """Whether all processes of both sides ended well with one and the same exact value."""
     both = [*base, *head]
-    usable = select_usable(both)
+    usable = select_usable_processes(both)
     values = {sample for process in usable for sample in process.samples}
     return (
         len(usable) == len(both)
@@ -95,7 +95,7 @@ def have_one_exact_value(base: Sequence[Process], head: Sequence[Process]) -> bo
 
 def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]) -> Verdict | None:
     """Verdict on exact values, certain at the first look; None where values vary or are not exact."""
-    base, head = select_usable(base), select_usable(head)
+    base, head = select_usable_processes(base), select_usable_processes(head)
     values = [{sample for process in side for sample in process.samples} for side in (base, head)]
     if any(process.clock is not Clock.EXACT for process in (*base, *head)) or any(
         len(side) > 1 for side in values

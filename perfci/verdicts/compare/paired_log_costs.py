@@ -10,7 +10,7 @@ import numpy as np
 from perfci.model import Process, Series
 from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior, Shift, estimate_paired_shift, estimate_unpaired_shift
-from perfci.verdicts.process_levels import select_usable, steady_levels
+from perfci.verdicts.process_levels import select_usable_processes, steady_levels
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,13 @@ def match_pairs(
     Only pairs with both processes count. Sides without numbers are unpaired.
     """
     sides: list[dict[int | None, Process]] = [
-        {process.round if process.pair is None else process.pair: process for process in select_usable(side)}
+        {
+            process.round if process.pair is None else process.pair: process
+            for process in select_usable_processes(side)
+        }
         for side in (base, head)
     ]
     if any(None in side for side in sides):
-        return select_usable(base), select_usable(head), False
+        return select_usable_processes(base), select_usable_processes(head), False
     both = sorted(number for number in sides[0].keys() & sides[1].keys() if number is not None)
     return [sides[0][number] for number in both], [sides[1][number] for number in both], True

@@ -16,7 +16,7 @@ from perfci.model import Interval, Process, ProcessBoundaries, Series, Stage, Ve
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.stats.noise_floor import compute_noise_floor
-from perfci.stats.power import minimum_detectable_effect
+from perfci.stats.statistical_power import minimum_detectable_effect
 from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimits
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict

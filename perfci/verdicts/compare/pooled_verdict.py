@@ -76,7 +76,7 @@ class BenchmarkShift:
 
 def pooled_verdict_of_series(shifts: Iterable[tuple[Series, Shift]], policy: Policy) -> PooledVerdict:
     """Pool the shifts of all series that measure time, every benchmark counting once."""
-    timed = [(series, shift) for series, shift in shifts if policy.class_of(series) in POOLED_CLASSES]
+    timed = [(series, shift) for series, shift in shifts if policy.metric_class_of(series) in POOLED_CLASSES]
     return pooled_verdict_of_benchmarks(average_shifts_by_benchmark(timed), policy.default.bar)
 
 

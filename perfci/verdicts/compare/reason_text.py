@@ -11,7 +11,7 @@ from perfci.model import Process, Series, Stage, Status, Verdict, VerdictKind
 from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import MIX_TEST_LEVEL, ModeMix, describe_mode_mix
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.process_levels import disqualifying_flags, select_disqualified
+from perfci.verdicts.process_levels import disqualifying_flags, select_disqualified_processes
 
 MAX_FLAGS_SHOWN = 2
 """Flags listed in a reason."""
@@ -74,7 +74,7 @@ def append_disqualified_note(verdict: Verdict, base: Sequence[Process], head: Se
 
 def format_disqualified_processes(base: Sequence[Process], head: Sequence[Process]) -> str:
     """How many processes were disqualified, and their flags; empty for none."""
-    disqualified = select_disqualified([*base, *head])
+    disqualified = select_disqualified_processes([*base, *head])
     if not disqualified:
         return ""
     flags = list(dict.fromkeys(flag for process in disqualified for flag in disqualifying_flags(process)))

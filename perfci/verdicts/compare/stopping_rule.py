@@ -8,7 +8,7 @@ from dataclasses import replace
 from perfci.model import VerdictKind
 from perfci.stats.group_sequential import next_look_pairs, nominal_look_levels, plan_error_spending
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.stats.power import predictive_interval_probability
+from perfci.stats.statistical_power import predictive_interval_probability
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.comparison_rule import Rule

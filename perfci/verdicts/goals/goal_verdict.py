@@ -24,12 +24,12 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.stats.location_shift import paired_shift
-from perfci.stats.power import MAX_PAIRS_TO_DECIDE
+from perfci.stats.location_shift import student_paired_shift
+from perfci.stats.statistical_power import MAX_PAIRS_TO_DECIDE
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
 from perfci.verdicts.goals.goal_clauses import Goal, GoalClause, resolve_metric_name, unit_conversion_factor
 from perfci.verdicts.goals.tradeoffs import Tradeoff, find_tradeoffs
-from perfci.verdicts.process_levels import select_usable, steady_levels
+from perfci.verdicts.process_levels import select_usable_processes, steady_levels
 from perfci.verdicts.variants.numeric_parity import find_parity_failure_reason
 
 
@@ -83,7 +83,7 @@ class GoalVerdict:
 def judge_goal(
     goal: Goal,
     compared: Sequence[ComparedSeries],
-    class_of: Callable[[Series], MetricClass],
+    metric_class_of: Callable[[Series], MetricClass],
     *,
     subject: str = "",
     rejection_reason: str = "",
@@ -106,10 +106,14 @@ def judge_goal(
         if not items:
             clauses.append(ClauseVerdict(clause, GoalOutcome.UNDECIDED, reason="it was not measured"))
         for item in items:
-            clauses.append(_judge_clause_at(clause, item, class_of(item.series) is MetricClass.NUMERICS))
+            clauses.append(
+                _judge_clause_at(clause, item, metric_class_of(item.series) is MetricClass.NUMERICS)
+            )
     outcome = min((verdict.outcome for verdict in clauses), key=OUTCOMES_WORST_FIRST.index)
     verdicts = [item.verdict for item in matching if item.verdict is not None]
-    return GoalVerdict(goal.name, outcome, tuple(clauses), tuple(find_tradeoffs(verdicts, class_of)), subject)
+    return GoalVerdict(
+        goal.name, outcome, tuple(clauses), tuple(find_tradeoffs(verdicts, metric_class_of)), subject
+    )
 
 
 def _select_clause_series(clause: GoalClause, compared: Sequence[ComparedSeries]) -> list[ComparedSeries]:
@@ -152,7 +156,7 @@ def _more_pairs_text(clause: GoalClause, compared: ComparedSeries, interval: Int
     pairs = (
         compared.verdict.pairs
         if compared.verdict
-        else min(len(select_usable(compared.base)), len(select_usable(compared.head)))
+        else min(len(select_usable_processes(compared.base)), len(select_usable_processes(compared.head)))
     )
     limits = [limit for limit in (clause.bounds.lo, clause.bounds.hi) if math.isfinite(limit) and limit > 0]
     if interval.lo <= 0 or not limits or not pairs:
@@ -204,10 +208,10 @@ def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float 
     """Level of the head with Student's interval over its processes, on logarithms, in the unit of
     the clause."""
     factor = unit_conversion_factor(clause, compared.series.metric.unit)
-    levels = [level / factor for level in steady_levels(select_usable(compared.head), [])[0]]
+    levels = [level / factor for level in steady_levels(select_usable_processes(compared.head), [])[0]]
     if not levels:
         return None, None, _missing_reason(compared.head)
-    samples = {sample for process in select_usable(compared.head) for sample in process.samples}
+    samples = {sample for process in select_usable_processes(compared.head) for sample in process.samples}
     if len(set(levels)) == len(samples) == 1:
         return levels[0], Interval(levels[0], levels[0]), ""
     if min(levels) <= 0:
@@ -215,7 +219,7 @@ def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float 
     if len(levels) == 1:
         return levels[0], None, "a single process has no interval"
     logs = np.log(np.asarray(levels))
-    shift = paired_shift(np.zeros_like(logs), logs)
+    shift = student_paired_shift(np.zeros_like(logs), logs)
     low, high = shift.bounds()
     return math.exp(shift.centre), Interval(math.exp(low), math.exp(high)), ""
 

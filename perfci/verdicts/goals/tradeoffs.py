@@ -18,11 +18,19 @@ class Tradeoff:
     cost: Verdict
 
 
-def find_tradeoffs(verdicts: Sequence[Verdict], class_of: Callable[[Series], MetricClass]) -> list[Tradeoff]:
+def find_tradeoffs(
+    verdicts: Sequence[Verdict], metric_class_of: Callable[[Series], MetricClass]
+) -> list[Tradeoff]:
     """Each cost beyond its bar, with the largest gain in speed of the same benchmark class and
     parameters."""
-    gains = [v for v in verdicts if v.kind is VerdictKind.IMPROVEMENT and class_of(v.series) in SPEED_CLASSES]
-    costs = [v for v in verdicts if v.kind is VerdictKind.REGRESSION and class_of(v.series) in COST_CLASSES]
+    gains = [
+        v
+        for v in verdicts
+        if v.kind is VerdictKind.IMPROVEMENT and metric_class_of(v.series) in SPEED_CLASSES
+    ]
+    costs = [
+        v for v in verdicts if v.kind is VerdictKind.REGRESSION and metric_class_of(v.series) in COST_CLASSES
+    ]
     tradeoffs = []
     for cost in costs:
         subject = get_benchmark_class(cost.series.benchmark.name), cost.series.parameters

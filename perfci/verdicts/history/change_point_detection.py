@@ -21,7 +21,7 @@ from perfci.stats.location_estimates import MAD_TO_SIGMA
 from perfci.stats.optimal_partitioning import MIN_SIGMA
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
-from perfci.verdicts.process_levels import judged_level, summarize_result
+from perfci.verdicts.process_levels import judged_point_level, summarize_processes
 
 LevelHistory = Sequence[tuple[str, float]]
 """Sha and level of every measured commit, oldest first."""
@@ -92,7 +92,9 @@ def find_change_points_of_many(
 ) -> dict[Series, list[ChangePoint]]:
     """Change points of many series."""
     levels = {
-        series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
+        series: [
+            (point.commit.sha, level) for point in points if (level := judged_point_level(point)) is not None
+        ]
         for series, points in histories.items()
     }
     exact_series = {
@@ -104,7 +106,7 @@ def find_change_points_of_many(
 
 
 def _repeats_exactly(point: Point) -> bool:
-    summary = summarize_result(point.processes)
+    summary = summarize_processes(point.processes)
     return summary is None or summary.repeats_exactly
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perfci.model import ChangePoint, Environment, EnvironmentChange
-from perfci.stats.autocorrelation import ar1_variance_inflation
 from perfci.stats.location_estimates import MAD_TO_SIGMA
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.optimal_partitioning import MIN_SIGMA
+from perfci.stats.variance_inflation import ar1_variance_inflation
 
 MAX_SIDE_POINTS = 15
 """Points either side that estimate a step; what lies further back belongs to another time."""

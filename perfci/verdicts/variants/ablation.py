@@ -66,9 +66,9 @@ def list_reported_series(ablation: Ablation, policy: Policy) -> list[Series]:
     reported = [
         verdict.series
         for verdict in ablation.total_verdicts
-        if policy.class_of(verdict.series) in REPORTED_CLASSES
+        if policy.metric_class_of(verdict.series) in REPORTED_CLASSES
     ]
-    return sorted(reported, key=lambda series: REPORTED_CLASSES.index(policy.class_of(series)))
+    return sorted(reported, key=lambda series: REPORTED_CLASSES.index(policy.metric_class_of(series)))
 
 
 def list_ablation_rows(ablation: Ablation, metric: str) -> list[AblationRow]:

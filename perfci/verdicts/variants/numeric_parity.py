@@ -15,7 +15,7 @@ from statistics import median
 
 from perfci.model import NamedValues, Process, Series, Status
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
-from perfci.verdicts.process_levels import select_usable, steady_levels
+from perfci.verdicts.process_levels import select_usable_processes, steady_levels
 
 PARITY_FAILED = "parity failed"
 """Message of a benchmark that refuses to be timed, ``perfci.bench.parity.ParityFailed``."""
@@ -88,7 +88,7 @@ def check_numeric_parity(
     both sides name, fp32 where they name none. An error is a difference already, so its own value
     is tested; an absolute one only against a declared tolerance.
     """
-    if not select_usable(base) or not select_usable(head):
+    if not select_usable_processes(base) or not select_usable_processes(head):
         return None
     precision = find_coarsest_precision(base_parameters, series.parameters)
     tolerances, precision_note = (
@@ -119,7 +119,8 @@ def _check_error(
     series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float, precision_note: str
 ) -> NumericsCheck:
     before, after = (
-        max(sample for process in select_usable(side) for sample in process.samples) for side in (base, head)
+        max(sample for process in select_usable_processes(side) for sample in process.samples)
+        for side in (base, head)
     )
     allowed = f"allowed {tolerance:.2g} more{precision_note}"
     text = f"{series.metric.name} is {after:.3g} against {before:.3g} of the baseline ({allowed})"
@@ -131,7 +132,10 @@ def _check_error(
 def _check_relative_difference(
     series: Series, base: Sequence[Process], head: Sequence[Process], tolerance: float, precision_note: str
 ) -> NumericsCheck:
-    before, after = (median(levels) for levels in steady_levels(select_usable(base), select_usable(head)))
+    before, after = (
+        median(levels)
+        for levels in steady_levels(select_usable_processes(base), select_usable_processes(head))
+    )
     distance = abs(after - before)
     text = f"{series.metric.name} is {_format_against(after, before)} of the baseline ("
     text += f"{_format_percent(distance / abs(before))}, " if before else ""
@@ -159,7 +163,7 @@ def _check_interval(
 
 
 def _repeats_exactly(side: Sequence[Process]) -> bool:
-    return len({sample for process in select_usable(side) for sample in process.samples}) == 1
+    return len({sample for process in select_usable_processes(side) for sample in process.samples}) == 1
 
 
 def _format_against(value: float, baseline: float) -> str:

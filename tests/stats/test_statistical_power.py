@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from perfci.stats.location_shift import Shift
-from perfci.stats.power import (
+from perfci.stats.statistical_power import (
     estimate_pairs_to_decide,
     minimum_detectable_effect,
     predictive_interval_probability,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Stage, VerdictKind
-from perfci.verdicts.verdict_calibration import (
+from perfci.verdicts.false_alarm_calibration import (
     CandidateCounts,
     ConfirmationCounts,
     FalseAlarmRate,
