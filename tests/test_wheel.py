@@ -72,8 +72,11 @@ def test_the_wheel_measures_and_serves(python: Path, tmp_path: Path) -> None:
         [*perfci, "serve", "--port", "0"], cwd=project.folder, env=env, stdout=subprocess.PIPE, text=True
     )
     try:
-        url = server.stdout.readline().split()[1]
-        page = urllib.request.urlopen(url + "project/benchmarks", timeout=120).read().decode()
+        address, _, token = server.stdout.readline().split()[1].partition("?token=")
+        request = urllib.request.Request(
+            f"{address}project/benchmarks", headers={"Authorization": f"Bearer {token}"}
+        )
+        page = urllib.request.urlopen(request, timeout=120).read().decode()
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(timeout=120)

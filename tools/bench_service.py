@@ -37,7 +37,7 @@ from perfci.store import open_store
 from tests.support.databases import KINDS
 from tools.bench_report import Figure, report
 from tools.bench_store import GROUP, Plain, a_run, ingest, timed
-from tools.kill_server import Server, a_database
+from tools.kill_server import LOCAL_TOKEN, Server, a_database
 
 CLIENTS = 16
 TICKS, NICE = slice(11, 13), 16
@@ -183,7 +183,12 @@ def send(address: str, uploads: Sequence[Upload], *, clients: int, rate: float =
 
 
 def _sent(connection: http.client.HTTPConnection, upload: Upload) -> str:
-    about = {"Content-Type": "application/json", "Content-Encoding": "gzip", "Idempotency-Key": upload.key}
+    about = {
+        "Authorization": f"Bearer {LOCAL_TOKEN}",
+        "Content-Type": "application/json",
+        "Content-Encoding": "gzip",
+        "Idempotency-Key": upload.key,
+    }
     try:
         connection.request("POST", "/api/v1/runs", upload.body, about)
         answer = connection.getresponse()

@@ -44,7 +44,7 @@ from perfci.store import check_integrity, open_store
 from perfci_web import create_app
 from tests.support.databases import KINDS, fresh_database
 from tools.bench_store import a_run
-from tools.kill_server import Server
+from tools.kill_server import LOCAL_TOKEN, Server
 
 SMALL_MB, ROOMY_MB = 3, 64
 
@@ -62,9 +62,12 @@ class Told:
             self.broken.append(sentence)
 
 
+AUTHORIZATION = {"Authorization": f"Bearer {LOCAL_TOKEN}"}
+
+
 def upload(address: str, number: int, *, timeout: float = 60.0) -> httpx.Response:
     run = a_run(number, random.Random(number), (20, 2, 4))
-    about = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    about = {"Content-Type": "application/json", "Content-Encoding": "gzip"} | AUTHORIZATION
     about["Idempotency-Key"] = run_document.idempotency_key(run)
     body = gzip.compress(run_document.dump_run(run).encode())
     return httpx.post(f"{address}/api/v1/runs", content=body, headers=about, timeout=timeout)
@@ -136,7 +139,7 @@ def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
             sender.start()
         ready = httpx.get(f"{server.address}/readyz", timeout=30).status_code
         began = time.monotonic()
-        read = httpx.get(f"{server.address}/api/v1/projects", timeout=30)
+        read = httpx.get(f"{server.address}/api/v1/projects", headers=AUTHORIZATION, timeout=30)
         outcome.figures["read meanwhile"] = f"{(time.monotonic() - began) * 1000:.0f} ms"
         time.sleep(seconds)
         early = len(answers)
@@ -205,6 +208,7 @@ def _request(address: str) -> bytes:
         "POST /api/v1/runs HTTP/1.1",
         f"Host: {address.removeprefix('http://')}",
         "Content-Type: application/json",
+        f"Authorization: Bearer {LOCAL_TOKEN}",
         f"Idempotency-Key: {run_document.idempotency_key(run)}",
         f"Content-Length: {len(body)}",
         "Connection: close",
@@ -260,7 +264,7 @@ def late_spool(folder: Path, url: str) -> Told:
     """Send what waited for three days, some of it stored already, twice."""
     outcome = Told("spool replayed after three days")
     spool = Spool(folder / "spool")
-    with a_server(folder, url) as server, open_http_client(server.address) as door:
+    with a_server(folder, url) as server, open_http_client(server.address, token=LOCAL_TOKEN) as door:
         client = ApiClient(door)
         for number in range(1, 9):
             run = a_run(number, random.Random(number), (20, 2, 4))

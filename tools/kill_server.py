@@ -71,6 +71,10 @@ RESTART_PAUSE_S = 0.1
 """What a service manager waits before it starts a service again."""
 
 
+LOCAL_TOKEN = "0123456789abcdef"
+"""What the server takes for its local user, at every start of it."""
+
+
 @dataclass
 class Tally:
     """What happened; the first three have to agree, and the next six to be nothing."""
@@ -203,6 +207,8 @@ def run_verb(words: list[str], folder: Path, log: Path) -> None:
     os.setsid()
     gc.freeze()  # else whoever collects garbage copies every page of what was imported before the fork
     os.chdir(folder)
+    os.environ["PERFCI_LOCAL_TOKEN"] = LOCAL_TOKEN
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     with log.open("ab") as file:
         for place in (1, 2):
             os.dup2(file.fileno(), place)
@@ -218,7 +224,7 @@ class Uploader(threading.Thread):
         super().__init__(name=f"client-{number}")
         self._number, self._over, self._pause_s = number, over, pause_s
         self._spool = Spool(folder / f"spool-{number}")
-        self._door = open_http_client(server, timeout_s=5.0)
+        self._door = open_http_client(server, token=LOCAL_TOKEN, timeout_s=5.0)
         self._door.event_hooks["response"] = [self._count_answer]
         self._client = ApiClient(self._door)
         self.answers: Counter[str] = Counter()

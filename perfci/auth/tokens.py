@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-TokenKind = Literal["u", "r", "a"]
-"""Prefixes of tokens of a user, a CI run and an agent, so that scanners recognise a leaked one."""
+TokenKind = Literal["u", "r", "a", "l"]
+"""Prefixes of tokens of a user, a CI run, an agent and the local user, so that scanners recognise a leaked
+one.
+"""
 
 JOB_TOKEN_PREFIX = "pfcir_"
 """The prefix of the token of a CI run."""
@@ -20,8 +22,8 @@ JOB_TOKEN_PREFIX = "pfcir_"
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
 SECRET_LENGTH = 38  # base62: 226 bits, so a plain SHA-256 is enough at rest
 CHECK_LENGTH = 6  # base62 of a CRC-32 (62**6 > 2**32)
-TOKEN_PATTERN = re.compile(rf"pfci[ura]_[0-9A-Za-z]{{{SECRET_LENGTH + CHECK_LENGTH}}}")
-TOKEN_IN_TEXT_PATTERN = re.compile(r"pfci[ura]_[0-9A-Za-z]+")
+TOKEN_PATTERN = re.compile(rf"pfci[ural]_[0-9A-Za-z]{{{SECRET_LENGTH + CHECK_LENGTH}}}")
+TOKEN_IN_TEXT_PATTERN = re.compile(r"pfci[ural]_[0-9A-Za-z]+")
 """Matches a token, or a part of one, in text."""
 
 

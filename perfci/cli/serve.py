@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import click
 
+from perfci.auth.tokens import make_token
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.repository_and_config import config_file_of_command_line, current_config
 from perfci.cli.shared.server_logging import configure_logging
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read, open_store_to_write
 from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
+from perfci.model import PerfciError
+from perfci.net.local_server_tokens import kept_local_token
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.store import upgrade_if_older
 from perfci_web import serve
-from perfci_web.server_access_mode import READ_ONLY_NOTICE, server_allows_writes
+from perfci_web.server_access_mode import has_local_user, list_network_warnings, server_allows_writes
+
+LOCAL_TOKEN_PATTERN = re.compile(r"[A-Za-z0-9_-]{16,200}")
 
 
 @click.command("serve")
@@ -33,7 +39,8 @@ def serve_command(
 ) -> None:
     """Serve the dashboard and accept uploads, until interrupted.
 
-    On a loopback address no login is needed; on others it is read-only unless [access] mode sets up logins.
+    On a loopback address, the address that it prints logs you in; on others it is read-only unless [access]
+    mode sets up logins.
     """
     overrides: dict[str, object] = {
         name: value for name, value in server_options.items() if value is not None
@@ -45,24 +52,32 @@ def serve_command(
 
 
 def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool = False) -> None:
-    """Serve until interrupted, after a line with the address."""
+    """Serve until interrupted, after a line with the address, which logs the local user in."""
     server, mode = config.settings.server, config.settings.access.mode
     writable_here = server_allows_writes(server.host, mode, read_only=read_only, writable=writable)
     if server.migrate:
         upgrade_if_older(config.database_url)
     store = open_store_to_read(config) if read_only else open_store_to_write(config, durable=True)
-    read_only_line = "" if writable_here or read_only else READ_ONLY_NOTICE
+    local_token = _local_token(config) if has_local_user(server.host, mode) else ""
+    warnings = list_network_warnings(server.host, config.settings, read_only=read_only)
 
     def ready(url: str) -> None:
-        click.echo(f"serving {url} (Ctrl-C ends it)")
-        if read_only_line:
-            click.echo(read_only_line)
+        if local_token:
+            kept.enter_context(kept_local_token(config.state_folder, url, local_token))
+        click.echo(f"serving {url}{'?token=' if local_token else ''}{local_token} (Ctrl-C ends it)")
+        for warning in warnings:
+            click.echo(warning)
 
-    with closing(store), _run_judge_worker(config, writable_here and server.worker) as worker:
+    with (
+        closing(store),
+        ExitStack() as kept,
+        _run_judge_worker(config, writable_here and server.worker) as worker,
+    ):
         serve(
             store,
             server.host,
             server.port,
+            local_token=local_token,
             read_only=not writable_here,
             settings=config.settings,
             secrets=config.secrets,
@@ -70,6 +85,16 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
             on_worker_start=worker.forget_in_fork,
             on_ready=ready,
         )
+
+
+def _local_token(config: Config) -> str:
+    token = config.secrets.local_token.get_secret_value()
+    if token and not LOCAL_TOKEN_PATTERN.fullmatch(token):
+        raise PerfciError(
+            "PERFCI_LOCAL_TOKEN was expected to hold at least 16 letters and digits: "
+            "`openssl rand -hex 24` prints some."
+        )
+    return token or make_token("l").text
 
 
 @contextmanager

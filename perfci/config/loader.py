@@ -40,6 +40,7 @@ class Config(ConfigTable):
     database_url: str
     project: str
     lock_path: Path
+    state_folder: Path
     secrets: Secrets = Secrets()
     github: GitHubJob | None = None  # where this runs in a job of GitHub Actions
 
@@ -77,11 +78,20 @@ def load_config(
         database_url=url if "://" in url else f"sqlite:///{Path(url).absolute()}",
         project=check_project_name(name),
         lock_path=Path(lock),
+        state_folder=_state_folder(environ),
         secrets=Secrets.model_validate(
             {key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields}
         ),
         github=job,
     )
+
+
+def _state_folder(environ: Mapping[str, str]) -> Path:
+    """Return where this user's running programs leave word of each other
+    (https://specifications.freedesktop.org/basedir-spec/latest/).
+    """
+    base = environ.get("XDG_STATE_HOME", "")
+    return Path(base if os.path.isabs(base) else os.path.expanduser("~/.local/state")) / "perfci"
 
 
 def load_project_override_tables(path: Path) -> dict[str, Any]:

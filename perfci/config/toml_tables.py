@@ -267,6 +267,7 @@ class Secrets(ConfigTable):
     """Secrets from the environment; no log, page or traceback shows them."""
 
     token: SecretStr = SecretStr("")  # PERFCI_TOKEN: what the client logs in with
+    local_token: SecretStr = SecretStr("")  # of the local user; empty = another one at each start
     github_client_secret: SecretStr = SecretStr("")
     app_private_key: SecretStr = SecretStr("")
     app_webhook_secret: SecretStr = SecretStr("")

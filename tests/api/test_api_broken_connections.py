@@ -17,7 +17,7 @@ from perfci.net.api_client import ApiClient
 from perfci.net.http_client import open_http_client
 from perfci.store import open_store
 from tests.support.builders import a_result, a_run
-from tools.kill_server import Server
+from tools.kill_server import LOCAL_TOKEN, Server
 
 MIB = 1024 * 1024
 
@@ -39,6 +39,7 @@ def a_request(session: str, **headers: str) -> tuple[bytes, bytes, str]:
     key, body = run_document.idempotency_key(run), run_document.dump_run(run).encode()
     about = {
         "Host": "localhost",
+        "Authorization": f"Bearer {LOCAL_TOKEN}",
         "Content-Type": "application/json",
         "Content-Length": str(len(body)),
         "Idempotency-Key": key,
@@ -78,12 +79,16 @@ def status_of(answer: bytes) -> int:
 
 
 def stored(server: Server, key: str) -> bool:
-    with closing(open_http_client(server.address)) as door:
+    with closing(open_http_client(server.address, token=LOCAL_TOKEN)) as door:
         return any(run.key == key for run in ApiClient(door).list_runs("acme/model"))
 
 
 def send_again(server: Server, body: bytes, key: str) -> int:
-    headers = {"Idempotency-Key": key, "Content-Type": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {LOCAL_TOKEN}",
+        "Idempotency-Key": key,
+        "Content-Type": "application/json",
+    }
     return httpx.post(f"{server.address}/api/v1/runs", content=body, headers=headers, timeout=60).status_code
 
 

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from perfci.auth.tokens import hash_token_if_valid
 from perfci.cli import run_cli
 from perfci.cli.shared.supervised_process import STABLE_AFTER_S, SupervisedProcess
+from perfci.formats import run_document
+from tests.support.builders import a_result, a_run
 from tests.support.deployed_server import serving
 from tests.support.waiting import until
 
@@ -33,8 +36,9 @@ def judges_of(process: subprocess.Popen[str]) -> set[str]:
     return set(listed.stdout.split())
 
 
-def fetch_url(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as response:
+def fetch_url(url: str, token: str = "") -> str:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    with urllib.request.urlopen(request, timeout=30) as response:
         return str(response.read().decode())
 
 
@@ -48,6 +52,39 @@ def test_nothing_is_left_when_the_server_is_killed(working_folder: Path, workers
         process.kill()
 
         assert until(lambda: not of_session(process)), of_session(process)
+
+
+@pytest.mark.slow
+def test_only_who_has_the_printed_address_is_the_local_user(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", f"{working_folder}/state")
+    (working_folder / "run.json").write_text(run_document.dump_run(a_run(a_result())))
+    with serving(working_folder, "--no-worker", PERFCI_LOCAL_TOKEN="") as (process, url):
+        (kept,) = (working_folder / "state" / "perfci").iterdir()
+        mode, token = kept.stat().st_mode & 0o777, kept.read_text()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            fetch_url(f"{url}login")
+        refused.value.close()
+        page = fetch_url(f"{url}login", token)
+        sent = run_cli(["upload", "run.json", "--server", url])
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+    assert (refused.value.code, mode, sent) == (401, 0o600, 0)
+    assert "this browser may do everything" in page
+    assert hash_token_if_valid(token)
+    assert capsys.readouterr().out == f"1 run sent to {url.rstrip('/')}\n"
+    assert not kept.exists()
+
+
+def test_a_guessable_token_of_the_local_user_is_refused(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERFCI_LOCAL_TOKEN", "secret")
+
+    assert run_cli(["serve", "--port", "0"]) == 2
+    assert "PERFCI_LOCAL_TOKEN was expected to hold at least 16 letters" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -101,12 +138,15 @@ def test_logs_one_json_object_per_request_without_secrets(working_folder: Path) 
 def test_a_server_without_logins_is_read_only_on_a_network(working_folder: Path) -> None:
     with serving(working_folder, "--host", "0.0.0.0", "--no-worker") as (process, url):
         assert process.stdout is not None
-        line = process.stdout.readline()
+        lines = [process.stdout.readline() for _ in range(2)]
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{url}api/v1/projects", data=b"{}", timeout=30)
         refused.value.close()
 
-    assert "because there is no login here" in line
+    assert "because there is no login here" in lines[0]
+    assert lines[1].startswith(
+        "warning: listens on 0.0.0.0, beyond this machine, and what is sent there can be read"
+    )
     assert refused.value.code in (403, 405)
 
 

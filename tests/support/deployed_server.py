@@ -19,14 +19,19 @@ from tests.support.loopback_issuer import Issuer
 from tests.support.reserved_ports import get_port_number, reserve_port
 from tests.support.signed_job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
 
+LOCAL_TOKEN = "0123456789abcdef"
+
 
 @contextlib.contextmanager
 def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server on a free port; ended with everything it started, whatever a test did to it."""
+    """A server on a free port, and the address that it printed without the token of the local user, which is
+    ``LOCAL_TOKEN``; ended with everything it started, whatever a test did to it.
+    """
+    local_user = {"PERFCI_LOCAL_TOKEN": LOCAL_TOKEN, "XDG_STATE_HOME": f"{folder}/state"}
     process = subprocess.Popen(
         [sys.executable, "-m", "perfci.cli", "serve", "--port", "0", *arguments],
         cwd=folder,
-        env={**os.environ, **variables},
+        env={**os.environ, **local_user, **variables},
         text=True,
         start_new_session=True,
         stdout=subprocess.PIPE,
@@ -36,7 +41,7 @@ def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[s
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("serving "), process.communicate()[1]
-        yield process, line.split()[1]
+        yield process, line.split()[1].partition("?")[0]
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -150,5 +150,5 @@ def _run(
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
     store = open_store(database, create=True)
-    serve(store, "127.0.0.1", 0, read_only=False, settings=settings, on_ready=tell.send)
+    serve(store, "127.0.0.1", 0, local_token="", read_only=False, settings=settings, on_ready=tell.send)
     print("returned", flush=True)

@@ -25,9 +25,9 @@ SERVE = """
 import sys
 from perfci.store import open_store
 from perfci_web import serve
-read_only = sys.argv[2] == "read-only"
 store = open_store(sys.argv[1], create=False)
-serve(store, "127.0.0.1", 0, read_only=read_only, on_ready=lambda url: print(url, flush=True))
+options = {"local_token": sys.argv[3], "read_only": sys.argv[2] == "read-only"}
+serve(store, "127.0.0.1", 0, **options, on_ready=lambda url: print(url, flush=True))
 """
 
 
@@ -40,11 +40,14 @@ def chromium() -> str | None:
 
 
 @contextlib.contextmanager
-def a_server(database: str, *, writable: bool = False) -> Iterator[str]:
-    """Serve a database on a free port until the block ends; answers the address."""
+def a_server(database: str, *, writable: bool = False, token: str = "") -> Iterator[str]:
+    """Serve a database on a free port until the block ends; answers the address.
+
+    Without a token everybody is the local user.
+    """
     mode = "writable" if writable else "read-only"
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, database, mode], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SERVE, database, mode, token], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:

@@ -11,11 +11,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from browsing import a_server
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, expect
 from web_builders import COMMITS, FAILED_AT, FASTER, HOSTILE_SUBJECT, NO_ALLOCATOR, STEP, a_commit
 
+from perfci.store import Store
+
 pytestmark = pytest.mark.browser
 
+LOCAL_TOKEN = "0123456789abcdef"
 P = "/acme:tiny-lm"
 SERIES = f"{P}/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='bf16'"
 FAILING = f"{P}/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype='fp32'"
@@ -354,3 +358,20 @@ def place_of(page: Page, index: int) -> tuple[float, float]:
         index,
     )
     return value[0], value[1]
+
+
+def test_the_printed_address_logs_a_browser_in(browser: Browser, store: Store) -> None:
+    with a_server(store.url, writable=True, token=LOCAL_TOKEN) as url, browser.new_context() as context:
+        page = context.new_page()
+        unknown = page.goto(url)
+        page.goto(f"{url}?token={LOCAL_TOKEN}")
+        page.get_by_role("link", name="Incidents").first.click()
+        status = page.evaluate(
+            "fetch('/api/v1/projects/acme:tiny-lm', {method: 'PATCH', body: '{\"archived\": false}',"
+            " headers: {'Content-Type': 'application/json'}}).then(answer => answer.status)"
+        )
+        address, cookies = page.url, page.evaluate("document.cookie")
+
+    assert unknown is not None
+    assert (unknown.status, status, cookies) == (401, 200, "")
+    assert (address.endswith("/acme:tiny-lm/incidents"), "token" in address) == (True, False)

@@ -69,7 +69,7 @@ def half_an_upload(server: ForkedServer) -> Iterator[socket.socket]:
 def test_ends_cleanly_and_silently_on_a_signal(store: Store) -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", SERVE, store.url, "writable"], **pipes
+        [sys.executable, "-W", "error", "-c", SERVE, store.url, "writable", ""], **pipes
     ) as process:
         try:
             assert process.stdout is not None
@@ -164,7 +164,7 @@ def test_ignores_signals_that_change_the_number_of_workers(database: str, tmp_pa
 def test_handles_a_signal_during_the_start(store: Store) -> None:
     started = time.monotonic()
 
-    serve(store, "127.0.0.1", 0, on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
+    serve(store, "127.0.0.1", 0, local_token="", on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
 
     assert time.monotonic() - started < 15  # a worker that heard nothing is killed after 20 s
 
@@ -173,7 +173,7 @@ def test_restores_signals_and_store_of_the_caller(store: Store) -> None:
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR2)
     before = [signal.getsignal(number) for number in numbers]
 
-    serve(store, "127.0.0.1", 0, on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
+    serve(store, "127.0.0.1", 0, local_token="", on_ready=lambda url: signal.raise_signal(signal.SIGTERM))
 
     assert [signal.getsignal(number) for number in numbers] == before
     assert "PROMETHEUS_MULTIPROC_DIR" not in os.environ
@@ -190,7 +190,7 @@ def test_closes_database_connections_before_forking_workers(store: Store) -> Non
         open_files.extend(os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
         signal.raise_signal(signal.SIGTERM)
 
-    serve(store, "127.0.0.1", 0, on_ready=list_open_files)
+    serve(store, "127.0.0.1", 0, local_token="", on_ready=list_open_files)
 
     assert [name for name in open_files if name.endswith("perfci.db")] == []
 
@@ -585,12 +585,12 @@ def test_reports_a_taken_port_in_one_sentence(store: Store) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PerfciError, match=rf"port {port}: address already in use\. Give another"):
-            serve(store, "127.0.0.1", port)
+            serve(store, "127.0.0.1", port, local_token="")
 
 
 def test_reports_a_foreign_host_in_one_sentence(store: Store) -> None:
     with pytest.raises(PerfciError, match=r"Cannot serve on no\.such\.host\.invalid: "):
-        serve(store, "no.such.host.invalid", 0)
+        serve(store, "no.such.host.invalid", 0, local_token="")
 
 
 def test_serves_many_readers_at_once(url: str) -> None:

@@ -51,12 +51,14 @@ def create_app(
     settings: Settings | None = None,
     secrets: Secrets | None = None,
     identify: Callable[[Request], Actor] | None = None,
+    local_token: str = "",
 ) -> Flask:
     """Build the dashboard and the API of one store.
 
     ``loopback_only`` refuses requests that name this server anything but localhost. ``clock`` gives the
     current time, from which ages are computed. ``settings`` hold the limits of the API and the policy of
     projects that have no tables of their own. ``identify`` replaces the authenticator for calls of the API.
+    ``local_token`` is what the local user shows in mode "local"; without one everybody is the local user.
     """
     settings, secrets = settings or Settings(), secrets or Secrets()
     app = Flask("perfci_web", static_folder=None)
@@ -65,7 +67,13 @@ def create_app(
     app.url_map.strict_slashes = True
     group_commit = GroupCommitter(store)
     authenticator = build_authenticator(
-        store, settings, secrets, writable=not read_only, clock=clock, group_commit=group_commit
+        store,
+        settings,
+        secrets,
+        writable=not read_only,
+        clock=clock,
+        group_commit=group_commit,
+        local_token=local_token,
     )
     load_policies = partial(load_project_policies, settings)
     context = WebContext(store, clock, load_policies, authenticator, group_commit)

@@ -19,7 +19,8 @@ from flask import Flask, Response, abort, g, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from perfci_web.api.operation import API_PREFIX
-from perfci_web.authentication.authenticator import FROM_PROXY, READ_METHODS, WAS_FORWARDED, Network
+from perfci_web.authentication.authenticator import FROM_PROXY, READ_METHODS, Network
+from perfci_web.authentication.local_login import UNEXPECTED_PROXY, came_through_proxy
 from perfci_web.page_access import require_page_access
 from perfci_web.prometheus import RequestMetrics
 from perfci_web.web_context import WebContext
@@ -33,6 +34,9 @@ FORWARDED_HEADERS = (
     "HTTP_X_FORWARDED_HOST",
     "HTTP_FORWARDED",
 )
+
+CAME_THROUGH_PROXY = "perfci.came_through_proxy"
+"""Environ key: whether a header of the request is one that only proxies add."""
 
 REQUEST_ID_HEADER = "X-Request-Id"
 """The id of a request, which its answer, its log line and its audit entries share."""
@@ -91,11 +95,14 @@ def register_request_hooks(
     """Register the hooks; ``public_url`` is the address under which a proxy publishes this server."""
     rules = context.authenticator.auth_settings
     app.wsgi_app = TrustedProxies(app.wsgi_app, rules.trusted_networks, rules.proxy_header)  # type: ignore[method-assign]
-    names = LOOPBACK_NAMES | ({_host_without_port(urlsplit(public_url).netloc)} if public_url else set())
+    is_local = rules.mode == "local"
+    names = set(LOOPBACK_NAMES)
+    if public_url and not is_local:
+        names.add(_host_without_port(urlsplit(public_url).netloc))
     is_https = public_url.startswith("https://")
 
     @app.before_request
-    def begin_request() -> None:
+    def begin_request() -> Response | None:
         g.began = time.perf_counter()
         sent_id = request.headers.get(REQUEST_ID_HEADER, "")
         g.request_id = sent_id if REQUEST_ID_PATTERN.fullmatch(sent_id) else secrets.token_hex(8)
@@ -105,11 +112,17 @@ def register_request_hooks(
         )
         if loopback_only and _host_without_port(request.headers.get("Host", "")) not in names:
             abort(403, "This server answers on this machine only, under the name localhost or 127.0.0.1.")
+        if is_local and request.environ[CAME_THROUGH_PROXY]:
+            abort(403, UNEXPECTED_PROXY)
         if read_only and request.method not in READ_METHODS:
             raise MethodNotAllowed(sorted(READ_METHODS), "This server is read-only.")
-        if g.is_page:
-            request.max_content_length = MAX_FORM_BYTES
-            require_page_access(context)
+        if not g.is_page:
+            return None
+        if is_local and (login := context.authenticator.local_login.answer_login(request)):
+            return login
+        request.max_content_length = MAX_FORM_BYTES
+        require_page_access(context)
+        return None
 
     @app.after_request
     def finish_response(response: Response) -> Response:
@@ -144,7 +157,7 @@ class TrustedProxies:
         self._user_key = "HTTP_" + user_header.upper().replace("-", "_")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        environ[WAS_FORWARDED] = any(name in environ for name in FORWARDED_HEADERS)
+        environ[CAME_THROUGH_PROXY] = came_through_proxy(environ)
         if self._is_trusted(environ.get("REMOTE_ADDR", "")):
             environ[FROM_PROXY] = True
             self._apply_forwarded_headers(environ)

@@ -62,6 +62,7 @@ def serve(
     host: str,
     port: int,
     *,
+    local_token: str,
     read_only: bool = True,
     settings: Settings | None = None,
     secrets: Secrets | None = None,
@@ -74,11 +75,17 @@ def serve(
     ``port`` 0 picks a free one; ``on_ready`` learns the address. This process keeps ``[server] workers``
     forked ones alive, which answer the requests, and reaps all its children. ``on_tick`` runs in it about
     every second, ``on_worker_start`` in each worker as it begins. A server on a loopback address answers
-    only requests that name it so, whatever name a foreign page points here.
+    only requests that name it so, whatever name a foreign page points here; in mode "local" only who shows
+    ``local_token`` is its user, or everybody where it is empty.
     """
     settings = effective_access_settings(host, settings or Settings())
     app = create_app(
-        store, read_only=read_only, loopback_only=is_loopback(host), settings=settings, secrets=secrets
+        store,
+        read_only=read_only,
+        loopback_only=is_loopback(host),
+        settings=settings,
+        secrets=secrets,
+        local_token=local_token,
     )
     store.close()  # a connection belongs to one process: each worker opens its own
 

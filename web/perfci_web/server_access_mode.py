@@ -23,6 +23,11 @@ def server_allows_writes(host: str, mode: str, *, read_only: bool, writable: boo
     return safe
 
 
+def has_local_user(host: str, mode: str) -> bool:
+    """Whether this server takes who shows its token for the user of this machine."""
+    return mode == "local" and is_loopback(host)
+
+
 def effective_access_settings(host: str, settings: Settings) -> Settings:
     """Replace the access mode "local" by "open" for a server on a network: there is no local user there."""
     if settings.access.mode != "local" or is_loopback(host):
@@ -39,6 +44,21 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
 
+
+def list_network_warnings(host: str, settings: Settings, *, read_only: bool) -> list[str]:
+    """What who starts a server has to know about those who reach it."""
+    if is_loopback(host):
+        return []
+    warnings = [READ_ONLY_NOTICE] if settings.access.mode == "local" and not read_only else []
+    if not settings.server.public_url.startswith("https://"):
+        warnings.append(PLAIN_TEXT_WARNING.format(host=host))
+    return warnings
+
+
+PLAIN_TEXT_WARNING = (
+    "warning: listens on {host}, beyond this machine, and what is sent there can be read on the way: put a "
+    "proxy with TLS in front and name its address in [server] public_url (docs/proxies.md)"
+)
 
 READ_ONLY_NOTICE = (
     "read-only and without private projects, because there is no login here: [access] mode lets people and "

@@ -17,6 +17,7 @@ from perfci.net.api_client import ApiClient
 from perfci.net.api_schemas.verdicts import NewExpectedChange, NewExpectedChanges
 from perfci.net.github_job_auth import GitHubJobAuth
 from perfci.net.http_client import open_http_client
+from perfci.net.local_server_tokens import find_local_token
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.store import Store
@@ -41,8 +42,12 @@ def open_spool(config: Config) -> Spool:
 
 
 def build_api_client(config: Config, server: str) -> ApiClient:
-    """Build the API client; a GitHub Actions job without a token logs in by OIDC."""
-    token, job = config.secrets.token.get_secret_value(), config.github
+    """Build the API client; a GitHub Actions job without a token logs in by OIDC.
+
+    A server that this user runs on this machine is shown the token that it printed.
+    """
+    token = config.secrets.token.get_secret_value() or find_local_token(config.state_folder, server)
+    job = config.github
     if token or job is None:
         return ApiClient(open_http_client(server, token=token))
     login = GitHubJobAuth(job.id_token_url, job.id_token_secret.get_secret_value(), server, config.project)

@@ -46,6 +46,7 @@ from perfci.store.access import (
 )
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.authentication.github_login import Encryptor, GitHubLogin, GitHubLoginError
+from perfci_web.authentication.local_login import LOCAL_LOGIN_NEEDED, LocalLogin
 
 LOGIN_COOKIE = "__Host-perfci"
 TOKEN_USE_INTERVAL = timedelta(minutes=1)
@@ -63,8 +64,6 @@ CSRF_FIELD = "csrf"
 CSRF_HEADER = "X-CSRF-Token"
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
-WAS_FORWARDED = "perfci.was_forwarded"
-"""Environ key: whether the request came through any proxy."""
 FROM_PROXY = "perfci.from_proxy"
 """Environ key: set in a request that came through a trusted proxy."""
 
@@ -74,10 +73,6 @@ PROXY_USER_PATTERN = re.compile(r"[^\s,;\"\x00-\x1f\x7f]{1,200}")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 BAD_TOKEN = "The token is not valid: it is unknown, expired or revoked."
-UNEXPECTED_PROXY = (
-    "This server takes requests of this machine only, and this one came through a proxy: set [access] mode "
-    "in perfci.toml to let others in."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +95,7 @@ def build_authenticator(
     writable: bool,
     clock: Callable[[], datetime],
     group_commit: GroupCommitter,
+    local_token: str = "",
 ) -> Authenticator:
     """Build the authenticator of a server; ``PerfciError`` where its settings lack something for their
     mode.
@@ -121,7 +117,7 @@ def build_authenticator(
         client_secret = secrets.github_client_secret.get_secret_value()
         github = GitHubLogin(settings.access, client_secret, rules.public_url)
     secret_key = secrets.secret_key.get_secret_value()
-    return Authenticator(store, rules, clock, group_commit, github, secret_key)
+    return Authenticator(store, rules, clock, group_commit, github, secret_key, LocalLogin(local_token))
 
 
 class Authenticator:
@@ -137,10 +133,12 @@ class Authenticator:
         group_commit: GroupCommitter,
         github: GitHubLogin | None = None,
         secret_key: str = "",
+        local_login: LocalLogin | None = None,
     ) -> None:
         self.auth_settings = auth_settings
         self._store, self._clock, self._group = store, clock, group_commit
         self.github, self._secret_key = github, secret_key
+        self.local_login = local_login or LocalLogin("")
         self._last_recorded: dict[int, datetime] = {}
 
     def identify_caller(self, request: Request) -> Actor:
@@ -163,6 +161,8 @@ class Authenticator:
         return actor
 
     def _authenticate_token(self, text: str) -> Actor:
+        if self.auth_settings.mode == "local" and self.local_login.is_token(text):
+            return self._local_actor
         token_hash = hash_token_if_valid(text)
         if token_hash is None:
             raise AccessDenied(401, BAD_TOKEN)
@@ -194,14 +194,18 @@ class Authenticator:
 
     def _authenticate_browser(self, request: Request) -> Actor:
         if self.auth_settings.mode == "local":
-            if request.environ.get(WAS_FORWARDED):
-                raise AccessDenied(403, UNEXPECTED_PROXY)
-            return LOCAL if self.auth_settings.writable else READ_ONLY_LOCAL
+            if not self.local_login.is_local_user(request):
+                raise AccessDenied(401, LOCAL_LOGIN_NEEDED)
+            return self._local_actor
         if self.auth_settings.mode == "proxy":
             return self._authenticate_proxy_user(request)
         if self.auth_settings.mode == "github":
             return self._authenticate_login(request.cookies.get(LOGIN_COOKIE, ""))
         return ANONYMOUS
+
+    @property
+    def _local_actor(self) -> Actor:
+        return LOCAL if self.auth_settings.writable else READ_ONLY_LOCAL
 
     def _require_own_page(self, request: Request, actor: Actor) -> None:
         """Refuse a change sent by a page of another origin, or by a user without the CSRF token.
