@@ -45,7 +45,7 @@ class JobGrant:
         return self.baseline and self.event == WORKFLOW_DISPATCH
 
 
-def upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
+def explain_upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
     """Return why a job's token may not upload a run, empty if it may.
 
     A retried job may upload what an earlier attempt of the same run measured. For a pull request GitHub
@@ -67,7 +67,7 @@ def upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
     return ""
 
 
-def expected_change_refusal(grant: JobGrant, sha: str) -> str:
+def explain_expected_change_refusal(grant: JobGrant, sha: str) -> str:
     """Return why a job's token may not record an expected change of a commit, empty if it may."""
     if not grant.baseline:
         return NO_BASELINE

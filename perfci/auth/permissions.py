@@ -102,7 +102,7 @@ class Actor:
     display_name: str = ""  # how pages call a person
     grant: JobGrant | None = None  # what the token of a job of a CI system is good for
 
-    def role_in(self, project_id: int) -> ProjectRole | None:
+    def role_in_project(self, project_id: int) -> ProjectRole | None:
         """Return the role of the actor in a project."""
         if self.projects is None:
             return ProjectRole.ADMIN
@@ -164,11 +164,11 @@ def decide_access(
     if actor.kind == "anonymous" and requirement is not AccessRequirement.READ:
         return AccessDecision(False, 401, SIGN_IN)
     if requirement is AccessRequirement.SERVER:
-        role = actor.role_in(EVERY_PROJECT_ID)
+        role = actor.role_in_project(EVERY_PROJECT_ID)
     elif project is None:
         return AccessDecision(False, 404, NOT_FOUND)
     else:
-        role = actor.role_in(project.id)
+        role = actor.role_in_project(project.id)
         if project.visibility == "public" and requirement is AccessRequirement.READ:
             return ALLOWED
         if project.visibility != "public" and role is None:

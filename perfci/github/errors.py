@@ -67,7 +67,7 @@ class ErrorBody:
         return _printable(f"{self.message} ({faults})" if faults else self.message)
 
 
-def error_from_response(
+def build_github_error(
     operation: GitHubOperation, path_values: Mapping[str, str | int], response: httpx.Response, now: float
 ) -> GitHubError:
     """Build the exception for an error response, with a sentence that says what to do."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import httpx
 
 from perfci.github.api_operations import GitHubOperation
-from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable, error_from_response
+from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable, build_github_error
 from perfci.model import PerfciError
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class GitHubRequester:
         def send_once() -> bytes:
             response = self._send_once(operation, path_values, request)
             if response.status_code != 302:
-                raise error_from_response(operation, path_values, response, self.retry_policy.now())
+                raise build_github_error(operation, path_values, response, self.retry_policy.now())
             # The address holds for a minute, so each try asks for a new one:
             # https://docs.github.com/rest/actions/artifacts#download-an-artifact
             return self._fetch_file(response.headers.get("location", ""), file_label, limits)
@@ -120,7 +120,7 @@ class GitHubRequester:
         def send_once() -> httpx.Response:
             response = self._send_once(operation, path_values, request)
             if not response.is_success:
-                raise error_from_response(operation, path_values, response, self.retry_policy.now())
+                raise build_github_error(operation, path_values, response, self.retry_policy.now())
             return response
 
         return self._retry(operation, send_once)

@@ -267,7 +267,7 @@ class ApiClient:
             ) as answer:
                 if not answer.is_success:
                     answer.read()  # a streamed response has no content until it is read
-                    raise error_from_response(self.server_url, answer)
+                    raise build_api_error(self.server_url, answer)
                 yield from answer.iter_bytes()
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -299,7 +299,7 @@ class ApiClient:
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
         if not answer.is_success:
-            raise error_from_response(self.server_url, answer)
+            raise build_api_error(self.server_url, answer)
         return answer
 
     def _unreachable(self, error: httpx.HTTPError) -> ServerUnreachable:
@@ -319,7 +319,7 @@ def _drop_none(filters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in filters.items() if value is not None}
 
 
-def error_from_response(server: str, response: httpx.Response) -> ApiError:
+def build_api_error(server: str, response: httpx.Response) -> ApiError:
     try:
         detail = ProblemDetails.model_validate_json(response.content).detail
     except ValidationError:

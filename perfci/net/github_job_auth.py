@@ -8,7 +8,7 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from perfci.net.api_client import API_PREFIX, ApiError, error_from_response
+from perfci.net.api_client import API_PREFIX, ApiError, build_api_error
 from perfci.net.api_schemas import Shape
 from perfci.net.api_schemas.projects_and_access import CreatedJobToken, IdTokenExchange
 
@@ -79,7 +79,7 @@ class GitHubJobAuth(httpx.Auth):
 
 def _parse_response(response_type: type[T], sender: str, response: httpx.Response) -> T:
     if not response.is_success:
-        error = error_from_response(sender, response)
+        error = build_api_error(sender, response)
         if not error.is_transient:
             # A login that fails says nothing against a document: another token may send it, so keep it.
             error.status = 401

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from api_client import NOW, Api
 
-from perfci.auth.job_grants import JobGrant, expected_change_refusal
+from perfci.auth.job_grants import JobGrant, explain_expected_change_refusal
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.api_schemas.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
 from perfci.net.http_client import open_http_client
@@ -110,7 +110,7 @@ PUSHED = JobGrant("1", 1, a_sha(12), baseline=True, event="push")
 def test_lets_a_job_record_expected_changes_of_commits_it_may_write(
     grant: JobGrant, sha: str, objection: str
 ) -> None:
-    result = expected_change_refusal(grant, sha)
+    result = explain_expected_change_refusal(grant, sha)
 
     assert result.startswith(objection)
     assert bool(result) is bool(objection)

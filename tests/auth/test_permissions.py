@@ -121,7 +121,7 @@ def test_names_the_scope_that_a_token_lacks() -> None:
 def test_uses_the_higher_of_project_role_and_server_role() -> None:
     both = Actor("user", "u", {1: ProjectRole.READER, EVERY_PROJECT_ID: ProjectRole.SHERIFF})
 
-    assert both.role_in(1) is ProjectRole.SHERIFF
+    assert both.role_in_project(1) is ProjectRole.SHERIFF
 
 
 def test_refuses_callers_that_no_project_could_allow_before_lookup() -> None:

@@ -433,16 +433,16 @@ def test_separates_history_processes_from_pairs() -> None:
 
     history, pairs = run("history-1", Role.HISTORY, 1.0), run("pairs-1", Role.BASE, 9.0)
 
-    assert measured.build_commit_dots([history, pairs])[STEP_TIME].level == 1.0
-    assert measured.build_commit_dots([pairs])[STEP_TIME].level == 9.0
+    assert measured.merge_runs_into_dots([history, pairs])[STEP_TIME].level == 1.0
+    assert measured.merge_runs_into_dots([pairs])[STEP_TIME].level == 9.0
 
 
 def test_prefers_a_measured_run_to_a_failed_run() -> None:
     failed = replace(a_run(3), results=(Result(STEP_TIME, Status.TIMEOUT, reason="60 s"),))
     ok = replace(a_run(3), results=(Result(STEP_TIME, Status.OK, (Process(0, samples=(1.0,)),)),))
 
-    assert measured.build_commit_dots([ok, failed])[STEP_TIME].level == 1.0
-    assert measured.build_commit_dots([failed])[STEP_TIME].reason == "60 s"
+    assert measured.merge_runs_into_dots([ok, failed])[STEP_TIME].level == 1.0
+    assert measured.merge_runs_into_dots([failed])[STEP_TIME].reason == "60 s"
 
 
 def test_lists_the_newest_comparisons_first() -> None:

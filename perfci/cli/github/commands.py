@@ -39,8 +39,8 @@ from perfci.service.pulls.download_results_artifact import ARTIFACT_NAME
 from perfci.service.pulls.expected_changes import fetch_expected_changes_of_push
 from perfci.service.pulls.github_job_event import (
     PullRef,
-    get_log_url,
     get_pull_of_job,
+    get_workflow_log_url,
     get_workflow_run_conclusion,
     is_comment_event,
     is_workflow_run_in_progress,
@@ -272,7 +272,7 @@ def _report_pull(
         results,
         gate=gate,
         page_url=page_url,
-        log_url=get_log_url(job),
+        log_url=get_workflow_log_url(job),
     )
     return f"{report.comment_url or 'no comment needed'}: {', '.join(report.written) or 'nothing to change'}"
 

@@ -14,7 +14,7 @@ from perfci.cli.shared.store_and_machine_lock import (
 )
 from perfci.model import PerfciError
 from perfci.net.api_schemas.suite_reporting_schedules import ReportingScheduleChange
-from perfci.service.missing_data.edit_reporting_schedule import set_reporting_schedule
+from perfci.service.missing_data.edit_suite_reporting_schedule import set_suite_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 
 
@@ -59,7 +59,7 @@ def set_command(number: int, every: str | None, learn: bool, mute: bool) -> None
                 f"--every takes a time from 1m to 366d, such as 90m, 12h or 7d, found {every!r}"
             ) from None
     if not run_write_transaction(
-        lambda tx, project: set_reporting_schedule(
+        lambda tx, project: set_suite_reporting_schedule(
             tx, project, number, local_user_audit_context(), every_s=every_s, muted=mute
         )
     ):

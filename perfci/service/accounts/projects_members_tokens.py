@@ -81,7 +81,9 @@ def create_token(
     if not scopes:
         raise PerfciError(f"A token needs a scope: one of {', '.join(Scope)}.")
     for scope in scopes:
-        if not can_grant_scope(context.actor.role_in(place), scope) or not context.actor.has_scope(scope):
+        if not can_grant_scope(context.actor.role_in_project(place), scope) or not context.actor.has_scope(
+            scope
+        ):
             raise PerfciError(f"You may not give the scope {scope}: it does more than you may here.")
     minted, uid = make_token("u"), secrets.token_hex(6)
     scope_names = sorted(scopes)

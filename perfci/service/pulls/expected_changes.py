@@ -38,7 +38,7 @@ def fetch_expected_changes_of_push(
     All of them belong to ``sha``, the commit at which the push is measured.
     """
     candidates = (pull for commit in commits for pull in client.list_pulls_of_commit(repository, commit))
-    pulls = {pull.number: pull for pull in candidates if is_merged_into(pull, [ref])}
+    pulls = {pull.number: pull for pull in candidates if is_pull_merged_into(pull, [ref])}
     return [
         change
         for pull in pulls.values()
@@ -46,7 +46,7 @@ def fetch_expected_changes_of_push(
     ]
 
 
-def is_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:
+def is_pull_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:
     """Return whether a pull request was merged into one of these refs."""
     return pull.merged_at is not None and f"refs/heads/{pull.base.ref}" in refs
 

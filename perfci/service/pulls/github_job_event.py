@@ -51,7 +51,7 @@ def get_workflow_run_conclusion(job: GitHubJob) -> str:
     return (event.workflow_run.conclusion or "") if isinstance(event, WorkflowRunEvent) else ""
 
 
-def get_log_url(job: GitHubJob) -> str:
+def get_workflow_log_url(job: GitHubJob) -> str:
     """Return the log URL of the measuring workflow run, or of this job."""
     event = _read_event(job)
     followed = event.workflow_run if isinstance(event, WorkflowRunEvent) else None

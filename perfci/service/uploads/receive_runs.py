@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.job_grants import OTHER_SESSION, JobGrant, upload_refusal
+from perfci.auth.job_grants import OTHER_SESSION, JobGrant, explain_upload_refusal
 from perfci.auth.permissions import AccessDenied
 from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.api_schemas.runs import UploadReceipt
@@ -143,7 +143,7 @@ def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
     run, grant = incoming.run, incoming.context.actor.grant
     if grant is None:
         return incoming
-    if problem := upload_refusal(grant, run, history=kind == KIND_HISTORY):
+    if problem := explain_upload_refusal(grant, run, history=kind == KIND_HISTORY):
         raise AccessDenied(403, problem)
     origins = runs_and_sessions.load_run_origins_of_session(tx, run.session)
     if any(dict(origin).get("run_id") != grant.run_id for origin in origins):

@@ -11,7 +11,7 @@ from perfci.report.number_format import format_count
 from perfci.report.verdict_text import rank_verdicts_by_severity, verdict_counts_sentence
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
 from perfci.verdicts.policy import select_judged_series
-from perfci_web.view_parts.commit_measurements import build_commit_dots, collect_processes_by_series
+from perfci_web.view_parts.commit_measurements import collect_processes_by_series, merge_runs_into_dots
 from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,
     MissingReason,
@@ -84,7 +84,8 @@ def build_commit_view(
     )
     judged = set(select_judged_series(collect_processes_by_series(runs)))
     values = [
-        SeriesAtCommit(series, dot, series not in judged) for series, dot in build_commit_dots(runs).items()
+        SeriesAtCommit(series, dot, series not in judged)
+        for series, dot in merge_runs_into_dots(runs).items()
     ]
     newest = max(runs, key=lambda run: run.started_at, default=None)
     with_level = [value for value in values if value.dot.level is not None]

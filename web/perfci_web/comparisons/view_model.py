@@ -19,8 +19,8 @@ from perfci.report.verdict_text import (
 from perfci.store.queries.query_records import VerdictRecord
 from perfci.verdicts.policy import select_judged_series
 from perfci_web.view_parts.commit_measurements import (
-    build_commit_dots,
     collect_processes_by_series,
+    merge_runs_into_dots,
 )
 from perfci_web.view_parts.table_row_groups import (
     BenchmarkSection,
@@ -210,7 +210,7 @@ def _runs_of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
 
 def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[SeriesAtTwoCommits]:
     """Return the series measured on both sides, sorted by name."""
-    base, head = build_commit_dots(base_runs), build_commit_dots(head_runs)
+    base, head = merge_runs_into_dots(base_runs), merge_runs_into_dots(head_runs)
     return [
         SeriesAtTwoCommits(series, base[series], head[series])
         for series in sorted(base, key=lambda series: series.cell)

@@ -8,7 +8,7 @@ from perfci.model import Point, Process, Result, Role, Run, Series, Status
 from perfci.report.charts.series_trend import Dot, build_trend
 
 
-def build_commit_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
+def merge_runs_into_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
     """Merge all runs of one commit into one dot for each series."""
     results: dict[Series, list[tuple[Run, Result]]] = {}
     for run in runs:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci.auth.job_grants import expected_change_refusal
+from perfci.auth.job_grants import explain_expected_change_refusal
 from perfci.auth.permissions import AccessDenied, AccessRequirement
 from perfci.net.api_schemas import PageQuery
 from perfci.net.api_schemas.verdicts import (
@@ -34,7 +34,7 @@ def list_expected_changes(call: Call) -> Reply:
 def add_expected_changes(call: Call) -> Reply:
     request: NewExpectedChanges = call.body
     if call.audit_context.actor.grant is not None and (
-        problem := expected_change_refusal(call.audit_context.actor.grant, request.commit)
+        problem := explain_expected_change_refusal(call.audit_context.actor.grant, request.commit)
     ):
         raise AccessDenied(403, problem)
     changes = [

@@ -10,7 +10,7 @@ from perfci.net.api_schemas.suite_reporting_schedules import (
     ReportingSchedulePage,
     ReportingScheduleShape,
 )
-from perfci.service.missing_data import edit_reporting_schedule
+from perfci.service.missing_data import edit_suite_reporting_schedule
 from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
@@ -27,7 +27,7 @@ def set_reporting_schedule(call: Call) -> Reply:
     request: ReportingScheduleChange = call.body
 
     def write(tx: Session) -> ReportingSchedulePage:
-        if not edit_reporting_schedule.set_reporting_schedule(
+        if not edit_suite_reporting_schedule.set_suite_reporting_schedule(
             tx,
             call.required_project,
             request.id,

@@ -9,7 +9,7 @@ from perfci.store.incidents import reporting_schedules
 from perfci.store.projects import Project, mark_projects_changed
 
 
-def set_reporting_schedule(
+def set_suite_reporting_schedule(
     tx: Transaction,
     project: Project,
     number: int,
