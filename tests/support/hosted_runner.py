@@ -198,7 +198,7 @@ def _as_act_reads_it(workflow: str) -> str:
     """It has another name for what lies in the repository itself, and knows no queue of a concurrency
     group.
     """
-    return re.sub(r"^ +queue: max\n", "", workflow.replace("uses: $/", "uses: ./"), flags=re.M)
+    return re.sub(r"^ +queue: max\n", "", workflow, flags=re.M)
 
 
 def _listens(path: Path, kind: str, event: Json) -> bool:
