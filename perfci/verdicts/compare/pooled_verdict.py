@@ -90,10 +90,12 @@ def average_shifts_by_benchmark(series_shifts: Iterable[tuple[Series, Shift]]) -
     for series, shift in series_shifts:
         if _has_known_error(shift):
             cells[series.benchmark.name][series.key_without_metric].append(shift)
-    return [
-        _average_across_cells([_average_within_process(shifts) for shifts in shifts_by_cell.values()])
-        for shifts_by_cell in cells.values()
-    ]
+    averages = []
+    for shifts_by_cell in cells.values():
+        means = [_average_within_process(shifts) for shifts in shifts_by_cell.values()]
+        centre = sum(mean.centre for mean in means) / len(means)
+        averages.append(BenchmarkShift(centre, math.hypot(*(mean.error for mean in means)) / len(means)))
+    return averages
 
 
 def convert_to_benchmark_shifts(shifts: Iterable[Shift]) -> list[BenchmarkShift]:
@@ -134,14 +136,6 @@ def _average_within_process(shifts: Sequence[Shift]) -> BenchmarkShift:
     count = len(shifts)
     errors = [math.hypot(shift.error, (shift.extra_below + shift.extra_above) / 2) for shift in shifts]
     return BenchmarkShift(sum(shift.centre for shift in shifts) / count, sum(errors) / count)
-
-
-def _average_across_cells(cells: Sequence[BenchmarkShift]) -> BenchmarkShift:
-    """Mean shift of independent cells."""
-    count = len(cells)
-    return BenchmarkShift(
-        sum(cell.centre for cell in cells) / count, math.hypot(*(cell.error for cell in cells)) / count
-    )
 
 
 def _pooled_kind(pool: PooledShift, bar: float, *, one_sided: bool) -> PooledKind:

@@ -97,17 +97,13 @@ def find_change_points_of_many(
         ]
         for series, points in histories.items()
     }
-    exact_series = {
-        series
-        for series, points in histories.items()
-        if rules(series).exact_bar is not None and all(map(_repeats_exactly, points))
-    }
+    exact_series = set()
+    for series, points in histories.items():
+        if rules(series).exact_bar is not None:
+            summaries = [summarize_processes(point.processes) for point in points]
+            if all(summary is None or summary.repeats_exactly for summary in summaries):
+                exact_series.add(series)
     return find_change_points_in_levels(levels, exact_series, rules=rules, cache=cache)
-
-
-def _repeats_exactly(point: Point) -> bool:
-    summary = summarize_processes(point.processes)
-    return summary is None or summary.repeats_exactly
 
 
 def find_change_points_in_levels(
