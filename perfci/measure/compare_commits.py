@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing, PairingResult
 from perfci.measure.comparison_questions import ComparisonQuestion
-from perfci.measure.confirmation import build_look_reporter, confirm_changes
+from perfci.measure.confirmation import build_interim_look_reporter, confirm_changes
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import ALTERNATING_FLAG, Commit, EnvironmentChange, Stage, Status, Verdict
@@ -121,6 +121,6 @@ def _screen(
     """Take the planned looks at every question until each is decided."""
     progress.start_stage("pairs", 2 * policy.default.looks[0] * len(questions))
     pairing = AdaptivePairing(
-        session, questions, policy, Stage.SCREENING, deadline, build_look_reporter(progress)
+        session, questions, policy, Stage.SCREENING, deadline, build_interim_look_reporter(progress)
     )
     return pairing.measure_until_decided()

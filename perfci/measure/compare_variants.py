@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.comparison_questions import ComparisonQuestion
-from perfci.measure.confirmation import build_look_reporter, measure_fresh_pairs
+from perfci.measure.confirmation import build_interim_look_reporter, measure_fresh_pairs
 from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import VariantGroup
@@ -123,7 +123,7 @@ def _screen_variants(
         variant_session.policy,
         Stage.SCREENING,
         deadline,
-        build_look_reporter(progress),
+        build_interim_look_reporter(progress),
     )
     return pairing.measure_until_decided().verdicts
 

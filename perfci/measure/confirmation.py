@@ -69,7 +69,7 @@ def measure_fresh_pairs(
         questions,
         policy,
         Stage.CONFIRMATION,
-        on_look=build_look_reporter(progress),
+        on_look=build_interim_look_reporter(progress),
         false_discovery_rate=FALSE_DISCOVERY_RATE,
     )
     return fresh, pairing.measure_until_decided()
@@ -83,7 +83,7 @@ def build_confirmation_questions(
     return list(dict.fromkeys(ComparisonQuestion(v.base, v.head, cells[v.series.cell]) for v in candidates))
 
 
-def build_look_reporter(progress: SessionProgress) -> OnLook:
+def build_interim_look_reporter(progress: SessionProgress) -> OnLook:
     """Report to ``progress`` what every look leaves open."""
 
     def on_look(questions: int, pairs: int) -> None:

@@ -16,7 +16,7 @@ from perfci.config import AblationTable, Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.compare_variants import VARIANTS_KIND, QuestionVerdicts
 from perfci.measure.comparison_questions import ComparisonQuestion
-from perfci.measure.confirmation import build_look_reporter
+from perfci.measure.confirmation import build_interim_look_reporter
 from perfci.measure.measurement_session import SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
@@ -114,7 +114,7 @@ def measure_ablation_steps(
         rejected = rejections
         questions = [question for group in groups for question in _build_questions(variants, group, rejected)]
         pairing = AdaptivePairing(
-            session, questions, policy, Stage.CONFIRMATION, deadline, build_look_reporter(progress)
+            session, questions, policy, Stage.CONFIRMATION, deadline, build_interim_look_reporter(progress)
         )
         verdicts = pairing.measure_until_decided().verdicts
     session.finish()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perfci.runner.harness.profile_cell import missing_tools_reason, profile_benchmark, resolve_profiled_work
+from perfci.runner.harness.profile_cell import missing_profiler_reason, profile_benchmark, resolve_profiled_work
 
 
 def mark(phase: str) -> AbstractContextManager[None]:
@@ -65,7 +65,7 @@ def test_a_method_may_choose_what_to_profile() -> None:
 
 
 def test_an_import_error_of_installed_tools_is_not_a_missing_package() -> None:
-    assert missing_tools_reason(ImportError("cannot import name 'lines'", name="perfci.bench")) == (
+    assert missing_profiler_reason(ImportError("cannot import name 'lines'", name="perfci.bench")) == (
         "perfci.bench.profiles.profiler does not import in the environment that measures "
         f"({sys.executable}): "
         "cannot import name 'lines'"

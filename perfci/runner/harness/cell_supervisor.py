@@ -139,7 +139,7 @@ def fork_and_supervise(
     memory_kills = None if kills_before is None or kills_after is None else kills_after - kills_before
     outcome = classify_exit(outcome, status, None if ended else timeout_s, memory_kills)
     if leaked and outcome["status"] == "ok":
-        outcome = build_outcome_without_result("failed", describe_leak(leaked))
+        outcome = build_outcome_without_result("failed", describe_leaked_processes(leaked))
     outcome.update(started_at=started, duration_s=duration, exit_code=os.waitstatus_to_exitcode(status))
     outcome["stderr_tail"] = read_tail(log) if outcome["status"] not in ("ok", "skipped") else ""
     return outcome
@@ -218,7 +218,7 @@ def classify_exit(
     )
 
 
-def describe_leak(commands: list[str]) -> str:
+def describe_leaked_processes(commands: list[str]) -> str:
     """Reason of a cell that left processes running, with their command lines."""
     processes = "a process" if len(commands) == 1 else f"{len(commands)} processes"
     return f"left {processes} running after it returned: {'; '.join(commands)[:MAX_COMMAND_LENGTH]}"

@@ -19,7 +19,7 @@ def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
     try:
         tools = importlib.import_module("perfci.bench.profiles.profiler")
     except ImportError as error:
-        return {"status": "failed", "reason": missing_tools_reason(error)}
+        return {"status": "failed", "reason": missing_profiler_reason(error)}
     work, prepare = resolve_profiled_work(benchmark)
     if request["folder"]:
         tools.profile_work(work, Path(request["folder"]), before_call=prepare, roots=request["roots"])
@@ -28,7 +28,7 @@ def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
     return {"status": "ok", "metrics": []}
 
 
-def missing_tools_reason(error: ImportError) -> str:
+def missing_profiler_reason(error: ImportError) -> str:
     missing = (error.name or "").partition(".")[0]
     if isinstance(error, ModuleNotFoundError) and missing in ("perfci", "torch"):
         return (
