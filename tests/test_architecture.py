@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.house.dialect import DIALECT, occurrences_in
+from tools.house.dialect import DIALECT, list_name_occurrences
 from tools.house.import_graph import import_circles, import_edges
 from tools.house.sources import read_sources
 
@@ -350,7 +350,7 @@ def test_names_are_in_standard_terms() -> None:
     words = [
         f"{place.path}:{place.line} {place.name}"
         for source in read_sources(ROOT)
-        for place in occurrences_in(source)
+        for place in list_name_occurrences(source)
         if place.defines
         and any(
             word.is_part_of(place.name) and not word.is_allowed(place.path, place.name) for word in DIALECT

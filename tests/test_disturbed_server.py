@@ -12,26 +12,26 @@ from tests.support.databases import database_url as database_url
 from tests.support.databases import kind as kind
 from tools.disturb_server import (
     MAY_FILL_A_DISK,
-    Told,
-    broken_bodies,
-    clock_set_back,
-    full_disk,
-    held_database,
-    late_spool,
+    DisturbanceResult,
+    fill_disk,
+    hold_database,
+    send_broken_bodies,
+    send_late_spool,
+    set_clock_back,
 )
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "disturb", [broken_bodies, clock_set_back, late_spool, partial(held_database, seconds=2.0)]
+    "disturb", [send_broken_bodies, set_clock_back, send_late_spool, partial(hold_database, seconds=2.0)]
 )
 def test_acknowledged_uploads_are_stored_and_nothing_else(
-    disturb: Callable[[Path, str], Told], database_url: str, tmp_path: Path
+    disturb: Callable[[Path, str], DisturbanceResult], database_url: str, tmp_path: Path
 ) -> None:
     assert disturb(tmp_path, database_url).broken == []
 
 
 @pytest.mark.skipif(not MAY_FILL_A_DISK, reason="a small file system of one's own takes CAP_SYS_ADMIN")
 def test_a_full_disk_loses_no_acknowledged_upload(tmp_path: Path) -> None:
-    assert full_disk(tmp_path).broken == []
+    assert fill_disk(tmp_path).broken == []

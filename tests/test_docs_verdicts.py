@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from perfci.model import VerdictKind
-from tools.draw_verdicts import CASES, PLOTS, Comparison, pictures, trend
+from tools.draw_verdicts import CASES, PLOTS, Comparison, draw_pictures, judge_trend
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "verdicts.md").read_text()
@@ -57,13 +57,13 @@ def test_the_quoted_mix_of_two_states_matches_the_output() -> None:
 
 @pytest.mark.parametrize(("history", "state"), [("change-point", "confirmed"), ("environment", "refuted")])
 def test_each_documented_history_has_its_single_step(history: str, state: str) -> None:
-    (mark,) = trend(CASES_OF_TODAY["histories"][history]).marks
+    (mark,) = judge_trend(CASES_OF_TODAY["histories"][history]).marks
 
     assert mark.state == state
 
 
 def test_every_figure_can_be_regenerated() -> None:
-    assert {path.stem for path in PLOTS.glob("*.svg")} == set(pictures(CASES_OF_TODAY))
+    assert {path.stem for path in PLOTS.glob("*.svg")} == set(draw_pictures(CASES_OF_TODAY))
 
 
 def test_every_figure_is_used() -> None:

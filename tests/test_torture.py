@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.torture_runs import torture
+from tools.torture_runs import kill_runs_repeatedly
 
 
 def test_a_run_killed_at_random_loses_only_the_running_process(tmp_path: Path) -> None:
-    report = torture(tmp_path, kills=3, seed=7, rounds=9)
+    report = kill_runs_repeatedly(tmp_path, kills=3, seed=7, rounds=9)
 
     assert report.kills == 3
     assert report.broken == []

@@ -31,14 +31,14 @@ from perfci.store.queries import (
 from tests.support.builders import NOON, PROJECT, a_sha
 from tests.support.databases import fresh_database
 from tests.support.stored_runs import ingest_run
-from tools.bench_store import a_run
-from tools.fill_store import PER_COMMIT, SERIES, commit_sha, decide, load
+from tools.bench_store import build_large_run
+from tools.fill_store import PER_COMMIT, SERIES, commit_sha, fill_to_sample_count, store_verdicts_between
 
 MILLIONS = (1, 3, 10)
 REPEATS = 30
 
 
-def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session], object]]:
+def build_timed_queries(commits: int, dice: random.Random) -> dict[str, Callable[[Session], object]]:
     base, head = commit_sha(commits - 2), commit_sha(commits - 1)
     between = comparison_verdicts.CommitPair(1, base, head)
     return {
@@ -62,7 +62,7 @@ def questions(commits: int, dice: random.Random) -> dict[str, Callable[[Session]
     }
 
 
-def best(work: Callable[[], object]) -> str:
+def format_best_times(work: Callable[[], object]) -> str:
     took = []
     for _ in range(REPEATS):
         wall, own = time.perf_counter(), time.process_time()
@@ -72,26 +72,26 @@ def best(work: Callable[[], object]) -> str:
     return f"{wall:8.1f} ({own:6.1f})"
 
 
-def asking(store: Store, ask: Callable[[Session], object]) -> str:
+def time_query(store: Store, ask: Callable[[Session], object]) -> str:
     def once() -> None:
         with store.read() as tx:
             ask(tx)
 
-    return best(once)
+    return format_best_times(once)
 
 
-def storing(store: Store, first: int, dice: random.Random) -> str:
-    runs = iter([(number, a_run(number, dice)) for number in range(first, first + REPEATS)])
+def time_ingest(store: Store, first: int, dice: random.Random) -> str:
+    runs = iter([(number, build_large_run(number, dice)) for number in range(first, first + REPEATS)])
 
     def once() -> None:
         number, run = next(runs)
         with store.begin() as tx:
             ingest_run(tx, run, a_sha(number), "body", received_at=NOON)
 
-    return best(once)
+    return format_best_times(once)
 
 
-def grow(kind: str) -> None:
+def measure_growth(kind: str) -> None:
     dice = random.Random(7)
     figures: dict[str, list[str]] = {}
     with (
@@ -101,29 +101,29 @@ def grow(kind: str) -> None:
     ):
         commits = 0
         for million in MILLIONS:
-            commits = load(store, million * 1_000_000, first_commit=commits)
-            settle(store, commits)
-            for name, ask in questions(commits, dice).items():
-                figures.setdefault(name, []).append(asking(store, ask))
-            stored = storing(store, 1_000_000 + commits * 100, dice)
+            commits = fill_to_sample_count(store, million * 1_000_000, first_commit=commits)
+            judge_and_analyze(store, commits)
+            for name, ask in build_timed_queries(commits, dice).items():
+                figures.setdefault(name, []).append(time_query(store, ask))
+            stored = time_ingest(store, 1_000_000 + commits * 100, dice)
             figures.setdefault("storing a run of 100 benchmarks", []).append(stored)
             with store.read() as tx:
                 figures.setdefault("megabytes", []).append(f"{database_size(tx) / 1e6:8.0f}         ")
-            show(kind, figures)
+            print_growth_table(kind, figures)
 
 
-def settle(store: Store, commits: int) -> None:
+def judge_and_analyze(store: Store, commits: int) -> None:
     """Decide on the last two commits, and let the planner look, as a server does by itself within a
     minute.
     """
     with store.begin() as tx:
-        decide(tx, commits - 2, commits - 1)
+        store_verdicts_between(tx, commits - 2, commits - 1)
     with store.begin() as tx:
         if not is_sqlite(tx):
             tx.execute(sa.text("ANALYZE"))
 
 
-def show(kind: str, figures: dict[str, list[str]]) -> None:
+def print_growth_table(kind: str, figures: dict[str, list[str]]) -> None:
     print(f"\n{kind}, {SERIES} series, {PER_COMMIT} samples a commit; millions of samples: {MILLIONS}")
     for name, values in figures.items():
         print(f"  {name:34}{' '.join(values)}", flush=True)
@@ -131,4 +131,4 @@ def show(kind: str, figures: dict[str, list[str]]) -> None:
 
 if __name__ == "__main__":
     for kind in sys.argv[1:] or ("sqlite", "postgresql"):
-        grow(kind)
+        measure_growth(kind)

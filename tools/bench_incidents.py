@@ -42,7 +42,7 @@ PROJECT = "/acme:model/incidents"
 API = "/api/v1/projects/acme:model/incidents"
 
 
-def fill(store: Store) -> None:
+def store_many_incidents(store: Store) -> None:
     """Every series takes part in one incident; every third incident asks for a person."""
     line = [a_commit(number) for number in range(2 * INCIDENTS + 2, 0, -1)]
     results = []
@@ -69,14 +69,22 @@ def fill(store: Store) -> None:
         save_change_points(tx, {row_id: [move] for row_id, move in zip(series_ids, moves, strict=True)})
     for about, now in (("finds all", NOON), ("changes nothing", NOON + timedelta(hours=1))):
         held: list[float] = []
-        wall, cpu = timed(
-            partial(reconcile_incidents, store, project, Policy(), seen, now, partial(held_for, store, held))
+        wall, cpu = time_call(
+            partial(
+                reconcile_incidents,
+                store,
+                project,
+                Policy(),
+                seen,
+                now,
+                partial(time_write_transaction, store, held),
+            )
         )
         locked = f"the write lock for {max(held) * 1000:.0f} ms of CPU at most"
         print(f"  a look that {about}: {wall / 1000:.2f} s, of which CPU here {cpu / 1000:.2f}; {locked}")
 
 
-def count_rows(store: Store) -> None:
+def analyze_tables(store: Store) -> None:
     """What a server in use does by itself within a minute: without it PostgreSQL plans for tables of a few
     rows.
     """
@@ -86,7 +94,7 @@ def count_rows(store: Store) -> None:
 
 
 @contextlib.contextmanager
-def held_for(store: Store, held: list[float]) -> Iterator[Session]:
+def time_write_transaction(store: Store, held: list[float]) -> Iterator[Session]:
     """A write transaction, and for how much CPU time it kept others waiting."""
     with store.begin() as tx:
         begun = time.process_time()
@@ -100,18 +108,18 @@ program.
 """
 
 
-def measured(ask: Callable[[], object], times: int = 15) -> list[Took]:
+def time_repeatedly(ask: Callable[[], object], times: int = 15) -> list[Took]:
     ask()
-    return [timed(ask) for _ in range(times)]
+    return [time_call(ask) for _ in range(times)]
 
 
-def timed(ask: Callable[[], object]) -> Took:
+def time_call(ask: Callable[[], object]) -> Took:
     wall, cpu = time.perf_counter(), time.process_time()
     ask()
     return (time.perf_counter() - wall) * 1000, (time.process_time() - cpu) * 1000
 
 
-def bulk(store: Store) -> list[Took]:
+def time_bulk_updates(store: Store) -> list[Took]:
     """Five hundred change their state, and back."""
     project, took = a_project(store), []
 
@@ -127,15 +135,15 @@ def bulk(store: Store) -> list[Took]:
             seen = {
                 incident.number: incident.revision for incident in list_incidents(tx, project.id, limit=BULK)
             }
-        took.append(timed(partial(together, seen, state)))
+        took.append(time_call(partial(together, seen, state)))
     return took
 
 
-def figures_of(kind: str, url: str) -> dict[str, list[Took]]:
+def measure_incident_store(kind: str, url: str) -> dict[str, list[Took]]:
     with closing(open_store(url, create=False)) as store:
         begun = time.perf_counter()
-        fill(store)
-        count_rows(store)
+        store_many_incidents(store)
+        analyze_tables(store)
         took = time.perf_counter() - begun
         print(f"{kind}: {INCIDENTS:,} incidents of {MEMBERS} series each, {took:.1f} s to load", flush=True)
         client = create_app(store, read_only=False, clock=lambda: NOON + timedelta(days=1)).test_client()
@@ -144,12 +152,12 @@ def figures_of(kind: str, url: str) -> dict[str, list[Took]]:
             assert client.get(path).status_code == 200, path
 
         figures = {
-            "overview": measured(lambda: get(OVERVIEW)),
-            "list page": measured(lambda: get(PROJECT)),
-            "one page": measured(lambda: get(f"{PROJECT}/{INCIDENTS // 2}")),
-            "list API": measured(lambda: get(f"{API}?limit=100")),
-            "one API": measured(lambda: get(f"{API}/{INCIDENTS // 2}")),
-            "bulk of 500": bulk(store),
+            "overview": time_repeatedly(lambda: get(OVERVIEW)),
+            "list page": time_repeatedly(lambda: get(PROJECT)),
+            "one page": time_repeatedly(lambda: get(f"{PROJECT}/{INCIDENTS // 2}")),
+            "list API": time_repeatedly(lambda: get(f"{API}?limit=100")),
+            "one API": time_repeatedly(lambda: get(f"{API}/{INCIDENTS // 2}")),
+            "bulk of 500": time_bulk_updates(store),
         }
         client.application.extensions["perfci"].group_commit.close()
         return figures
@@ -159,7 +167,7 @@ def main(kinds: list[str]) -> int:
     over = 0
     for kind in kinds or KINDS:
         with tempfile.TemporaryDirectory() as folder, fresh_database(kind, Path(folder)) as url:
-            figures = figures_of(kind, url)
+            figures = measure_incident_store(kind, url)
         for name, took in figures.items():
             wall, cpu = (statistics.median(item) for item in zip(*took, strict=True))
             over += wall > BUDGET_MS[name]

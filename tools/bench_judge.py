@@ -33,9 +33,9 @@ from perfci.store.projects import enqueue_work
 from perfci.store.writes import find_or_add_rows
 from perfci.verdicts.json_interface import judge_cases_json
 from tests.support.builders import NOON, PROJECT
-from tools.bench_report import Figure, report
 from tools.fill_store import add_commits
-from tools.study_history import KINDS, Detector, Logs, change_free, peers
+from tools.print_bench_figures import Figure, print_figures_and_exit
+from tools.study_history import KINDS, Detector, Logs, load_peer_detectors, simulate_change_free
 
 SERIES, POINTS = 10_000, 500
 CASES, PROCESSES, SAMPLES = 1_000, 8, 25
@@ -62,43 +62,47 @@ class Took:
 Result = TypeVar("Result")
 
 
-def histories(series: int) -> list[Logs]:
+def simulate_histories(series: int) -> list[Logs]:
     """Every kind of noise of the study in turn; every other history has a step of 6 to 20 % somewhere."""
     rng = np.random.default_rng(SEED)
     each = -(-series // len(KINDS))
-    lines = np.stack([change_free(kind, rng, each, POINTS) for kind in KINDS], axis=1).reshape(-1, POINTS)[
-        :series
-    ]
+    lines = np.stack([simulate_change_free(kind, rng, each, POINTS) for kind in KINDS], axis=1).reshape(
+        -1, POINTS
+    )[:series]
     at = np.where(np.arange(series) % 2, rng.integers(50, POINTS - 50, series), POINTS)
     return list(lines * (1 + (np.arange(POINTS) >= at[:, None]) * rng.uniform(0.06, 0.20, (series, 1))))
 
 
-def finding(series: int) -> Iterator[Figure]:
+def measure_detection(series: int) -> Iterator[Figure]:
     """From nothing, then one more point on every series; then the same series by those of others."""
-    lines = histories(series)
-    whole, scratch = timed(lambda: detect_change_points_in_many(lines))
+    lines = simulate_histories(series)
+    whole, scratch = time_work(lambda: detect_change_points_in_many(lines))
     yield scratch.held(f"{series:,} series of {POINTS} points from nothing", SCRATCH_S * series / SERIES)
     segmentations = update_segmentations(
         [SegmentedSeries(np.empty(0))] * series, [line[:-1] for line in lines]
     )
     gc.freeze()  # a service that holds so many lines has them settled
-    grown, append = timed(lambda: update_segmentations(segmentations, lines))
+    grown, append = time_work(lambda: update_segmentations(segmentations, lines))
     yield append.held("one more point on each", APPEND_S * series / SERIES)
     equal = [line.change_points for line in grown] == whole
     yield Figure("both tell the same", "yes" if equal else "no", "yes", equal)
-    for name, peer in peers().items():
+    for name, peer in load_peer_detectors().items():
         ours_s = scratch.cpu_s / series
-        yield Figure(name, peer) if isinstance(peer, str) else beside(name, peer, lines[:PEER_SERIES], ours_s)
+        yield (
+            Figure(name, peer)
+            if isinstance(peer, str)
+            else compare_with_peer(name, peer, lines[:PEER_SERIES], ours_s)
+        )
 
 
-def timed(work: Callable[[], Result]) -> tuple[Result, Took]:
+def time_work(work: Callable[[], Result]) -> tuple[Result, Took]:
     wall, cpu = time.perf_counter(), time.process_time()
     result = work()
     return result, Took(time.process_time() - cpu, time.perf_counter() - wall)
 
 
-def beside(name: str, detect: Detector, lines: list[Logs], ours_s: float) -> Figure:
-    _, took = timed(lambda: [detect(line) for line in lines])
+def compare_with_peer(name: str, detect: Detector, lines: list[Logs], ours_s: float) -> Figure:
+    _, took = time_work(lambda: [detect(line) for line in lines])
     each_s = took.cpu_s / len(lines)
     ratio = f"{each_s / ours_s:.1f} times ours of {1000 * ours_s:.2f} ms"
     return Figure(
@@ -106,7 +110,7 @@ def beside(name: str, detect: Detector, lines: list[Logs], ours_s: float) -> Fig
     )
 
 
-def judging(cases: int) -> Iterator[Figure]:
+def measure_pair_judging(cases: int) -> Iterator[Figure]:
     """Comparisons of a pull request, as `perfci judge --json` is asked for them."""
     rng = np.random.default_rng(SEED)
     sides = np.exp(
@@ -119,12 +123,12 @@ def judging(cases: int) -> Iterator[Figure]:
             for k, (base, head) in enumerate(zip(*sides, strict=True))
         ],
     }
-    answer, took = timed(lambda: judge_cases_json(document))
+    answer, took = time_work(lambda: judge_cases_json(document))
     assert len(answer["results"]) == cases
     yield took.held(f"{cases:,} comparisons of {PROCESSES} x {SAMPLES} samples", JUDGE_S * cases / CASES)
 
 
-def looking(commits: int, series: int) -> Iterator[Figure]:
+def measure_judge_process(commits: int, series: int) -> Iterator[Figure]:
     """What the judge process does after one more run: read, find, write, and what follows for incidents."""
     took = []
     with (
@@ -140,7 +144,7 @@ def looking(commits: int, series: int) -> Iterator[Figure]:
             with store.begin() as tx:
                 project_id = find_or_add_rows.ensure_project_id(tx, PROJECT)
                 enqueue_work(tx, project_id, "judge", [f"{number}-0"], NOON)
-            done, item = timed(worker.run_once)
+            done, item = time_work(worker.run_once)
             assert done == 1
             took.append(item)
     middle = sorted(took, key=lambda entry: entry.cpu_s)[LOOKS // 2]
@@ -154,7 +158,13 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    report(itertools.chain(looking(COMMITS, TOUCHED), finding(chosen.series), judging(CASES)))
+    print_figures_and_exit(
+        itertools.chain(
+            measure_judge_process(COMMITS, TOUCHED),
+            measure_detection(chosen.series),
+            measure_pair_judging(CASES),
+        )
+    )
 
 
 if __name__ == "__main__":

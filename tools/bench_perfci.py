@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.git_project import ISOLATED, GitProject
-from tools.bench_report import Figure, report
+from tools.print_bench_figures import Figure, print_figures_and_exit
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 ASV_SUITE = Path(__file__).parents[1] / "tests" / "asv_suite"
@@ -63,14 +63,14 @@ class Timed:
     samples: int
 
 
-def smoke_suite(folder: Path) -> Iterator[Figure]:
+def measure_smoke_suite(folder: Path) -> Iterator[Figure]:
     """A suite of plain asv benchmarks, once under each tool: one process per cell."""
     project = GitProject(folder)
     shutil.copytree(ASV_SUITE, folder / "benchmarks", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "asv.conf.json").write_text(json.dumps(ASV_CONF))
     (folder / "perfci.toml").write_text('[project]\nname = "smoke"\n')
     project.commit("An asv suite")
-    ours, theirs = under_perfci(project), under_asv(project)
+    ours, theirs = run_under_perfci(project), run_under_asv(project)
     overhead, their_overhead = ours.wall_s - ours.work_s, theirs.wall_s - ours.work_s
     equal = (ours.processes, ours.samples) == (theirs.processes, theirs.samples)
     yield Figure("cells' own work", f"{ours.work_s:.1f} s")
@@ -95,13 +95,13 @@ def smoke_suite(folder: Path) -> Iterator[Figure]:
     yield Figure("whole smoke suite", f"{ours.wall_s:.1f} s", "180 s", ours.wall_s <= 180)
 
 
-def reference_suites(folder: Path) -> Iterator[Figure]:
+def measure_reference_suites(folder: Path) -> Iterator[Figure]:
     """Every cell of ``benchmarks/`` at its smoke size, once: measured, or skipped with a reason."""
     project = GitProject(folder)
     shutil.copytree(BENCHMARKS, folder / "benchmarks", ignore=shutil.ignore_patterns("__pycache__", ".asv"))
     project.commit("The reference suites")
     text = project.folder / "told.json"
-    wall_s = timed(
+    wall_s = time_command(
         [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(text)], project
     )
     statuses = json.loads(text.read_text())["statuses"]
@@ -110,24 +110,24 @@ def reference_suites(folder: Path) -> Iterator[Figure]:
     yield Figure("their cells", counts, "ok or skipped", set(statuses) <= {"ok", "skipped"})
 
 
-def under_perfci(project: GitProject) -> Timed:
+def run_under_perfci(project: GitProject) -> Timed:
     text = project.folder / "told.json"
     command = [sys.executable, "-m", "perfci.cli", "run", "--smoke", "--rounds", "1", "--json", str(text)]
-    wall_s = timed(command, project)
+    wall_s = time_command(command, project)
     answer = json.loads(text.read_text())
-    exported = run([sys.executable, "-m", "perfci.cli", "export", "--format", "csv"], project)
+    exported = run_command([sys.executable, "-m", "perfci.cli", "export", "--format", "csv"], project)
     rows = [row for row in csv.DictReader(io.StringIO(exported)) if not row["metric"].startswith("cpu_")]
     samples = sum(int(row["samples"] or 0) for row in rows)
     return Timed(wall_s, answer["work_s"], answer["processes"], samples)
 
 
-def under_asv(project: GitProject) -> Timed:
+def run_under_asv(project: GitProject) -> Timed:
     """asv as it comes, told only to store samples and to start each benchmark once."""
     asv = [sys.executable, "-m", "asv"]
-    run([*asv, "machine", "--yes"], project)
+    run_command([*asv, "machine", "--yes"], project)
     sha = project.git("rev-parse", "HEAD")
     command = [*asv, "run", "-E", f"existing:{sys.executable}", "--set-commit-hash", sha, "--no-pull"]
-    wall_s = timed([*command, "--record-samples", "-a", "rounds=1"], project)
+    wall_s = time_command([*command, "--record-samples", "-a", "rounds=1"], project)
     (result,) = (path for path in project.folder.glob("asv-results/*/*.json") if path.name != "machine.json")
     document = json.loads(result.read_text())
     values, samples = document["result_columns"].index("result"), document["result_columns"].index("samples")
@@ -138,13 +138,13 @@ def under_asv(project: GitProject) -> Timed:
     return Timed(wall_s, 0.0, len(cells), sum(map(len, taken)) + without)
 
 
-def empty_process(folder: Path) -> Iterator[Figure]:
+def measure_empty_process(folder: Path) -> Iterator[Figure]:
     """From one process that measures nothing to the next: fork, run, end and committed row. The parent has
     torch.
     """
     project = GitProject(folder)
     project.commit("Nothing", benchmarks__suite=EMPTY_SUITE)
-    run([sys.executable, "-m", "perfci.cli", "run", "--rounds", str(EMPTY_ROUNDS)], project)
+    run_command([sys.executable, "-m", "perfci.cli", "run", "--rounds", str(EMPTY_ROUNDS)], project)
     with closing(sqlite3.connect(folder / ".perfci" / "perfci.db")) as database:
         rows = database.execute("select round, started_at from processes order by started_at").fetchall()
     gaps = [after - before for (round_, before), (same, after) in itertools.pairwise(rows) if round_ == same]
@@ -153,19 +153,19 @@ def empty_process(folder: Path) -> Iterator[Figure]:
     yield Figure("an empty process with its committed row", text, "25 ms", median <= 25)
 
 
-def start_up(folder: Path) -> Iterator[Figure]:
+def measure_start_up(folder: Path) -> Iterator[Figure]:
     project = GitProject(folder)
-    best_s = min(timed([sys.executable, "-m", "perfci.cli", "--help"], project) for _ in range(5))
+    best_s = min(time_command([sys.executable, "-m", "perfci.cli", "--help"], project) for _ in range(5))
     yield Figure("perfci --help", f"{best_s:.2f} s", "0.3 s", best_s <= 0.3)
 
 
-def timed(command: list[str], project: GitProject) -> float:
+def time_command(command: list[str], project: GitProject) -> float:
     begin = time.monotonic()
-    run(command, project)
+    run_command(command, project)
     return time.monotonic() - begin
 
 
-def run(command: list[str], project: GitProject) -> str:
+def run_command(command: list[str], project: GitProject) -> str:
     env = {**os.environ, **ISOLATED, "HOME": str(project.folder), "PERFCI_SMOKE": "1"}
     done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -179,8 +179,8 @@ def run(command: list[str], project: GitProject) -> str:
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        parts = (start_up, empty_process, smoke_suite, reference_suites)
-        report(figure for part in parts for figure in part(Path(folder) / part.__name__))
+        parts = (measure_start_up, measure_empty_process, measure_smoke_suite, measure_reference_suites)
+        print_figures_and_exit(figure for part in parts for figure in part(Path(folder) / part.__name__))
 
 
 if __name__ == "__main__":

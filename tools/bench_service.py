@@ -35,9 +35,9 @@ from perfci.formats import run_document
 from perfci.model import Run
 from perfci.store import open_store
 from tests.support.databases import KINDS
-from tools.bench_report import Figure, report
-from tools.bench_store import GROUP, Plain, a_run, ingest, timed
-from tools.kill_server import LOCAL_TOKEN, Server, a_database
+from tools.bench_store import GROUP, Plain, build_large_run, ingest_together, time_per_run
+from tools.kill_server import LOCAL_TOKEN, Server, crashable_database
+from tools.print_bench_figures import Figure, print_figures_and_exit
 
 CLIENTS = 16
 TICKS, NICE = slice(11, 13), 16
@@ -71,20 +71,20 @@ class Tally:
         return statistics.quantiles(self.took_ms, n=1000, method="inclusive")[round(share * 1000) - 1]
 
 
-def figures(kind: str, seconds: float) -> Iterator[Figure]:
+def measure_uploads(kind: str, seconds: float) -> Iterator[Figure]:
     with (
         tempfile.TemporaryDirectory(prefix="perfci-bench-") as folder,
-        a_database(kind, Path(folder)) as (url, _),
+        crashable_database(kind, Path(folder)) as (url, _),
     ):
         server = Server(url, Path(folder))
         server.start()
         try:
             numbers = itertools.count(1)
             for shape in SHAPES:
-                limit = plain_per_second(url, Path(folder), shape)
+                limit = plain_inserts_per_second(url, Path(folder), shape)
                 yield from _of_shape(kind, server, Path(folder), shape, limit, numbers, seconds)
-            large = [upload_of(a_run_of((1000, 5, 4), next(numbers))) for _ in range(3)]
-            tally = send(server.address, large, clients=1)
+            large = [serialize_upload(build_run_of_shape((1000, 5, 4), next(numbers))) for _ in range(3)]
+            tally = send_uploads(server.address, large, clients=1)
             yield _timed(
                 f"{kind}: one upload of 1,000 benchmarks", tally, max(tally.took_ms) / 1000, LARGE_S, "s"
             )
@@ -102,14 +102,18 @@ def _of_shape(
     seconds: float,
 ) -> Iterator[Figure]:
     name = f"{kind}: {shape[0]} x {shape[1]} x {shape[2]}"
-    first = [upload_of(a_run_of(shape, next(numbers))) for _ in range(8)]  # brings the series, once for all
-    send(server.address, first, clients=2)
+    first = [
+        serialize_upload(build_run_of_shape(shape, next(numbers))) for _ in range(8)
+    ]  # brings the series, once for all
+    send_uploads(server.address, first, clients=2)
     count = int(seconds * UPLOADS_S * 1.5)
-    uploads = [upload_of(a_run_of(shape, next(numbers))) for _ in range(count)]
-    before, own = cpu_s(folder), time.process_time()
-    full = send(server.address, uploads, clients=CLIENTS)
+    uploads = [serialize_upload(build_run_of_shape(shape, next(numbers))) for _ in range(count)]
+    before, own = read_cpu_seconds(folder), time.process_time()
+    full = send_uploads(server.address, uploads, clients=CLIENTS)
     own = (time.process_time() - own) * 1000 / count
-    spent = {who: (after - before.get(who, 0.0)) * 1000 / count for who, after in cpu_s(folder).items()}
+    spent = {
+        who: (after - before.get(who, 0.0)) * 1000 / count for who, after in read_cpu_seconds(folder).items()
+    }
     if full.errors:
         yield Figure(
             f"{name}, full load", f"VOID: {len(full.errors)} errors, the first: {full.errors[0]}", "0", False
@@ -129,8 +133,8 @@ def _of_shape(
         storing_ms < 2000 / UPLOADS_S,
     )
     rate = full.per_second / 2
-    uploads = [upload_of(a_run_of(shape, next(numbers))) for _ in range(int(seconds * rate))]
-    half = send(server.address, uploads, clients=CLIENTS * 4, rate=rate)
+    uploads = [serialize_upload(build_run_of_shape(shape, next(numbers))) for _ in range(int(seconds * rate))]
+    half = send_uploads(server.address, uploads, clients=CLIENTS * 4, rate=rate)
     yield _timed(f"{name}, half load, p99", half, half.percentile(0.99), P99_MS, "ms")
     yield _timed(f"{name}, half load, p50", half, half.percentile(0.5), P99_MS, "ms")
 
@@ -141,17 +145,17 @@ def _timed(name: str, tally: Tally, value: float, limit: float, unit: str) -> Fi
     return Figure(name, f"{value:.3g} {unit}", f"{limit:g} {unit}", value < limit)
 
 
-def a_run_of(shape: tuple[int, int, int], number: int) -> Run:
-    return a_run(number, random.Random(number), shape)
+def build_run_of_shape(shape: tuple[int, int, int], number: int) -> Run:
+    return build_large_run(number, random.Random(number), shape)
 
 
-def upload_of(run: Run) -> Upload:
+def serialize_upload(run: Run) -> Upload:
     return Upload(
         run_document.idempotency_key(run), gzip.compress(run_document.dump_run(run).encode(), compresslevel=6)
     )
 
 
-def send(address: str, uploads: Sequence[Upload], *, clients: int, rate: float = 0.0) -> Tally:
+def send_uploads(address: str, uploads: Sequence[Upload], *, clients: int, rate: float = 0.0) -> Tally:
     """Send all, as fast as can be or at a fixed rate whatever the server does; a late start counts as
     waiting.
     """
@@ -199,7 +203,7 @@ def _sent(connection: http.client.HTTPConnection, upload: Upload) -> str:
     return "" if answer.status == 201 else f"{answer.status} {text[:200]!r}"
 
 
-def cpu_s(folder: Path) -> dict[str, float]:
+def read_cpu_seconds(folder: Path) -> dict[str, float]:
     """CPU time so far of the processes that work in a folder: web workers, the judge, PostgreSQL."""
     spent: dict[str, float] = {}
     judges = os.getpriority(os.PRIO_PROCESS, 0) + NICENESS
@@ -213,7 +217,7 @@ def cpu_s(folder: Path) -> dict[str, float]:
     return spent
 
 
-def plain_per_second(url: str, folder: Path, shape: tuple[int, int, int]) -> float:
+def plain_inserts_per_second(url: str, folder: Path, shape: tuple[int, int, int]) -> float:
     """How many such runs a second the driver inserts, in the middle of some groups, each one commit."""
     with (
         closing(open_store(_beside(url, folder, "source"), create=True, durable=True)) as store,
@@ -223,9 +227,13 @@ def plain_per_second(url: str, folder: Path, shape: tuple[int, int, int]) -> flo
         with closing(limit.connection):
             took = []
             for first in range(0, 4 * GROUP, GROUP):
-                ingest(store, [a_run_of(shape, number) for number in range(first, first + GROUP)], first)
+                ingest_together(
+                    store,
+                    [build_run_of_shape(shape, number) for number in range(first, first + GROUP)],
+                    first,
+                )
                 limit.prepare(GROUP)
-                took.append(timed(limit.insert)[0])
+                took.append(time_per_run(limit.insert)[0])
     return 1000 / statistics.median(took)
 
 
@@ -247,10 +255,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="of each load")
     options = parser.parse_args()
     print(f"load of this machine before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
-    report(
+    print_figures_and_exit(
         figure
         for kind in ([options.database] if options.database else KINDS)
-        for figure in figures(kind, options.seconds)
+        for figure in measure_uploads(kind, options.seconds)
     )
 
 

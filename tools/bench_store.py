@@ -27,6 +27,7 @@ from perfci.store import Store, open_store
 from perfci.store.dialects import postgresql_type_name
 from perfci.store.open_database import parse_database_url
 from perfci.store.tables.base import TableBase
+from perfci.store.writes import find_or_add_rows
 from perfci.store.writes import ingest as writes
 from perfci.verdicts.process_levels import summarize_processes
 from tests.support.builders import (
@@ -55,7 +56,7 @@ TABLES = {
 }
 
 
-def a_run(
+def build_large_run(
     number: int, dice: random.Random, shape: tuple[int, int, int] = (BENCHMARKS, PROCESSES, SAMPLES)
 ) -> Run:
     """Runs share no object with each other, as runs that were parsed do not; its series share machine and
@@ -87,13 +88,13 @@ def a_run(
     )
 
 
-def ingest(store: Store, runs: Sequence[Run], first: int) -> None:
+def ingest_together(store: Store, runs: Sequence[Run], first: int) -> None:
     """As the server stores what arrives together."""
     documents = [(run, a_sha(number), "body") for number, run in enumerate(runs, first)]
     with store.begin() as tx, store.savepoint(tx):
         writes.ingest_batch(
             tx,
-            writes.ensure_project_id(tx, PROJECT),
+            find_or_add_rows.ensure_project_id(tx, PROJECT),
             documents,
             kind="history",
             received_at=NOON,
@@ -105,14 +106,14 @@ class Plain:
     """The rows that perfci stored of a group, taken from its database and put into another one."""
 
     def __init__(self, url: str, source: str) -> None:
-        connect = connect_to(url)
+        connect = connect_driver(url)
         self.connection, self.source = connect, source
         self.rows: list[dict[str, list[Any]]] = []
 
     def prepare(self, count: int) -> None:
-        with closing(connect_to(self.source)) as source:
+        with closing(connect_driver(self.source)) as source:
             run_ids = [row[0] for row in source.execute(f"SELECT max(id) - {count} FROM runs")]
-            self.rows = [rows_of(source, run_ids[0] + number) for number in range(1, count + 1)]
+            self.rows = [read_rows_of_run(source, run_ids[0] + number) for number in range(1, count + 1)]
             existing = (
                 "machines",
                 "environments",
@@ -131,16 +132,16 @@ class Plain:
         newest = self.connection.execute(f"SELECT coalesce(max(id), 0) FROM {name}").fetchone()[0]
         cursor = source.execute(f"SELECT * FROM {name} WHERE id > {newest} ORDER BY id")
         names = [column[0] for column in cursor.description]
-        insert(self.connection, name, names, cursor.fetchall())
+        insert_rows(self.connection, name, names, cursor.fetchall())
 
     def insert(self) -> None:
         for rows in self.rows:
             for name, columns in TABLES.items():
-                insert(self.connection, name, columns, rows[name])
+                insert_rows(self.connection, name, columns, rows[name])
         self.connection.commit()
 
 
-def connect_to(url: str) -> Any:
+def connect_driver(url: str) -> Any:
     if url.startswith("sqlite"):
         connection = sqlite3.connect(url.removeprefix("sqlite:///"))
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
@@ -151,7 +152,7 @@ def connect_to(url: str) -> Any:
     )
 
 
-def rows_of(source: Any, run_id: int) -> dict[str, list[Any]]:
+def read_rows_of_run(source: Any, run_id: int) -> dict[str, list[Any]]:
     of_run = {
         "runs": f"id = {run_id}",
         "results": f"run_id = {run_id}",
@@ -159,29 +160,31 @@ def rows_of(source: Any, run_id: int) -> dict[str, list[Any]]:
     }
     return {
         name: source.execute(
-            f"SELECT {quoted(columns)} FROM {name} WHERE {of_run[name]} ORDER BY id"
+            f"SELECT {quote_columns(columns)} FROM {name} WHERE {of_run[name]} ORDER BY id"
         ).fetchall()
         for name, columns in TABLES.items()
     }
 
 
-def insert(connection: Any, name: str, columns: Sequence[str], rows: list[Any]) -> None:
+def insert_rows(connection: Any, name: str, columns: Sequence[str], rows: list[Any]) -> None:
     if isinstance(connection, sqlite3.Connection):
         places = ", ".join("?" * len(columns))
-        connection.executemany(f"INSERT INTO {name} ({quoted(columns)}) VALUES ({places})", rows)
+        connection.executemany(f"INSERT INTO {name} ({quote_columns(columns)}) VALUES ({places})", rows)
         return
     table = TableBase.metadata.tables[name]
-    with connection.cursor().copy(f"COPY {name} ({quoted(columns)}) FROM STDIN (FORMAT BINARY)") as copy:
+    with connection.cursor().copy(
+        f"COPY {name} ({quote_columns(columns)}) FROM STDIN (FORMAT BINARY)"
+    ) as copy:
         copy.set_types([postgresql_type_name(table.c[column].type) for column in columns])
         for row in rows:
             copy.write_row(row)
 
 
-def quoted(columns: Sequence[str]) -> str:
+def quote_columns(columns: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in columns)
 
 
-def timed(work: Callable[[], None]) -> tuple[float, float]:
+def time_per_run(work: Callable[[], None]) -> tuple[float, float]:
     gc.collect()
     gc.freeze()  # the runs to store and what the last turn left are nobody's work now
     wall, own = time.perf_counter(), time.process_time()
@@ -189,7 +192,7 @@ def timed(work: Callable[[], None]) -> tuple[float, float]:
     return (time.perf_counter() - wall) * 1000 / GROUP, (time.process_time() - own) * 1000 / GROUP
 
 
-def measure(kind: str) -> None:
+def measure_store(kind: str) -> None:
     dice = random.Random(1)
     ours: list[tuple[float, float]] = []
     plain: list[tuple[float, float]] = []
@@ -202,13 +205,13 @@ def measure(kind: str) -> None:
     ):
         limit = Plain(limit_url, url)
         with closing(limit.connection):
-            ingest(store, [a_run(0, dice)], 0)
+            ingest_together(store, [build_large_run(0, dice)], 0)
             for turn in range(TURNS):
                 first = 1 + turn * GROUP
-                runs = [a_run(number, dice) for number in range(first, first + GROUP)]
-                ours.append(timed(lambda runs=runs, first=first: ingest(store, runs, first)))
+                runs = [build_large_run(number, dice) for number in range(first, first + GROUP)]
+                ours.append(time_per_run(lambda runs=runs, first=first: ingest_together(store, runs, first)))
                 limit.prepare(GROUP)
-                plain.append(timed(limit.insert))
+                plain.append(time_per_run(limit.insert))
     for name, place in (("wall", 0), ("CPU of this process", 1)):
         of_ours, of_plain = (min(turn[place] for turn in turns) for turns in (ours, plain))
         share = statistics.median(p[place] / o[place] for o, p in zip(ours, plain, strict=True))
@@ -221,4 +224,4 @@ def measure(kind: str) -> None:
 if __name__ == "__main__":
     print(f"{BENCHMARKS} benchmarks x {PROCESSES} processes x {SAMPLES} samples a run, {GROUP} runs a commit")
     for kind in sys.argv[1:] or ("sqlite", "postgresql"):
-        measure(kind)
+        measure_store(kind)

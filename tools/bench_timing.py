@@ -22,7 +22,7 @@ from torch.utils import benchmark
 
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.timers.timed_blocks import time_blocks
-from tools.bench_report import Figure, report
+from tools.print_bench_figures import Figure, print_figures_and_exit
 
 BLOCKS = 800
 """Of either timer: so many short ones see through a busier machine than fewer long ones."""
@@ -56,19 +56,19 @@ class Agreement:
         return self.hi < 1 - AGREED or self.lo > 1 + AGREED
 
 
-def step_time(blocks: int, block_s: float) -> Iterator[Figure]:
+def compare_step_time(blocks: int, block_s: float) -> Iterator[Figure]:
     """Our figure of one training step against torch.utils.benchmark's, or Triton's where there is a GPU."""
     device = this_device()
-    step = training_step(device)
+    step = build_training_step(device)
     step_s = statistics.median(time_blocks(step, device=device, warmup_s=5.0).reading().samples)
     number = max(1, math.ceil(block_s / step_s))
-    for name, ours, theirs in timers(step, device, number):
-        yield compared(
+    for name, ours, theirs in build_timer_pairs(step, device, number):
+        yield compare_timers(
             f"step_time against {name}", ours, theirs, f"{blocks} blocks of {number} steps", blocks // 2
         )
 
 
-def training_step(device: Device) -> Callable[[], None]:
+def build_training_step(device: Device) -> Callable[[], None]:
     """A small transformer layer's forward, loss, backward and AdamW."""
     torch.manual_seed(0)
     small = device.kind == "cpu"
@@ -91,7 +91,9 @@ def training_step(device: Device) -> Callable[[], None]:
 Timer = Callable[[], float]
 
 
-def timers(step: Callable[[], None], device: Device, number: int) -> Iterator[tuple[str, Timer, Timer]]:
+def build_timer_pairs(
+    step: Callable[[], None], device: Device, number: int
+) -> Iterator[tuple[str, Timer, Timer]]:
     """Pairs of a timer of ours and one that others wrote, in seconds per step: like with like."""
 
     def ours(clock: str) -> float:
@@ -119,7 +121,7 @@ def timers(step: Callable[[], None], device: Device, number: int) -> Iterator[tu
         )
 
 
-def compared(name: str, ours: Timer, theirs: Timer, what: str, quads: int) -> Figure:
+def compare_timers(name: str, ours: Timer, theirs: Timer, what: str, quads: int) -> Figure:
     """Take turns until the interval of the ratio lies within the limit, or outside of it; three times at
     most.
 
@@ -127,22 +129,22 @@ def compared(name: str, ours: Timer, theirs: Timer, what: str, quads: int) -> Fi
     present.
     """
     for attempt in range(1, TRIES + 1):
-        result = agreement([quad(ours, theirs) for _ in range(quads)])
+        result = estimate_agreement([abba_log_ratio(ours, theirs) for _ in range(quads)])
         if result.shown or result.refuted:
             text = f"{result}, {what}, try {attempt}"
             return Figure(name, text, f"1 +- {AGREED:g}", result.shown)
         print(f"  inconclusive, try {attempt} of {TRIES}: {result}", flush=True)
-    itself = agreement([quad(theirs, theirs) for _ in range(quads)])
+    itself = estimate_agreement([abba_log_ratio(theirs, theirs) for _ in range(quads)])
     return Figure(name, f"{result}, {what}; theirs against itself: {itself}", f"1 +- {AGREED:g}", None)
 
 
-def quad(ours: Timer, theirs: Timer) -> float:
+def abba_log_ratio(ours: Timer, theirs: Timer) -> float:
     """The log ratio of one ABBA: what drifts linearly cancels."""
     first, second, third, fourth = ours(), theirs(), theirs(), ours()
     return math.log(first * fourth / (second * third)) / 2
 
 
-def agreement(logs: list[float]) -> Agreement:
+def estimate_agreement(logs: list[float]) -> Agreement:
     """The Hodges-Lehmann estimate with the interval that belongs to Wilcoxon's signed ranks (normal
     approximation).
     """
@@ -153,26 +155,26 @@ def agreement(logs: list[float]) -> Agreement:
     return Agreement(*map(math.exp, (statistics.median(walsh), walsh[rank], walsh[-1 - rank])))
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     return
 
 
-def no_op() -> Iterator[Figure]:
+def measure_loop_overhead() -> Iterator[Figure]:
     """What our loop adds to a call that does nothing: inside a block, and with all that a block of one call
     costs.
     """
-    inside_us = 1e6 * statistics.median(time_blocks(nothing).wall)
-    alone_us = 1e6 * statistics.median((blocks_s(50) - blocks_s(1)) / 49 for _ in range(20))
+    inside_us = 1e6 * statistics.median(time_blocks(do_nothing).wall)
+    alone_us = 1e6 * statistics.median((time_empty_blocks(50) - time_empty_blocks(1)) / 49 for _ in range(20))
     for name, us in (("in a block", inside_us), ("in a block of its own", alone_us)):
         yield Figure(
             f"a no-op iteration {name}", f"{us:.3f} us", f"{NOOP_LIMIT_US:g} us", us <= NOOP_LIMIT_US
         )
 
 
-def blocks_s(count: int) -> float:
+def time_empty_blocks(count: int) -> float:
     """How long it takes to ask for so many blocks of one call; no evidence meets a target below zero."""
     begin = time.perf_counter()
-    taken = time_blocks(nothing, number=1, max_blocks=count, warmup_s=0, target_half_width=-1)
+    taken = time_blocks(do_nothing, number=1, max_blocks=count, warmup_s=0, target_half_width=-1)
     assert len(taken.wall) == count
     return time.perf_counter() - begin
 
@@ -187,7 +189,9 @@ def main() -> None:
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()  # as the parent of every cell does
-    report(itertools.chain(no_op(), step_time(chosen.blocks, chosen.block_s)))
+    print_figures_and_exit(
+        itertools.chain(measure_loop_overhead(), compare_step_time(chosen.blocks, chosen.block_s))
+    )
 
 
 if __name__ == "__main__":

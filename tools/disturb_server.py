@@ -43,14 +43,14 @@ from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import check_integrity, open_store
 from perfci_web import create_app
 from tests.support.databases import KINDS, fresh_database
-from tools.bench_store import a_run
+from tools.bench_store import build_large_run
 from tools.kill_server import LOCAL_TOKEN, Server
 
 SMALL_MB, ROOMY_MB = 3, 64
 
 
 @dataclass
-class Told:
+class DisturbanceResult:
     """What came of a disturbance; every sentence in ``broken`` is a promise that was not kept."""
 
     name: str
@@ -65,21 +65,21 @@ class Told:
 AUTHORIZATION = {"Authorization": f"Bearer {LOCAL_TOKEN}"}
 
 
-def upload(address: str, number: int, *, timeout: float = 60.0) -> httpx.Response:
-    run = a_run(number, random.Random(number), (20, 2, 4))
+def upload_run(address: str, number: int, *, timeout: float = 60.0) -> httpx.Response:
+    run = build_large_run(number, random.Random(number), (20, 2, 4))
     about = {"Content-Type": "application/json", "Content-Encoding": "gzip"} | AUTHORIZATION
     about["Idempotency-Key"] = run_document.idempotency_key(run)
     body = gzip.compress(run_document.dump_run(run).encode())
     return httpx.post(f"{address}/api/v1/runs", content=body, headers=about, timeout=timeout)
 
 
-def stored(url: str) -> int:
+def count_stored_runs(url: str) -> int:
     with closing(open_store(url, create=False)) as store, store.read() as tx:
         return int(tx.execute(sa.text("SELECT count(*) FROM runs")).scalar_one())
 
 
 @contextlib.contextmanager
-def a_server(folder: Path, url: str) -> Iterator[Server]:
+def running_server(folder: Path, url: str) -> Iterator[Server]:
     open_store(url, create=True).close()
     server = Server(url, folder)
     server.start()
@@ -89,17 +89,17 @@ def a_server(folder: Path, url: str) -> Iterator[Server]:
         server.end()
 
 
-def full_disk(folder: Path) -> Told:
+def fill_disk(folder: Path) -> DisturbanceResult:
     """Fill the disk by uploads, make room, and send again what was refused."""
-    outcome, disk = Told("disk full"), folder / "disk"
+    outcome, disk = DisturbanceResult("disk full"), folder / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_MB}m", "none", str(disk)], check=True)
     try:
         url = f"sqlite:///{disk}/perfci.db"
-        with a_server(folder, url) as server:
+        with running_server(folder, url) as server:
             acknowledged = 0
             while (
-                answer := upload(server.address, acknowledged + 1)
+                answer := upload_run(server.address, acknowledged + 1)
             ).status_code == 201 and acknowledged < 500:
                 acknowledged += 1
             ready = httpx.get(f"{server.address}/readyz", timeout=30)
@@ -108,30 +108,34 @@ def full_disk(folder: Path) -> Told:
             outcome.expect("Retry-After" in answer.headers, "no Retry-After")
             outcome.expect("disk is full" in answer.text, f"not said why: {answer.text[:200]}")
             outcome.expect(ready.status_code == 503, f"/readyz says {ready.status_code} on a full disk")
-            outcome.expect(stored(url) == acknowledged, "the rows are not those that were acknowledged")
+            outcome.expect(
+                count_stored_runs(url) == acknowledged, "the rows are not those that were acknowledged"
+            )
             subprocess.run(["mount", "-o", f"remount,size={ROOMY_MB}m", str(disk)], check=True)
-            again = upload(server.address, acknowledged + 1)
+            again = upload_run(server.address, acknowledged + 1)
             outcome.expect(
                 again.status_code == 201,
                 f"with room again it answers {again.status_code}: {again.text[:200]}",
             )
-            outcome.expect(stored(url) == acknowledged + 1, "the repeated upload is not stored once")
+            outcome.expect(
+                count_stored_runs(url) == acknowledged + 1, "the repeated upload is not stored once"
+            )
         outcome.broken += check_integrity(url)
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)
     return outcome
 
 
-def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
+def hold_database(folder: Path, url: str, seconds: float = 10.0) -> DisturbanceResult:
     """Hold the write lock while four uploads arrive; reading goes on, and all four are stored afterwards."""
-    outcome = Told(f"database locked {seconds:g} s")
-    with a_server(folder, url) as server, held(url) as other:
-        upload(server.address, 1)
+    outcome = DisturbanceResult(f"database locked {seconds:g} s")
+    with running_server(folder, url) as server, write_lock_held(url) as other:
+        upload_run(server.address, 1)
         answers: list[int] = []
         other.exec_driver_sql(HOLD[other.dialect.name])
         senders = [
             threading.Thread(
-                target=lambda number=number: answers.append(upload(server.address, number).status_code)
+                target=lambda number=number: answers.append(upload_run(server.address, number).status_code)
             )
             for number in range(2, 6)
         ]
@@ -153,7 +157,7 @@ def held_database(folder: Path, url: str, seconds: float = 10.0) -> Told:
         )
         outcome.expect(read.status_code == 200, f"reading answers {read.status_code} meanwhile")
         outcome.expect(answers == [201] * 4, f"the uploads were answered {answers}")
-        outcome.expect(stored(url) == 5, "not every upload is stored once")
+        outcome.expect(count_stored_runs(url) == 5, "not every upload is stored once")
     outcome.broken += check_integrity(url)
     return outcome
 
@@ -171,24 +175,24 @@ is down.
 
 
 @contextlib.contextmanager
-def held(url: str) -> Iterator[sa.Connection]:
+def write_lock_held(url: str) -> Iterator[sa.Connection]:
     """A connection of somebody else, who says when a transaction of his begins and ends."""
     engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
     with engine.connect() as connection:
         yield connection
 
 
-def broken_bodies(folder: Path, url: str) -> Told:
+def send_broken_bodies(folder: Path, url: str) -> DisturbanceResult:
     """Bodies that break off at every tenth of their length, sockets that close half, and some that say
     nothing.
     """
-    outcome = Told("truncated bodies, half-closed sockets")
-    with a_server(folder, url) as server:
+    outcome = DisturbanceResult("truncated bodies, half-closed sockets")
+    with running_server(folder, url) as server:
         request = _request(server.address)
         kept = [_cut(server.address, request, share / 10, half=False) for share in range(1, 10)]
         answers = [_cut(server.address, request, share / 10, half=True) for share in range(1, 10)]
         silent = [_connection(server.address) for _ in range(20)]
-        whole = upload(server.address, 2).status_code
+        whole = upload_run(server.address, 2).status_code
         for item in silent:
             item.close()
         outcome.figures["answers to half-closed"] = sorted({answer[:12].decode() for answer in answers})
@@ -196,13 +200,13 @@ def broken_bodies(folder: Path, url: str) -> Told:
             not any(b" 20" in answer[:13] for answer in (*answers, *kept)), "half a body was acknowledged"
         )
         outcome.expect(whole == 201, f"an upload beside 20 silent connections is answered {whole}")
-        outcome.expect(stored(url) == 1, "something of a broken body is stored")
+        outcome.expect(count_stored_runs(url) == 1, "something of a broken body is stored")
     outcome.broken += check_integrity(url)
     return outcome
 
 
 def _request(address: str) -> bytes:
-    run = a_run(1, random.Random(1), (20, 2, 4))
+    run = build_large_run(1, random.Random(1), (20, 2, 4))
     body = run_document.dump_run(run).encode()
     lines = [
         "POST /api/v1/runs HTTP/1.1",
@@ -233,11 +237,11 @@ def _cut(address: str, request: bytes, share: float, *, half: bool) -> bytes:
     return b""
 
 
-def clock_set_back(folder: Path, url: str) -> Told:
+def set_clock_back(folder: Path, url: str) -> DisturbanceResult:
     """Upload, set the clock back by a year, upload and judge: nothing waits for the old time to come
     again.
     """
-    outcome = Told("clock set back a year")
+    outcome = DisturbanceResult("clock set back a year")
     now = [datetime.now(UTC)]
     with closing(open_store(url, create=True)) as store:
         app = create_app(store, read_only=False, clock=lambda: now[0])
@@ -255,19 +259,19 @@ def clock_set_back(folder: Path, url: str) -> Told:
 
 
 def _upload_by(client: ApiClient, number: int) -> bool:
-    run = a_run(number, random.Random(number), (20, 2, 4))
+    run = build_large_run(number, random.Random(number), (20, 2, 4))
     body = gzip.compress(run_document.dump_run(run).encode())
     return client.upload_run(body, run_document.idempotency_key(run)).stored
 
 
-def late_spool(folder: Path, url: str) -> Told:
+def send_late_spool(folder: Path, url: str) -> DisturbanceResult:
     """Send what waited for three days, some of it stored already, twice."""
-    outcome = Told("spool replayed after three days")
+    outcome = DisturbanceResult("spool replayed after three days")
     spool = Spool(folder / "spool")
-    with a_server(folder, url) as server, open_http_client(server.address, token=LOCAL_TOKEN) as door:
+    with running_server(folder, url) as server, open_http_client(server.address, token=LOCAL_TOKEN) as door:
         client = ApiClient(door)
         for number in range(1, 9):
-            run = a_run(number, random.Random(number), (20, 2, 4))
+            run = build_large_run(number, random.Random(number), (20, 2, 4))
             key = run_document.idempotency_key(run)
             spool.add_document(run_document.dump_run(run).encode(), key, client.server_url)
             if number % 2:
@@ -288,16 +292,16 @@ def late_spool(folder: Path, url: str) -> Told:
         outcome.expect(
             not (second.sent or second.already_stored or second.waiting), "something was left to send"
         )
-        outcome.expect(stored(url) == 8, "not every run is stored once")
+        outcome.expect(count_stored_runs(url) == 8, "not every run is stored once")
     outcome.broken += check_integrity(url)
     return outcome
 
 
-DISTURBANCES: tuple[Callable[[Path, str], Told], ...] = (
-    held_database,
-    broken_bodies,
-    clock_set_back,
-    late_spool,
+DISTURBANCES: tuple[Callable[[Path, str], DisturbanceResult], ...] = (
+    hold_database,
+    send_broken_bodies,
+    set_clock_back,
+    send_late_spool,
 )
 
 
@@ -312,11 +316,11 @@ CAP_SYS_ADMIN = 21
 MAY_FILL_A_DISK = _may_mount()
 
 
-def all_told() -> Iterator[tuple[str, Told]]:
+def run_all_disturbances() -> Iterator[tuple[str, DisturbanceResult]]:
     """Every disturbance on every database, each on a fresh one."""
     if MAY_FILL_A_DISK:
         with tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder:
-            yield "sqlite", full_disk(Path(folder))
+            yield "sqlite", fill_disk(Path(folder))
     for kind, disturb in itertools.product(KINDS, DISTURBANCES):
         with (
             tempfile.TemporaryDirectory(prefix="perfci-disturb-") as folder,
@@ -327,7 +331,7 @@ def all_told() -> Iterator[tuple[str, Told]]:
 
 def main() -> int:
     broken = 0
-    for kind, result in all_told():
+    for kind, result in run_all_disturbances():
         problems = "; ".join(result.broken) or "held"
         print(f"{kind:<10}  {result.name:<38} {json.dumps(result.figures)} {problems}", flush=True)
         broken += len(result.broken)

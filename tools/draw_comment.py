@@ -43,12 +43,12 @@ def main(form: str) -> None:
     text = (TESTS / "expected" / f"{form}.md").read_text(encoding="utf-8")
     with a_browser() as browser:
         page = browser.new_page(viewport={"width": WIDTH, "height": 400}, color_scheme="light")
-        page.set_content(html(text))
+        page.set_content(render_comment_html(text))
         page.screenshot(path=PICTURE, full_page=True)
     print(f"{PICTURE}: {PICTURE.stat().st_size // 1024} KiB")
 
 
-def html(text: str) -> str:
+def render_comment_html(text: str) -> str:
     body = github_flavored_markdown_to_html(text, options=Options.CMARK_OPT_UNSAFE)
     author = '<div class="author"><b>perfci</b> <span>bot</span> commented</div>'
     return (

@@ -48,7 +48,7 @@ from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import process_level, select_usable_processes
 from tests.support.git_project import GitProject
-from tools.pair_charts import Column, intervals_svg, pairs_svg
+from tools.pair_charts import Column, draw_intervals_svg, draw_pairs_svg
 
 PLOTS = Path(__file__).parent.parent / "docs" / "plots"
 CASES = PLOTS / "cases.json"
@@ -113,27 +113,27 @@ LENGTH, STEPS_AT, SECOND_PYTHON_AT, ROUNDS = 24, 14, 12, "9"
 # ------------------------------------------------------------------ measuring
 
 
-def measured(cases: dict[str, Any], parts: Sequence[str], other_python: str) -> dict[str, Any]:
+def measure_cases(cases: dict[str, Any], parts: Sequence[str], other_python: str) -> dict[str, Any]:
     """The cases with the named parts of them taken again."""
     histories = dict(cases.get("histories", {}))
     with tempfile.TemporaryDirectory() as folder:
         if "comparisons" in parts:
-            cases = cases | {"comparisons": measured_comparisons(Path(folder) / "compared")}
+            cases = cases | {"comparisons": measure_comparisons(Path(folder) / "compared")}
         if "history" in parts:
-            histories["change-point"] = measured_history(Path(folder) / "line")
+            histories["change-point"] = measure_history(Path(folder) / "line")
         if "environments" in parts and other_python:
-            histories["environment"] = measured_environments(Path(folder) / "two", other_python)
+            histories["environment"] = measure_environments(Path(folder) / "two", other_python)
     return cases | {"histories": histories, "measured_at": datetime.now(UTC).date().isoformat()}
 
 
-def measured_comparisons(folder: Path) -> dict[str, Any]:
-    project = a_project(folder)
+def measure_comparisons(folder: Path) -> dict[str, Any]:
+    project = create_project(folder)
     shas = {"base": project.commit("Sum the squares", work=STEP)}
     shas["same"] = project.commit("Say what it does", work=STEP + "# Sums squares.\n")
     shas["slower"] = project.commit("Sum an eighth more", work=SLOWER)
     result: dict[str, Any] = {}
     for head in ("same", "slower"):
-        perfci(folder, "compare", shas["base"], shas[head])
+        run_perfci(folder, "compare", shas["base"], shas[head])
     with (
         closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store,
         store.read() as tx,
@@ -144,13 +144,16 @@ def measured_comparisons(folder: Path) -> dict[str, Any]:
                 rows = [
                     row for row in measured_samples.load_session_processes(tx, uid) if row.series.cell == cell
                 ]
-                sides = [levels_of(rows, shas["base"], Role.BASE), levels_of(rows, shas[head], Role.HEAD)]
+                sides = [
+                    read_pair_levels(rows, shas["base"], Role.BASE),
+                    read_pair_levels(rows, shas[head], Role.HEAD),
+                ]
                 if all(sides):
                     result[name] = result.get(name, {}) | {kind: sides}
     return result
 
 
-def levels_of(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[float]:
+def read_pair_levels(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[float]:
     """One level for each pair, of the CPU time of its process."""
     mine = [row.process for row in rows if row.sha == sha and row.series.metric.name == "cpu_time"]
     good = sorted(
@@ -160,32 +163,38 @@ def levels_of(rows: Sequence[MeasuredProcess], sha: str, role: Role) -> list[flo
     return [process_level(process) for process in good]
 
 
-def measured_history(folder: Path) -> dict[str, Any]:
-    project = a_project(folder)
-    shas = [project.commit(f"Change number {k}", work=text_at(k, slower_at=STEPS_AT)) for k in range(LENGTH)]
-    perfci(folder, "run", f"{shas[0]}..{shas[-1]}", "--bench", "^cases.time_step", "--rounds", ROUNDS)
-    return history_of(folder)
+def measure_history(folder: Path) -> dict[str, Any]:
+    project = create_project(folder)
+    shas = [
+        project.commit(f"Change number {k}", work=write_step_source(k, slower_at=STEPS_AT))
+        for k in range(LENGTH)
+    ]
+    run_perfci(folder, "run", f"{shas[0]}..{shas[-1]}", "--bench", "^cases.time_step", "--rounds", ROUNDS)
+    return read_history(folder)
 
 
-def measured_environments(folder: Path, other_python: str) -> dict[str, Any]:
+def measure_environments(folder: Path, other_python: str) -> dict[str, Any]:
     """Ten commits by one interpreter, ten by another, and fresh pairs by the second where they meet."""
-    project = a_project(folder)
-    shas = [project.commit(f"Change number {k}", work=text_at(k, slower_at=LENGTH)) for k in range(LENGTH)]
+    project = create_project(folder)
+    shas = [
+        project.commit(f"Change number {k}", work=write_step_source(k, slower_at=LENGTH))
+        for k in range(LENGTH)
+    ]
     before, first = shas[SECOND_PYTHON_AT - 1], shas[SECOND_PYTHON_AT]
     only = ("--bench", "^cases.time_step")
     (folder / "perfci.toml").write_text(f'[environment]\npython = "{other_python}"\npreload = []\n')
-    perfci(folder, "run", f"{shas[0]}..{before}", *only, "--rounds", ROUNDS)
+    run_perfci(folder, "run", f"{shas[0]}..{before}", *only, "--rounds", ROUNDS)
     (folder / "perfci.toml").write_text("[environment]\npreload = []\n[judge]\nmax_pairs = 40\n")
-    perfci(folder, "run", f"{before}..{shas[-1]}", *only, "--rounds", ROUNDS)
-    perfci(folder, "compare", before, first, *only)
-    return history_of(folder)
+    run_perfci(folder, "run", f"{before}..{shas[-1]}", *only, "--rounds", ROUNDS)
+    run_perfci(folder, "compare", before, first, *only)
+    return read_history(folder)
 
 
-def text_at(number: int, *, slower_at: int) -> str:
+def write_step_source(number: int, *, slower_at: int) -> str:
     return (MUCH_SLOWER if number >= slower_at else STEP) + f"# Change {number}.\n"
 
 
-def a_project(folder: Path) -> GitProject:
+def create_project(folder: Path) -> GitProject:
     project = GitProject(folder)
     project.write("benchmarks/__init__.py", "")
     project.write("benchmarks/cases.py", SUITE)
@@ -193,13 +202,13 @@ def a_project(folder: Path) -> GitProject:
     return project
 
 
-def perfci(folder: Path, *arguments: str) -> None:
+def run_perfci(folder: Path, *arguments: str) -> None:
     """Exit code 1 is a regression that was found."""
     done = subprocess.run([sys.executable, "-m", "perfci.cli", *arguments], cwd=folder)
     assert done.returncode in (0, 1), arguments
 
 
-def history_of(folder: Path) -> dict[str, Any]:
+def read_history(folder: Path) -> dict[str, Any]:
     with (
         closing(open_store(f"sqlite:///{folder}/.perfci/perfci.db", create=False)) as store,
         store.read() as tx,
@@ -248,24 +257,27 @@ PARTS = ["comparisons", "history", "environments"]
 def main(arguments: argparse.Namespace) -> None:
     if arguments.measure is not None:
         existing = json.loads(CASES.read_text()) if CASES.exists() else {}
-        outcomes = measured(existing, arguments.measure or PARTS, arguments.other_python)
+        outcomes = measure_cases(existing, arguments.measure or PARTS, arguments.other_python)
         PLOTS.mkdir(parents=True, exist_ok=True)
         CASES.write_text(json.dumps(outcomes, indent=1) + "\n")
-    for name, svg in pictures(json.loads(CASES.read_text())).items():
+    for name, svg in draw_pictures(json.loads(CASES.read_text())).items():
         (PLOTS / f"{name}.svg").write_text(svg)
 
 
-def pictures(cases: dict[str, Any]) -> dict[str, str]:
+def draw_pictures(cases: dict[str, Any]) -> dict[str, str]:
     """Every picture by its name."""
     comparisons = {name: Comparison.of(name, sides) for name, sides in cases["comparisons"].items()}
-    pairs_svgs = {name: pairs_svg(*item.levels, item.verdict) for name, item in comparisons.items()}
-    pairs_svgs["verdicts"] = intervals_svg(
+    pairs_svgs = {name: draw_pairs_svg(*item.levels, item.verdict) for name, item in comparisons.items()}
+    pairs_svgs["verdicts"] = draw_intervals_svg(
         [Column(label, comparisons[name].verdict) for name, label in WORDS.items()],
         title="Intervals and verdicts",
     )
-    pairs_svgs["looks"] = intervals_svg(looks(comparisons["unchanged"]), title="What each look saw")
+    pairs_svgs["looks"] = draw_intervals_svg(
+        build_look_columns(comparisons["unchanged"]), title="What each look saw"
+    )
     return pairs_svgs | {
-        name: render_trend_chart(trend(item), standalone=True) for name, item in cases["histories"].items()
+        name: render_trend_chart(judge_trend(item), standalone=True)
+        for name, item in cases["histories"].items()
     }
 
 
@@ -281,32 +293,34 @@ class Comparison:
     def of(cls, name: str, sessions: dict[str, list[list[float]]]) -> Comparison:
         stage = Stage.CONFIRMATION if "confirm" in sessions else Stage.SCREENING
         base, head = sessions["confirm" if "confirm" in sessions else "compare"]
-        return cls((base, head), judged(COMPARED[name][1], base, head, stage), stage)
+        return cls((base, head), judge_levels(COMPARED[name][1], base, head, stage), stage)
 
 
-def judged(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage) -> Verdict:
+def judge_levels(cell: str, base: Sequence[float], head: Sequence[float], stage: Stage) -> Verdict:
     sides = [
         [Process(k, role, samples=(level,), clock=Clock.CPU, pair=k) for k, level in enumerate(levels)]
         for role, levels in ((Role.BASE, base), (Role.HEAD, head))
     ]
-    return interim_analysis(series(cell), "base", "head", *sides, stage=stage).verdict
+    return interim_analysis(build_series(cell), "base", "head", *sides, stage=stage).verdict
 
 
-def looks(comparison: Comparison) -> list[Column]:
+def build_look_columns(comparison: Comparison) -> list[Column]:
     """The interval at every planned look, up to the first that knows enough."""
     base, head = comparison.levels
     cell, result = comparison.verdict.series.benchmark.name, list[Column]()
     for pairs in (pairs for pairs in Rule().looks if pairs <= len(base)):
-        result.append(Column(f"{pairs} pairs", judged(cell, base[:pairs], head[:pairs], comparison.stage)))
+        result.append(
+            Column(f"{pairs} pairs", judge_levels(cell, base[:pairs], head[:pairs], comparison.stage))
+        )
         if result[-1].verdict.kind is not VerdictKind.INCONCLUSIVE:
             break
     return result
 
 
-def trend(history: dict[str, Any]) -> Trend:
+def judge_trend(history: dict[str, Any]) -> Trend:
     """The history with the change points that are found in it today, and what fresh pairs said of them."""
-    points = [point_of(place, item) for place, item in enumerate(history["points"])]
-    mine = series("cases.time_step")
+    points = [build_point(place, item) for place, item in enumerate(history["points"])]
+    mine = build_series("cases.time_step")
     verdicts = [
         Verdict(
             VerdictKind(point["kind"]), Stage.CONFIRMATION, mine, point["base"], point["head"], point["ratio"]
@@ -316,7 +330,7 @@ def trend(history: dict[str, Any]) -> Trend:
     return build_trend(mine, points, find_change_points(mine, points), verdicts)
 
 
-def point_of(place: int, item: dict[str, Any]) -> Point:
+def build_point(place: int, item: dict[str, Any]) -> Point:
     commit = Commit(item["sha"], item["subject"], position=place)
     levels = [Process(k, samples=(level,), clock=Clock.CPU) for k, level in enumerate(item["levels"])]
     return Point(
@@ -327,7 +341,7 @@ def point_of(place: int, item: dict[str, Any]) -> Point:
     )
 
 
-def series(cell: str) -> Series:
+def build_series(cell: str) -> Series:
     return Series(Benchmark(cell, "1"), (), Metric("cpu_time", "seconds"), MACHINE)
 
 

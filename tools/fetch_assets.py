@@ -25,32 +25,32 @@ TARGET = Path(__file__).parents[1] / "web/perfci_web/static/vendor" / f"plotly-b
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        archive = download(Path(folder))
-        result = integrity_of(archive)
+        archive = download_package(Path(folder))
+        result = compute_integrity(archive)
         if result != INTEGRITY:
             print(f"{PACKAGE} {VERSION}: the checksum {INTEGRITY} was expected, {result} was downloaded")
             return 1
         TARGET.parent.mkdir(exist_ok=True)
         for old in TARGET.parent.glob("plotly-basic-*.min.js"):
             old.unlink()
-        TARGET.write_bytes(read_member(archive))
+        TARGET.write_bytes(read_archive_member(archive))
     print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes")
     return 0
 
 
-def download(folder: Path) -> Path:
+def download_package(folder: Path) -> Path:
     """Download the archive of the package with npm."""
     command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{PACKAGE}@{VERSION}"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return next(folder.glob("*.tgz"))
 
 
-def integrity_of(archive: Path) -> str:
+def compute_integrity(archive: Path) -> str:
     """The checksum of a file as npm writes it (Subresource Integrity)."""
     return "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
 
 
-def read_member(archive: Path) -> bytes:
+def read_archive_member(archive: Path) -> bytes:
     with tarfile.open(archive) as tar:
         member = tar.extractfile(MEMBER)
         assert member is not None

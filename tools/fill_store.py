@@ -54,7 +54,7 @@ VERDICT = (
 )
 
 
-def load(store: Store, samples: int, *, first_commit: int = 0) -> int:
+def fill_to_sample_count(store: Store, samples: int, *, first_commit: int = 0) -> int:
     """Add commits until so many samples are there; the number of the commit after the last."""
     last_commit = samples // PER_COMMIT
     add_commits(store, range(first_commit, last_commit), SERIES)
@@ -77,7 +77,7 @@ def commit_sha(number: int) -> str:
     return f"{number:08x}" * 5
 
 
-def decide(tx: Session, base: int, head: int) -> None:
+def store_verdicts_between(tx: Session, base: int, head: int) -> None:
     """A verdict on every series between two commits."""
     project_id = find_or_add_rows.ensure_project_id(tx, PROJECT)
     session_id = find_or_add_rows.require_session_id(tx, f"session-{head}")
@@ -162,4 +162,4 @@ def _processes(
 
 if __name__ == "__main__":
     with closing(open_store(sys.argv[1], create=True)) as store:
-        print(load(store, int(sys.argv[2]) if len(sys.argv) > 2 else 10_000_000), "commits")
+        print(fill_to_sample_count(store, int(sys.argv[2]) if len(sys.argv) > 2 else 10_000_000), "commits")

@@ -108,11 +108,16 @@ class Recorder:
             self._recording = False
 
     def _note(self, frame: FrameType, event: str, argument: object) -> None:
-        if self._recording and event == "call" and frame.f_code not in self.visited and is_ours(frame.f_code):
+        if (
+            self._recording
+            and event == "call"
+            and frame.f_code not in self.visited
+            and is_project_code(frame.f_code)
+        ):
             self.visited[frame.f_code] = None
 
 
-def is_ours(code: CodeType) -> bool:
+def is_project_code(code: CodeType) -> bool:
     """Whether this is the code of a named function in one of the two packages."""
     is_function = bool(code.co_flags & inspect.CO_OPTIMIZED) and not code.co_name.startswith("<")
     return is_function and code.co_filename.startswith(tuple(f"{folder}/" for folder in FOLDERS))
@@ -145,10 +150,10 @@ def relative_path(file: Path) -> str:
 def upload_journey() -> list[CodeType]:
     recorder = Recorder()
     with recorder.installed(), running_service() as (_, client):
-        upload(client, *body_and_headers(run_of_commit(1)))
-        body, headers = body_and_headers(run_of_commit(2))
+        post_upload(client, *build_upload_request(build_run(1)))
+        body, headers = build_upload_request(build_run(2))
         with recorder.recording():
-            upload(client, body, headers)
+            post_upload(client, body, headers)
     return list(recorder.visited)
 
 
@@ -156,7 +161,7 @@ def incident_journey() -> list[CodeType]:
     recorder = Recorder()
     with recorder.installed(), running_service() as (store, client):
         for number in range(1, COMMITS + 1):
-            upload(client, *body_and_headers(run_of_commit(number)))
+            post_upload(client, *build_upload_request(build_run(number)))
         worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: NOW)
         with recorder.recording():
             judged = worker.run_once()
@@ -169,7 +174,7 @@ def incident_journey() -> list[CodeType]:
 @contextmanager
 def running_service() -> Iterator[tuple[Store, FlaskClient]]:
     """An application over a new database with one project."""
-    with tempfile.TemporaryDirectory() as folder, closing(new_store(Path(folder))) as store:
+    with tempfile.TemporaryDirectory() as folder, closing(create_store(Path(folder))) as store:
         with store.begin() as transaction:
             create_project(transaction, PROJECT, "private", START)
         app = create_app(store, read_only=False, clock=lambda: NOW)
@@ -179,54 +184,54 @@ def running_service() -> Iterator[tuple[Store, FlaskClient]]:
             app.extensions["perfci"].group_commit.close()
 
 
-def new_store(folder: Path) -> Store:
+def create_store(folder: Path) -> Store:
     return open_store(f"sqlite:///{folder}/perfci.db", create=True)
 
 
-def upload(client: FlaskClient, body: bytes, headers: Mapping[str, str]) -> None:
+def post_upload(client: FlaskClient, body: bytes, headers: Mapping[str, str]) -> None:
     answer = client.post("/api/v1/runs", data=body, headers=headers)
     assert answer.status_code == 201, answer.text
 
 
-def body_and_headers(run: Run) -> tuple[bytes, dict[str, str]]:
+def build_upload_request(run: Run) -> tuple[bytes, dict[str, str]]:
     headers = {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"}
     return run_document.dump_run(run).encode(), headers
 
 
-def run_of_commit(number: int) -> Run:
+def build_run(number: int) -> Run:
     """One benchmark, measured in three processes on the commit with this number."""
     machine = Machine(cpu="AMD EPYC", cores=2, memory_gb=23)
     return Run(
         project=PROJECT,
         session=f"session-{number}",
-        commit=commit(number),
+        commit=build_commit(number),
         machine=machine,
         environment=Environment((("torch", "2.13.0"),)),
         variant=Variant(),
         suite="benchmarks",
         harness="perfci/1",
         started_at=START + timedelta(hours=number),
-        results=(result(number, machine),),
+        results=(build_result(number, machine),),
     )
 
 
-def commit(number: int) -> Commit:
+def build_commit(number: int) -> Commit:
     return Commit(
-        sha=sha(number),
+        sha=build_sha(number),
         subject=f"Change number {number}",
         author="Ada",
         committed_at=START + timedelta(hours=number),
-        parents=(sha(number - 1),) if number > 1 else (),
+        parents=(build_sha(number - 1),) if number > 1 else (),
         branch="main",
         position=number,
     )
 
 
-def sha(number: int) -> str:
+def build_sha(number: int) -> str:
     return f"{number:08x}".ljust(40, "c")
 
 
-def result(number: int, machine: Machine) -> Result:
+def build_result(number: int, machine: Machine) -> Result:
     level_s = SLOWDOWN if number >= FIRST_SLOW_COMMIT else 1.0
     series = Series(
         benchmark=Benchmark("training.Step.time_step", "1"),
@@ -236,11 +241,11 @@ def result(number: int, machine: Machine) -> Result:
         variant=Variant(),
         harness="perfci/1",
     )
-    processes = tuple(process(index, level_s * wobble) for index, wobble in enumerate(PROCESS_WOBBLES))
+    processes = tuple(build_process(index, level_s * wobble) for index, wobble in enumerate(PROCESS_WOBBLES))
     return Result(series, processes=processes, status=Status.OK)
 
 
-def process(index: int, sample_s: float) -> Process:
+def build_process(index: int, sample_s: float) -> Process:
     return Process(
         index=index,
         samples=(sample_s,),

@@ -283,7 +283,7 @@ class Uploader(threading.Thread):
         self.put.add(key)
 
 
-def torment(
+def kill_while_uploading(
     url: str,
     folder: Path,
     *,
@@ -374,7 +374,7 @@ STORED = """
 
 
 @contextlib.contextmanager
-def a_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None] | None]]:
+def crashable_database(kind: str, folder: Path) -> Iterator[tuple[str, Callable[[], None] | None]]:
     """An empty database with nothing turned off, and what crashes and restarts its server."""
     if kind == "sqlite":
         url = f"sqlite:///{folder}/perfci.db"
@@ -415,14 +415,14 @@ def main() -> int:
     )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="perfci-kill-"))
-    with a_database(options.database, folder) as (url, restart):
+    with crashable_database(options.database, folder) as (url, restart):
         wishes = {
             "seconds": options.seconds,
             "count": options.kills,
             "pause_s": options.pause,
             "seed": options.seed,
         }
-        tally = torment(url, folder, restart=restart, **wishes)
+        tally = kill_while_uploading(url, folder, restart=restart, **wishes)
     tally.problems += [
         f"{target}: not whole for {recovery_s} s"
         for target, recovery_s in tally.slowest_recovery_s.items()

@@ -51,27 +51,29 @@ class Column:
     verdict: Verdict
 
 
-def pairs_svg(
+def draw_pairs_svg(
     base: Sequence[float], head: Sequence[float], verdict: Verdict, *, bar: float = 0.05, key: str = "pairs"
 ) -> str:
     """Draw each pair of processes side by side, and to the right the change with its interval between the
     bars.
     """
-    text = f"{len(base)} pairs: {verdict_label(verdict)}, {change_words(verdict)}"
+    text = f"{len(base)} pairs: {verdict_label(verdict)}, {format_change(verdict)}"
     parts = [*_levels(base, head, verdict), *_changes([Column("", verdict)], bar, CHANGES_FROM, WIDTH - 16.0)]
     return _picture(parts, key, f"{make_printable(verdict.series.label, 300)}: pairs of processes", text)
 
 
-def intervals_svg(columns: Sequence[Column], *, bar: float = 0.05, key: str = "intervals", title: str) -> str:
+def draw_intervals_svg(
+    columns: Sequence[Column], *, bar: float = 0.05, key: str = "intervals", title: str
+) -> str:
     """Draw several intervals between the same bars, each with what stands below it."""
     text = "; ".join(
-        f"{column.label}: {verdict_label(column.verdict)}, {change_words(column.verdict)}"
+        f"{column.label}: {verdict_label(column.verdict)}, {format_change(column.verdict)}"
         for column in columns
     )
     return _picture(list(_changes(columns, bar, 64.0, WIDTH - 16.0)), key, title, text)
 
 
-def change_words(verdict: Verdict) -> str:
+def format_change(verdict: Verdict) -> str:
     """``+12.1 % (+10.8 to +13.5 %)``."""
     assert verdict.ratio is not None
     change = format_signed_percent(verdict.ratio - 1)
@@ -161,7 +163,7 @@ def _interval(column: Column, x: float, y: Callable[[float], float], *, shown: b
             yield svg_line(x - 6, end, x + 6, end, f"pc-line {shade}")
     yield svg_circle(x, y(verdict.ratio or 1.0), 4.5, shade)
     below = (
-        [verdict_label(verdict), change_words(verdict)] if shown else [column.label, verdict_label(verdict)]
+        [verdict_label(verdict), format_change(verdict)] if shown else [column.label, verdict_label(verdict)]
     )
     yield svg_text(x, BOTTOM + 16, below[0], "pc-middle pc-strong")
     yield svg_text(x, BOTTOM + 34, below[1], "pc-middle")

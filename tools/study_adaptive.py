@@ -25,7 +25,7 @@ from scipy.stats import t as student
 from perfci.report.number_format import format_percent
 from perfci.stats.group_sequential import nominal_look_levels
 from perfci.verdicts.json_interface import judge_cases_json
-from tools.study_pages import circumstances, fill
+from tools.write_study_page import describe_circumstances, replace_figures
 
 PROCESS_SDS = (0.005, 0.01, 0.02, 0.04)
 EFFECTS = (-0.10, 0.0, 0.02, 0.08, 0.10, 0.20)
@@ -71,19 +71,22 @@ class Case:
         return {"base": self.base[:pairs], "head": self.head[:pairs]}
 
 
-def cases(process_sd: float, hiccups: float, count: int, seed: int) -> Iterator[Case]:
+def simulate_cases(process_sd: float, hiccups: float, count: int, seed: int) -> Iterator[Case]:
     dice = np.random.default_rng([seed, round(process_sd * 1e4), round(hiccups * 1e4)])
     for effect in EFFECTS:
         for _ in range(count):
             mood = dice.normal(0, MOOD_SD, FIXED[-1])
-            levels = [shift + mood + own(dice, process_sd, hiccups) for shift in (0.0, math.log1p(effect))]
+            levels = [
+                shift + mood + simulate_process_noise(dice, process_sd, hiccups)
+                for shift in (0.0, math.log1p(effect))
+            ]
             sides = [
                 np.exp(level[:, None] + dice.normal(0, SAMPLE_SD, (FIXED[-1], SAMPLES))) for level in levels
             ]
             yield Case(effect, sides[0].tolist(), sides[1].tolist())
 
 
-def own(dice: np.random.Generator, process_sd: float, hiccups: float) -> np.ndarray:
+def simulate_process_noise(dice: np.random.Generator, process_sd: float, hiccups: float) -> np.ndarray:
     """What each process of a side has to itself."""
     held_up = np.log1p(dice.uniform(0.1, 0.4, FIXED[-1])) * (dice.random(FIXED[-1]) < hiccups)
     return np.asarray(dice.normal(0, process_sd, FIXED[-1]) + held_up)
@@ -94,7 +97,7 @@ def own(dice: np.random.Generator, process_sd: float, hiccups: float) -> np.ndar
 Way = Callable[[Sequence[Case]], list[Answer]]
 
 
-def ours(asked: Sequence[Case]) -> list[Answer]:
+def judge_adaptively(asked: Sequence[Case]) -> list[Answer]:
     """``perfci judge``, which asks for more pairs until it knows enough."""
     pairs = dict.fromkeys(range(len(asked)), LOOKS[0])
     answers: dict[int, Answer] = {}
@@ -115,7 +118,7 @@ def ours(asked: Sequence[Case]) -> list[Answer]:
     return [answers[k] for k in range(len(asked))]
 
 
-def fixed(pairs: int) -> Way:
+def judge_fixed_pairs(pairs: int) -> Way:
     """The same rule, looked at once."""
 
     def way(asked: Sequence[Case]) -> list[Answer]:
@@ -126,7 +129,7 @@ def fixed(pairs: int) -> Way:
     return way
 
 
-def pocock(asked: Sequence[Case]) -> list[Answer]:
+def judge_at_pocock_looks(asked: Sequence[Case]) -> list[Answer]:
     """Student's t of the pairs at the same looks, each at the level that Pocock-like spending by pairs
     leaves it.
     """
@@ -198,20 +201,22 @@ class Row:
         return self.ours.wrong <= MOST_WRONG and self.saved >= least_saved
 
 
-def row_of(process_sd: float, hiccups: float, count: int, seed: int) -> Row:
-    request = list(cases(process_sd, hiccups, count, seed))
-    scores = {pairs: Score.of(fixed(pairs), request) for pairs in FIXED}
+def simulate_row(process_sd: float, hiccups: float, count: int, seed: int) -> Row:
+    request = list(simulate_cases(process_sd, hiccups, count, seed))
+    scores = {pairs: Score.of(judge_fixed_pairs(pairs), request) for pairs in FIXED}
     name = format_percent(process_sd) + (", hiccups" if hiccups else "")
-    return Row(name, Score.of(ours, request), Score.of(pocock, request), scores)
+    return Row(name, Score.of(judge_adaptively, request), Score.of(judge_at_pocock_looks, request), scores)
 
 
-def together(rows: Sequence[Row]) -> Row:
+def average_rows(rows: Sequence[Row]) -> Row:
     """All noises, each as often as any other."""
-    scores = {pairs: mean([row.fixed[pairs] for row in rows]) for pairs in FIXED}
-    return Row("**all**", mean([row.ours for row in rows]), mean([row.plain for row in rows]), scores)
+    scores = {pairs: mean_scores([row.fixed[pairs] for row in rows]) for pairs in FIXED}
+    return Row(
+        "**all**", mean_scores([row.ours for row in rows]), mean_scores([row.plain for row in rows]), scores
+    )
 
 
-def mean(scores: Sequence[Score]) -> Score:
+def mean_scores(scores: Sequence[Score]) -> Score:
     return Score(*(float(np.mean(column)) for column in zip(*map(astuple, scores), strict=True)))
 
 
@@ -229,12 +234,12 @@ HEADINGS = (
 )
 
 
-def table(rows: Sequence[Row]) -> str:
+def format_table(rows: Sequence[Row]) -> str:
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    return "\n".join([*lines, *(f"| {' | '.join(told(row))} |" for row in rows)])
+    return "\n".join([*lines, *(f"| {' | '.join(format_row(row))} |" for row in rows)])
 
 
-def told(row: Row) -> tuple[str, ...]:
+def format_row(row: Row) -> tuple[str, ...]:
     return (
         row.noise,
         f"{format_percent(row.ours.right)}, {format_percent(row.ours.wrong)}",
@@ -258,14 +263,14 @@ def main() -> None:
     load = os.getloadavg()[0]
     rows = []
     for hiccups, process_sd in itertools.product((0.0, HICCUPS), PROCESS_SDS):
-        rows.append(row_of(process_sd, hiccups, options.cases, options.seed))
-        print(table(rows).splitlines()[-1], flush=True)
-    everything = together(rows)
+        rows.append(simulate_row(process_sd, hiccups, options.cases, options.seed))
+        print(format_table(rows).splitlines()[-1], flush=True)
+    everything = average_rows(rows)
     count = options.cases * len(EFFECTS)
-    figures = f"{circumstances(load)}; {count} cases a row:\n\n{table([*rows, everything])}"
+    figures = f"{describe_circumstances(load)}; {count} cases a row:\n\n{format_table([*rows, everything])}"
     print(f"\n{figures}")
     if options.page:
-        fill(options.page, figures)
+        replace_figures(options.page, figures)
     sys.exit(0 if everything.good(LEAST_SAVED) and all(row.good(-MOST_LOST) for row in rows) else 1)
 
 

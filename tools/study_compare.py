@@ -35,7 +35,7 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
 from tests.support.git_project import ISOLATED, GitProject
 from tools.study_demo import NEIGHBOUR
-from tools.study_pages import circumstances, fill
+from tools.write_study_page import describe_circumstances, replace_figures
 
 PLANTED = (0.03, 0.05, 0.08, 0.10)
 QUIET, LOADED = "quiet", "two neighbours"
@@ -109,21 +109,21 @@ class Trial:
 # ------------------------------------------------------------------ what is compared
 
 
-def repository(folder: Path, readings: int) -> tuple[GitProject, dict[float, str]]:
+def create_repository(folder: Path, readings: int) -> tuple[GitProject, dict[float, str]]:
     """A training step on main, and one commit on top of it per planted slowdown; its sha by what was
     planted.
     """
     project = GitProject(folder)
     project.write("benchmarks/step.py", SUITE)
     shas = {0.0: project.commit("A training step", trainer=STEP.format(extra=0))}
-    for share, times in calibrated(readings):
+    for share, times in calibrate_slowdowns(readings):
         project.git("checkout", "--quiet", "--detach", shas[0.0])
         shas[share] = project.commit(f"{times} additions more", trainer=STEP.format(extra=times))
     project.git("checkout", "--quiet", "main")
     return project, shas
 
 
-def calibrated(readings: int) -> Iterator[tuple[float, int]]:
+def calibrate_slowdowns(readings: int) -> Iterator[tuple[float, int]]:
     """How often the loop has to turn to add so much to the step here and now: with many turns and without,
     in turns.
 
@@ -131,27 +131,29 @@ def calibrated(readings: int) -> Iterator[tuple[float, int]]:
     loop.
     """
     torch.set_num_threads(1)
-    plain, longer = trainer(0), trainer(MANY_TURNS)
-    ratios = [cpu_s(longer.step, 5) / cpu_s(plain.step, 5) for _ in range(readings)]
+    plain, longer = build_trainer(0), build_trainer(MANY_TURNS)
+    ratios = [time_cpu_seconds(longer.step, 5) / time_cpu_seconds(plain.step, 5) for _ in range(readings)]
     share_of_a_turn = (statistics.median(ratios) - 1) / MANY_TURNS
     for share in PLANTED:
         yield share, round(share / share_of_a_turn)
 
 
-def trainer(extra: int) -> Any:
+def build_trainer(extra: int) -> Any:
     space: dict[str, Any] = {}
     exec(STEP.format(extra=extra), space)
     return space["Trainer"]()
 
 
-def cpu_s(function: object, times: int) -> float:
+def time_cpu_seconds(function: object, times: int) -> float:
     begin = time.process_time()
     for _ in range(times):
         function()  # type: ignore[operator]
     return (time.process_time() - begin) / times
 
 
-def compared(project: GitProject, base: str, head: str, load: str, planted: float, number: int) -> Trial:
+def run_comparison(
+    project: GitProject, base: str, head: str, load: str, planted: float, number: int
+) -> Trial:
     """One comparison from nothing, as a user would make it."""
     with tempfile.TemporaryDirectory() as scratch:
         text, database = Path(scratch) / "told.json", f"sqlite:///{scratch}/perfci.db"
@@ -202,7 +204,7 @@ def pairs_of(database: str) -> int:
 
 
 @contextmanager
-def neighbours(count: int) -> Iterator[None]:
+def busy_neighbours(count: int) -> Iterator[None]:
     there = [subprocess.Popen([sys.executable, "-c", NEIGHBOUR]) for _ in range(count)]
     try:
         yield
@@ -231,15 +233,15 @@ HEADINGS = (
 )
 
 
-def table(trials: Sequence[Trial]) -> str:
+def format_table(trials: Sequence[Trial]) -> str:
     groups: dict[tuple[str, float], list[Trial]] = {}
     for each_trial in sorted(trials, key=lambda trial: (trial.load != QUIET, trial.planted)):
         groups.setdefault((each_trial.load, each_trial.planted), []).append(each_trial)
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    return "\n".join([*lines, *(f"| {' | '.join(row(group))} |" for group in groups.values())])
+    return "\n".join([*lines, *(f"| {' | '.join(format_row(group))} |" for group in groups.values())])
 
 
-def row(group: Sequence[Trial]) -> tuple[str, ...]:
+def format_row(group: Sequence[Trial]) -> tuple[str, ...]:
     first, count = group[0], Counter(trial.kind for trial in group)
     pairs = [trial.pairs for trial in group]
     values = [trial for trial in group if trial.ratio and trial.lo and trial.hi]
@@ -259,7 +261,7 @@ def row(group: Sequence[Trial]) -> tuple[str, ...]:
     )
 
 
-def judged(trials: Sequence[Trial]) -> tuple[list[str], bool]:
+def check_limits(trials: Sequence[Trial]) -> tuple[list[str], bool]:
     """The figures that are held to a limit, one sentence each, and whether all of them hold."""
     equal = [trial for trial in trials if not trial.planted]
     wrong = sum(item.kind == "regression" for item in equal)
@@ -275,9 +277,9 @@ def judged(trials: Sequence[Trial]) -> tuple[list[str], bool]:
     return messages, not wrong and len(called) >= CALLED_BESIDE_NEIGHBOURS * len(beside)
 
 
-def figures(trials: Sequence[Trial], load: float) -> str:
-    sentences, _ = judged(trials)
-    return f"{circumstances(load)}:\n\n{table(trials)}\n\n" + "\n".join(sentences)
+def format_figures(trials: Sequence[Trial], load: float) -> str:
+    sentences, _ = check_limits(trials)
+    return f"{describe_circumstances(load)}:\n\n{format_table(trials)}\n\n" + "\n".join(sentences)
 
 
 def main() -> None:
@@ -304,26 +306,26 @@ def main() -> None:
         else []
     )
     for where in (QUIET, LOADED):
-        wanted = asked(where, options, {trial.key for trial in trials})
+        wanted = list_remaining_trials(where, options, {trial.key for trial in trials})
         if not wanted:
             continue
-        with tempfile.TemporaryDirectory() as scratch, neighbours(2 if where == LOADED else 0):
-            project, shas = repository(Path(scratch) / PROJECT, READINGS[where])
+        with tempfile.TemporaryDirectory() as scratch, busy_neighbours(2 if where == LOADED else 0):
+            project, shas = create_repository(Path(scratch) / PROJECT, READINGS[where])
             project.write("perfci.toml", f"[judge]\nmax_pairs = {MOST_PAIRS[where]}\n")
             for planted, number in wanted:
-                trials.append(compared(project, shas[0.0], shas[planted], where, planted, number))
+                trials.append(run_comparison(project, shas[0.0], shas[planted], where, planted, number))
                 with options.keep.open("a") as file:
                     file.write(json.dumps(asdict(trials[-1])) + "\n")
-                print(told(trials[-1]), flush=True)
+                print(format_trial(trials[-1]), flush=True)
                 if options.page and len(trials) % 10 == 0:
-                    fill(options.page, figures(trials, load))
-    print(f"\n{figures(trials, load)}")
+                    replace_figures(options.page, format_figures(trials, load))
+    print(f"\n{format_figures(trials, load)}")
     if options.page:
-        fill(options.page, figures(trials, load))
-    sys.exit(0 if judged(trials)[1] else 1)
+        replace_figures(options.page, format_figures(trials, load))
+    sys.exit(0 if check_limits(trials)[1] else 1)
 
 
-def asked(
+def list_remaining_trials(
     load: str, given: argparse.Namespace, known: set[tuple[str, float, int]]
 ) -> list[tuple[float, int]]:
     """What is still to be compared, in an order in which no size has a time of day to itself."""
@@ -335,7 +337,7 @@ def asked(
     return [(planted, number) for planted, number in wanted if (load, planted, number) not in known]
 
 
-def told(one: Trial) -> str:
+def format_trial(one: Trial) -> str:
     planted = format_signed_percent(one.planted) if one.planted else "nothing"
     result = "" if one.ratio is None else f" {format_signed_percent(one.ratio - 1)}"
     return f"{one.load}, {planted} planted: {one.kind}{result}, {one.pairs} pairs in {one.seconds:.1f} s"

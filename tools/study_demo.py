@@ -40,7 +40,7 @@ class Trial:
     told: str
 
 
-def trial(load: str) -> Trial:
+def run_demo(load: str) -> Trial:
     """One demo from nothing, as a new user would run it."""
     with tempfile.TemporaryDirectory() as folder:
         env = {**os.environ, "PERFCI_LOCK": f"{folder}/lock"}
@@ -55,7 +55,7 @@ def trial(load: str) -> Trial:
     return Trial(load, done.returncode, seconds, result, false_alarms, done.stdout + done.stderr)
 
 
-def table(trials: list[Trial]) -> str:
+def format_table(trials: list[Trial]) -> str:
     lines = [
         "| run | machine | exit | time | planted changes found | false alarms |",
         "|---|---|---|---|---|---|",
@@ -82,8 +82,8 @@ def main() -> None:
         ]
         try:
             for _ in range(count):
-                trials.append(trial(load))
-                print(table(trials).splitlines()[-1], flush=True)
+                trials.append(run_demo(load))
+                print(format_table(trials).splitlines()[-1], flush=True)
                 if options.keep:
                     options.keep.mkdir(parents=True, exist_ok=True)
                     (options.keep / f"{len(trials)}-{load}.txt").write_text(trials[-1].told)
@@ -91,7 +91,7 @@ def main() -> None:
             for neighbour in neighbours:
                 neighbour.kill()
                 neighbour.wait()
-    print("\n" + table(trials))
+    print("\n" + format_table(trials))
     sys.exit(
         0
         if all(

@@ -29,7 +29,7 @@ from scipy.stats import chi2
 from perfci.stats.incremental_segmentation import MIN_POINTS, SegmentedSeries, update_segmentations
 from perfci.verdicts.compare.confirmation_candidates import FRESH_PAIRS
 from perfci.verdicts.json_interface import judge_cases_json
-from tools.study_pages import circumstances, fill
+from tools.write_study_page import describe_circumstances, replace_figures
 
 SEED = 20_261_207
 SERIES, POINTS = 20, 500
@@ -55,98 +55,100 @@ Logs = NDArray[np.float64]
 # ------------------------------------------------------------------ kinds of noise, as logs
 
 
-def spreads(series: int) -> Logs:
+def draw_spreads(series: int) -> Logs:
     """From a quiet GPU kernel to a busy runner, in turn."""
     return np.resize([0.003, 0.01, 0.02, 0.04], series)[:, None]
 
 
-def white(rng: Rng, series: int, points: int) -> Logs:
-    return rng.normal(0, spreads(series), (series, points))
+def white_noise(rng: Rng, series: int, points: int) -> Logs:
+    return rng.normal(0, draw_spreads(series), (series, points))
 
 
-def heavy(rng: Rng, series: int, points: int) -> Logs:
-    return 0.8 * spreads(series) * rng.standard_t(2.5, (series, points))
+def heavy_tailed_noise(rng: Rng, series: int, points: int) -> Logs:
+    return 0.8 * draw_spreads(series) * rng.standard_t(2.5, (series, points))
 
 
-def spikes(rng: Rng, series: int, points: int) -> Logs:
+def spiky_noise(rng: Rng, series: int, points: int) -> Logs:
     hit = rng.random((series, points)) < 0.05
-    return white(rng, series, points) + hit * rng.uniform(0.1, 1.2, (series, points))
+    return white_noise(rng, series, points) + hit * rng.uniform(0.1, 1.2, (series, points))
 
 
-def autocorrelated(rng: Rng, series: int, points: int) -> Logs:
-    line = white(rng, series, points)
+def autocorrelated_noise(rng: Rng, series: int, points: int) -> Logs:
+    line = white_noise(rng, series, points)
     for at in range(1, points):
         line[:, at] = 0.6 * line[:, at - 1] + 0.8 * line[:, at]
     return line
 
 
-def drifting(rng: Rng, series: int, points: int) -> Logs:
+def drifting_noise(rng: Rng, series: int, points: int) -> Logs:
     """Slow waves of 3 % from crest to trough, up to five in 500 points."""
     turns, phase = rng.uniform(1, 5, (series, 1)), rng.random((series, 1))
-    return white(rng, series, points) + 0.015 * np.sin(2 * np.pi * (turns * np.arange(points) / 500 + phase))
+    return white_noise(rng, series, points) + 0.015 * np.sin(
+        2 * np.pi * (turns * np.arange(points) / 500 + phase)
+    )
 
 
-def changing_spread(rng: Rng, series: int, points: int) -> Logs:
-    return white(rng, series, points) * np.where(np.arange(points) // 100 % 2, 0.4, 1.6)
+def changing_spread_noise(rng: Rng, series: int, points: int) -> Logs:
+    return white_noise(rng, series, points) * np.where(np.arange(points) // 100 % 2, 0.4, 1.6)
 
 
-def coarse_clock(rng: Rng, series: int, points: int) -> Logs:
-    return np.round(white(rng, series, points) / 0.02) * 0.02
+def coarse_clock_noise(rng: Rng, series: int, points: int) -> Logs:
+    return np.round(white_noise(rng, series, points) / 0.02) * 0.02
 
 
-def two_modes(rng: Rng, series: int, points: int) -> Logs:
+def two_mode_noise(rng: Rng, series: int, points: int) -> Logs:
     """Each run lands in either of two modes."""
     high = rng.random((series, points)) < rng.uniform(0.1, 0.45, (series, 1))
-    return white(rng, series, points) / 2 + high * rng.uniform(0.03, 0.12, (series, 1))
+    return white_noise(rng, series, points) / 2 + high * rng.uniform(0.03, 0.12, (series, 1))
 
 
-def hosted_runner(rng: Rng, series: int, points: int) -> Logs:
+def hosted_runner_noise(rng: Rng, series: int, points: int) -> Logs:
     """Each run lands on one of two to four kinds of machine, 15 to 60 % apart."""
     levels = np.cumsum(rng.uniform(0.15, 0.5, (series, 4)), axis=1)
     drawn = (rng.random((series, points)) * rng.integers(2, 5, (series, 1))).astype(int)
-    return white(rng, series, points) + np.take_along_axis(levels, drawn, axis=1)
+    return white_noise(rng, series, points) + np.take_along_axis(levels, drawn, axis=1)
 
 
-def sticky_states(rng: Rng, series: int, points: int) -> Logs:
+def sticky_state_noise(rng: Rng, series: int, points: int) -> Logs:
     """A state of the machine lasts seven runs, and is 3 to 10 % from the other."""
     return _states(rng, series, points, stay=0.85, gap=(0.03, 0.10))
 
 
-def long_states(rng: Rng, series: int, points: int) -> Logs:
+def long_state_noise(rng: Rng, series: int, points: int) -> Logs:
     """A state of the machine lasts fourteen runs, and is 6 to 20 % from the other."""
     return _states(rng, series, points, stay=0.93, gap=(0.06, 0.20))
 
 
 def _states(rng: Rng, series: int, points: int, stay: float, gap: tuple[float, float]) -> Logs:
     state = np.cumsum(rng.random((series, points)) > stay, axis=1) % 2
-    return white(rng, series, points) / 2 + state * rng.uniform(*gap, (series, 1))
+    return white_noise(rng, series, points) / 2 + state * rng.uniform(*gap, (series, 1))
 
 
 Noise = Callable[[Rng, int, int], Logs]
 
 KINDS: Mapping[str, Noise] = {
-    "white": white,
-    "heavy tails": heavy,
-    "spikes": spikes,
-    "autocorrelated": autocorrelated,
-    "drifting": drifting,
-    "changing spread": changing_spread,
-    "coarse clock": coarse_clock,
-    "two modes": two_modes,
-    "hosted runner": hosted_runner,
-    "sticky states": sticky_states,
-    "long states": long_states,
+    "white": white_noise,
+    "heavy tails": heavy_tailed_noise,
+    "spikes": spiky_noise,
+    "autocorrelated": autocorrelated_noise,
+    "drifting": drifting_noise,
+    "changing spread": changing_spread_noise,
+    "coarse clock": coarse_clock_noise,
+    "two modes": two_mode_noise,
+    "hosted runner": hosted_runner_noise,
+    "sticky states": sticky_state_noise,
+    "long states": long_state_noise,
 }
 LASTING = {"sticky states", "long states"}
 """Levels that really last, though no commit made them: only measuring a commit beside its parent tells."""
 
 
-def change_free(kind: str, rng: Rng, series: int, points: int) -> Logs:
+def simulate_change_free(kind: str, rng: Rng, series: int, points: int) -> Logs:
     """Histories of one commit after the other that change nothing, in seconds."""
     return np.exp(KINDS[kind](rng, series, points) + rng.uniform(-7, 7, (series, 1)))
 
 
-def of_kind(kind: str, *more: int) -> Rng:
+def seed_generator(kind: str, *more: int) -> Rng:
     return np.random.default_rng([SEED, list(KINDS).index(kind), *more])
 
 
@@ -154,7 +156,7 @@ def of_kind(kind: str, *more: int) -> Rng:
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportedMove:
     """A move that was told of one line: where it was said to be, and after how many points."""
 
     line: int
@@ -162,24 +164,24 @@ class Told:
     after: int
 
 
-def replayed(lines: Sequence[Logs]) -> Iterator[Told]:
+def replay_detection(lines: Sequence[Logs]) -> Iterator[ReportedMove]:
     """Every move the detector tells for the first time as the points of some lines arrive one by one."""
     segmented_series = [SegmentedSeries(np.empty(0)) for _ in lines]
     seen: list[list[int]] = [[] for _ in lines]
     for end in range(MIN_POINTS, max(map(len, lines)) + 1):
         segmented_series = update_segmentations(segmented_series, [line[:end] for line in lines])
         for row, line in enumerate(segmented_series):
-            for step in line.steps:
-                if len(lines[row]) >= end and is_new(step.index, seen[row]):
-                    seen[row].append(step.index)
-                    yield Told(row, step.index, end)
+            for index, _ in line.change_points:
+                if len(lines[row]) >= end and is_new_change(index, seen[row]):
+                    seen[row].append(index)
+                    yield ReportedMove(row, index, end)
 
 
-def is_new(index: int, seen: Sequence[int]) -> bool:
+def is_new_change(index: int, seen: Sequence[int]) -> bool:
     return all(abs(index - other) > SAME_PLACE for other in seen)
 
 
-def confirmed(fresh: Sequence[Logs]) -> list[bool]:
+def is_confirmed_by_retest(fresh: Sequence[Logs]) -> list[bool]:
     """Whether fresh pairs of a commit and its parent confirm it, as before every page: two runs each, in
     turns.
     """
@@ -193,7 +195,7 @@ def confirmed(fresh: Sequence[Logs]) -> list[bool]:
     return [answer["verdict"] in ("regression", "improvement") for answer in answers]
 
 
-def fresh_runs(line: Logs, number: int) -> Logs:
+def simulate_fresh_runs(line: Logs, number: int) -> Logs:
     """What is measured for one more retest: the line's own noise, which goes on meanwhile."""
     begin = POINTS + 2 * FRESH_PAIRS * (number % RETESTS)
     return line[begin : begin + 2 * FRESH_PAIRS]
@@ -228,34 +230,40 @@ class Replay:
         )
 
 
-def upper(events: int, points: int) -> float:
+def poisson_upper_limit(events: int, points: int) -> float:
     """The exact upper 95 % limit of a Poisson rate, per thousand points (Garwood 1936)."""
     return float(1000 * chi2.ppf(0.95, 2 * (events + 1)) / 2 / points)
 
 
-def study(kind: str, series: int = SERIES) -> Replay:
+def study_noise_kind(kind: str, series: int = SERIES) -> Replay:
     """Change-free histories of one kind, each move that was told retested; then the same with a step in
     each.
     """
-    lines = change_free(kind, of_kind(kind, 1), series, POINTS + 2 * FRESH_PAIRS * RETESTS)
+    lines = simulate_change_free(kind, seed_generator(kind, 1), series, POINTS + 2 * FRESH_PAIRS * RETESTS)
     begin = time.perf_counter()
-    result = list(replayed(lines[:, :POINTS]))
+    result = list(replay_detection(lines[:, :POINTS]))
     took, points = time.perf_counter() - begin, series * POINTS
-    pages = sum(confirmed([fresh_runs(lines[item.line], number) for number, item in enumerate(result)]))
-    return Replay(kind, points, len(result), pages, STEPS, tuple(delays(kind)), 1e6 * took / points)
+    pages = sum(
+        is_confirmed_by_retest(
+            [simulate_fresh_runs(lines[item.line], number) for number, item in enumerate(result)]
+        )
+    )
+    return Replay(
+        kind, points, len(result), pages, STEPS, tuple(list_detection_delays(kind)), 1e6 * took / points
+    )
 
 
-def delays(kind: str) -> list[int]:
+def list_detection_delays(kind: str) -> list[int]:
     """How many points of the new level had been seen when a step of 6 to 20 % was told, of those that
     were.
     """
-    rng = of_kind(kind, 3)
+    rng = seed_generator(kind, 3)
     at = rng.integers(60, STEP_POINTS - AFTER, STEPS)
     effect = np.log1p(rng.uniform(0.06, 0.20, STEPS)) * rng.choice([-1, 1], STEPS)
     after = np.arange(STEP_POINTS) >= at[:, None]
-    lines = change_free(kind, rng, STEPS, STEP_POINTS) * np.exp(after * effect[:, None])
+    lines = simulate_change_free(kind, rng, STEPS, STEP_POINTS) * np.exp(after * effect[:, None])
     result: dict[int, int] = {}
-    for report in replayed([line[: place + AFTER] for line, place in zip(lines, at, strict=True)]):
+    for report in replay_detection([line[: place + AFTER] for line, place in zip(lines, at, strict=True)]):
         if abs(report.index - at[report.line]) <= SAME_PLACE and report.after > at[report.line]:
             result.setdefault(report.line, report.after - int(at[report.line]))
     return list(result.values())
@@ -264,25 +272,25 @@ def delays(kind: str) -> list[int]:
 # ------------------------------------------------------------------ real A/A
 
 
-def real(data: Path = DATA) -> Iterator[Replay]:
+def replay_real_histories(data: Path = DATA) -> Iterator[Replay]:
     """Measurements of unchanged code; forks of one benchmark have no order, so one is drawn."""
     if not data.is_dir():
         return
     rng = np.random.default_rng([SEED, 99])
-    forks = [np.concatenate(row["forks"]) for row in rows_of(data / "jmh_forks.jsonl")]
-    yield replay_of("real: JMH forks, A/A", [rng.permutation(line) for line in forks])
-    quiet = [row for row in rows_of(data / "semireal.jsonl") if not row["must"] and not row["ignore"]]
-    quiet += [row for row in rows_of(data / "real.jsonl") if not row["must"] and not row["ignore"]]
-    yield replay_of("real: histories without a change", [np.array(row["values"]) for row in quiet])
+    forks = [np.concatenate(row["forks"]) for row in read_json_lines(data / "jmh_forks.jsonl")]
+    yield replay_histories("real: JMH forks, A/A", [rng.permutation(line) for line in forks])
+    quiet = [row for row in read_json_lines(data / "semireal.jsonl") if not row["must"] and not row["ignore"]]
+    quiet += [row for row in read_json_lines(data / "real.jsonl") if not row["must"] and not row["ignore"]]
+    yield replay_histories("real: histories without a change", [np.array(row["values"]) for row in quiet])
 
 
-def rows_of(path: Path) -> list[dict[str, Any]]:
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def replay_of(name: str, lines: Sequence[Logs]) -> Replay:
+def replay_histories(name: str, lines: Sequence[Logs]) -> Replay:
     begin = time.perf_counter()
-    result, points = sum(1 for _ in replayed(lines)), sum(map(len, lines))
+    result, points = sum(1 for _ in replay_detection(lines)), sum(map(len, lines))
     return Replay(name, points, result, us_per_point=1e6 * (time.perf_counter() - begin) / points)
 
 
@@ -291,7 +299,7 @@ def replay_of(name: str, lines: Sequence[Logs]) -> Replay:
 Detector = Callable[[Logs], list[int]]
 
 
-def peers() -> dict[str, Detector | str]:
+def load_peer_detectors() -> dict[str, Detector | str]:
     """Each detector of others as it comes, with the size bar that ours has; or why it is not here."""
     result: dict[str, Detector | str] = {}
     makers = {
@@ -367,30 +375,32 @@ class Peer:
     looks: int = 0
 
 
-def beside_peers() -> list[Peer]:
+def compare_with_peers() -> list[Peer]:
     """The tails of the same change-free series, each looked at again at every point, by ours and by those
     of others.
     """
     ours = Peer("perfci")
-    result = [ours] + [Peer(name, item if isinstance(item, str) else "") for name, item in peers().items()]
-    detectors = {name: item for name, item in peers().items() if not isinstance(item, str)}
+    result = [ours] + [
+        Peer(name, item if isinstance(item, str) else "") for name, item in load_peer_detectors().items()
+    ]
+    detectors = {name: item for name, item in load_peer_detectors().items() if not isinstance(item, str)}
     for kind in KINDS:
-        for line in change_free(kind, of_kind(kind, 4), PEER_SERIES, PEER_POINTS):
-            replay_tail(ours, line, growing())
+        for line in simulate_change_free(kind, seed_generator(kind, 4), PEER_SERIES, PEER_POINTS):
+            replay_tail(ours, line, growing_detector())
             for peer in result[1:]:
                 if peer.name in detectors:
                     replay_tail(peer, line, detectors[peer.name])
     return result
 
 
-def growing() -> Detector:
+def growing_detector() -> Detector:
     """Ours as it is used: it keeps what it knows of a line."""
     line = SegmentedSeries(np.empty(0))
 
     def detect(values: Logs) -> list[int]:
         nonlocal line
         (line,) = update_segmentations([line], [values])
-        return [step.index for step in line.steps]
+        return [index for index, _ in line.change_points]
 
     return detect
 
@@ -403,7 +413,7 @@ def replay_tail(peer: Peer, line: Logs, detect: Detector) -> None:
         since = time.perf_counter()
         result = detect(line[:end])
         peer.seconds += time.perf_counter() - since
-        new = [index for index in result if is_new(index, seen)]
+        new = [index for index in result if is_new_change(index, seen)]
         seen += new
         peer.told += len(new)
         peer.looks += 1
@@ -448,59 +458,62 @@ class Study:
         """Every promise that was not held."""
         paged = [replay for replay in [*self.replays, *self.totals] if replay.pages is not None]
         messages = [
-            replay for replay in [*self.replays, self.totals[0]] if not replay.lasting and enough(replay)
+            replay
+            for replay in [*self.replays, self.totals[0]]
+            if not replay.lasting and has_enough_points(replay)
         ]
         return [
             *(
-                f"{item.name}: pages at most {upper(item.pages or 0, item.points):.2f} per 1000"
+                f"{item.name}: pages at most {poisson_upper_limit(item.pages or 0, item.points):.2f} per 1000"
                 for item in paged
-                if upper(item.pages or 0, item.points) > WANTED
+                if poisson_upper_limit(item.pages or 0, item.points) > WANTED
             ),
             *(
-                f"{message.name}: told at most {upper(message.told, message.points):.2f} per 1000"
+                f"{message.name}: told at most "
+                f"{poisson_upper_limit(message.told, message.points):.2f} per 1000"
                 for message in messages
-                if upper(message.told, message.points) > WANTED
+                if poisson_upper_limit(message.told, message.points) > WANTED
             ),
         ]
 
 
-def enough(replay: Replay) -> bool:
+def has_enough_points(replay: Replay) -> bool:
     """Whether not a single event would show the limit to be held."""
-    return upper(0, replay.points) <= WANTED
+    return poisson_upper_limit(0, replay.points) <= WANTED
 
 
-def row(replay: Replay) -> str:
-    pages = "" if replay.pages is None else rate(replay.pages, replay.points)
+def format_replay_row(replay: Replay) -> str:
+    pages = "" if replay.pages is None else format_rate(replay.pages, replay.points)
     steps = (f"{100 * replay.hit:.0f} %", f"{replay.delay:.0f}") if replay.steps else ("", "")
     cells = (
         replay.name,
         f"{replay.points:,}",
         str(replay.told),
-        rate(replay.told, replay.points),
+        format_rate(replay.told, replay.points),
         pages,
         *steps,
     )
     return f"| {' | '.join(cells)} | {replay.us_per_point:.0f} |"
 
 
-def rate(events: int, points: int) -> str:
-    return f"{1000 * events / points:.2f} ({upper(events, points):.2f})"
+def format_rate(events: int, points: int) -> str:
+    return f"{1000 * events / points:.2f} ({poisson_upper_limit(events, points):.2f})"
 
 
-def peer_row(peer: Peer) -> str:
+def format_peer_row(peer: Peer) -> str:
     if peer.why_not:
         return f"| {peer.name} | {peer.why_not} | | |"
     text = f"{peer.told} | {1000 * peer.told / peer.points:.1f}"
     return f"| {peer.name} | {text} | {1000 * peer.seconds / peer.looks:.2f} |"
 
 
-def tables(result: Study, load: float) -> str:
+def format_tables(result: Study, load: float) -> str:
     body = [
-        f"{circumstances(load)}, seed {SEED}.",
+        f"{describe_circumstances(load)}, seed {SEED}.",
         "",
         f"| {' | '.join(HEADINGS)} |",
         "|" + "---|" * len(HEADINGS),
-        *map(row, [*result.replays, *result.totals]),
+        *map(format_replay_row, [*result.replays, *result.totals]),
     ]
     if result.peers:
         points = f"{result.peers[0].points:,}"
@@ -512,7 +525,7 @@ def tables(result: Study, load: float) -> str:
             "",
             "| detector | told | per 1000 | ms a look |",
             "|---|---|---|---|",
-            *map(peer_row, result.peers),
+            *map(format_peer_row, result.peers),
         ]
     return "\n".join(body)
 
@@ -525,16 +538,16 @@ def main() -> None:
     chosen = parser.parse_args()
     load, replays = os.getloadavg()[0], []
     for kind in KINDS:
-        replays.append(study(kind, chosen.series))
-        print(row(replays[-1]), flush=True)
-    for item in real():
+        replays.append(study_noise_kind(kind, chosen.series))
+        print(format_replay_row(replays[-1]), flush=True)
+    for item in replay_real_histories():
         replays.append(item)
-        print(row(item), flush=True)
-    result = Study(replays, [] if chosen.no_peers else beside_peers())
-    report = tables(result, load)
+        print(format_replay_row(item), flush=True)
+    result = Study(replays, [] if chosen.no_peers else compare_with_peers())
+    report = format_tables(result, load)
     print(report)
     if chosen.page:
-        fill(chosen.page, report)
+        replace_figures(chosen.page, report)
     sys.exit("\n".join(result.broken) or 0)
 
 

@@ -46,7 +46,7 @@ from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.policy import select_judged_series
 from perfci.verdicts.process_levels import select_usable_processes
-from tools.study_pages import circumstances, fill
+from tools.write_study_page import describe_circumstances, replace_figures
 
 ROOT = Path(__file__).parent.parent
 PAIRS = 20
@@ -93,16 +93,18 @@ class Line:
         return max(map(abs, self.log_ratios), default=0.0)
 
 
-def lines_of(readings: Iterable[tuple[Series, Process]], sha: str, judge: JudgeTable) -> list[Line]:
+def build_noise_lines(readings: Iterable[tuple[Series, Process]], sha: str, judge: JudgeTable) -> list[Line]:
     """One line for each metric that is judged."""
     measured: dict[Series, list[Process]] = {}
     for series, process in readings:
         measured.setdefault(series, []).append(process)
-    lines = [line_of(series, measured[series], sha, judge) for series in select_judged_series(measured)]
+    lines = [
+        build_noise_line(series, measured[series], sha, judge) for series in select_judged_series(measured)
+    ]
     return sorted(lines, key=lambda line: (line.cell, line.metric))
 
 
-def line_of(series: Series, processes: Sequence[Process], sha: str, judge: JudgeTable) -> Line:
+def build_noise_line(series: Series, processes: Sequence[Process], sha: str, judge: JudgeTable) -> Line:
     base, head = ([p for p in processes if p.role is role] for role in (Role.BASE, Role.HEAD))
     pairs = min(len(select_usable_processes(base)), len(select_usable_processes(head)))
     if counted := {
@@ -186,10 +188,10 @@ class Part:
         )
 
     def lines(self, judge: JudgeTable) -> list[Line]:
-        return lines_of(self.session.readings.get_commit_processes(self.sha), self.sha, judge)
+        return build_noise_lines(self.session.readings.get_commit_processes(self.sha), self.sha, judge)
 
 
-def study(
+def run_study(
     root: Path,
     store_url: str,
     *,
@@ -214,16 +216,16 @@ def study(
         closing(open_store(config.database_url, create=True)) as store,
     ):
         subject = prepare_session_scope(runner, [commit], bench, say)
-        parts = list(parts_of(store, runner, config.project, subject, result))
-        say(estimated(parts, result))
+        parts = list(rehearse_suite_modules(store, runner, config.project, subject, result))
+        say(estimate_duration(parts, result))
         deadline = math.inf if budget_s is None else time.monotonic() + budget_s
         for part in parts:
             try:
-                measure(part, runner, deadline)
+                measure_missing_visits(part, runner, deadline)
             finally:
                 if lines := part.lines(config.settings.judge):
                     result.lines[part.name] = lines
-                    say(f"{part.name}: {summary(lines)}")
+                    say(f"{part.name}: {format_summary(lines)}")
                     tell(result)
         result.complete = not any(part.missing() for part in parts)
         for part in parts if result.complete else ():
@@ -231,7 +233,7 @@ def study(
     return result
 
 
-def parts_of(
+def rehearse_suite_modules(
     store: Store, runner: MeasurementRunner, project: str, subject: SessionScope, result: Study
 ) -> Iterator[Part]:
     """Rehearse each module once, and leave out what this machine cannot run."""
@@ -260,7 +262,7 @@ def parts_of(
             )
 
 
-def measure(part: Part, runner: MeasurementRunner, deadline: float) -> None:
+def measure_missing_visits(part: Part, runner: MeasurementRunner, deadline: float) -> None:
     """Make the visits that are missing; what an interrupted study has already is not measured again."""
     runner.close_fork_servers()
     for visit, cells in part.missing():
@@ -269,7 +271,7 @@ def measure(part: Part, runner: MeasurementRunner, deadline: float) -> None:
         part.session.measure_visit(visit, cells)
 
 
-def estimated(parts: Sequence[Part], result: Study) -> str:
+def estimate_duration(parts: Sequence[Part], result: Study) -> str:
     """How long it takes if a process takes as long as in the rehearsal; on a busy machine that is too
     much.
     """
@@ -293,8 +295,8 @@ def estimated(parts: Sequence[Part], result: Study) -> str:
 # ------------------------------------------------------------------ telling
 
 
-def summary(lines: Sequence[Line]) -> str:
-    cells = zip(SUMMARY[1:], summary_row("", lines)[1:], strict=True)
+def format_summary(lines: Sequence[Line]) -> str:
+    cells = zip(SUMMARY[1:], format_summary_row("", lines)[1:], strict=True)
     return "; ".join(f"{heading} {result}" for heading, result in cells if result)
 
 
@@ -310,30 +312,30 @@ SUMMARY = (
 )
 
 
-def summary_row(name: str, lines: Sequence[Line]) -> tuple[str, ...]:
+def format_summary_row(name: str, lines: Sequence[Line]) -> tuple[str, ...]:
     timed, exact = [line for line in lines if line.log_ratios], [line for line in lines if line.exact]
     pairs = sorted({line.pairs for line in lines})
     return (
         name,
         str(len(timed)),
         f"{pairs[0]}" if len(pairs) == 1 else f"{pairs[0]}–{pairs[-1]}" if pairs else "0",
-        middle_and_worst([line.floor for line in timed]),
-        middle_and_worst([line.visible[10] for line in timed]),
+        format_median_and_worst([line.floor for line in timed]),
+        format_median_and_worst([line.visible[10] for line in timed]),
         str(sum(line.is_false_alarm for line in timed)),
         str(len(exact)),
         str(sum(line.moved for line in exact)),
     )
 
 
-def middle_and_worst(ratios: Sequence[float]) -> str:
-    return f"{effect(statistics.median(ratios))}, {effect(max(ratios))}" if ratios else ""
+def format_median_and_worst(ratios: Sequence[float]) -> str:
+    return f"{format_effect(statistics.median(ratios))}, {format_effect(max(ratios))}" if ratios else ""
 
 
-def effect(ratio: float) -> str:
+def format_effect(ratio: float) -> str:
     return format_percent(ratio) if math.isfinite(ratio) else "nothing"
 
 
-def row(line: Line) -> tuple[str, ...]:
+def format_row(line: Line) -> tuple[str, ...]:
     result = (code_span(line.cell, in_table=True), code_span(line.metric, in_table=True), str(line.pairs))
     if line.exact:
         values = (
@@ -342,7 +344,7 @@ def row(line: Line) -> tuple[str, ...]:
         return (*result, values, "", "", "", "")
     if line.why:
         return (*result, line.why, "", "", "", "")
-    seen = (effect(line.visible[number]) for number in SEEN_WITH)
+    seen = (format_effect(line.visible[number]) for number in SEEN_WITH)
     return (*result, format_percent(line.floor), *seen, f"{line.largest:.4f}")
 
 
@@ -356,11 +358,11 @@ HEADINGS = (
 )
 
 
-def rows(lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
+def format_rows(lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
     """A row per timed metric, and one for all of a cell's counts that did not move."""
     for cell, group in itertools.groupby(lines, key=lambda line: line.cell):
         own = list(group)
-        yield from (row(line) for line in own if not line.exact or line.moved)
+        yield from (format_row(line) for line in own if not line.exact or line.moved)
         if still := [line for line in own if line.exact and not line.moved]:
             pairs = str(min(line.pairs for line in still))
             counts = (
@@ -369,31 +371,36 @@ def rows(lines: Iterable[Line]) -> Iterator[tuple[str, ...]]:
             yield (code_span(cell, in_table=True), counts, pairs, "0 %", "", "", "", "0")
 
 
-def table(headings: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+def format_table(headings: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     lines = (f"| {' | '.join(cells)} |" for cells in (headings, *body))
     head, *rest = lines
     return "\n".join([head, "|" + "---|" * len(headings), *rest])
 
 
-def told(result: Study, load: float) -> str:
+def format_study(result: Study, load: float) -> str:
     """Everything that is known: a summary by suite, then metric by metric, then what could not be
     measured.
     """
     whole = [line for lines in result.lines.values() for line in lines]
     state = "" if result.complete else " So far; the study was not finished."
     parts = [
-        f"{circumstances(load)}, commit {result.sha[:10]}.{state}",
-        table(
-            SUMMARY, [*(summary_row(*item) for item in result.lines.items()), summary_row("**all**", whole)]
+        f"{describe_circumstances(load)}, commit {result.sha[:10]}.{state}",
+        format_table(
+            SUMMARY,
+            [
+                *(format_summary_row(*item) for item in result.lines.items()),
+                format_summary_row("**all**", whole),
+            ],
         ),
-        f"<details><summary>Metric by metric</summary>\n\n{table(HEADINGS, rows(whole))}\n\n</details>",
-        *reasons("could not run here", result.not_measured),
-        *reasons("failed", result.failed),
+        "<details><summary>Metric by metric</summary>\n\n"
+        f"{format_table(HEADINGS, format_rows(whole))}\n\n</details>",
+        *format_reasons("could not run here", result.not_measured),
+        *format_reasons("failed", result.failed),
     ]
     return "\n\n".join(parts)
 
 
-def reasons(what: str, cells: Mapping[str, str]) -> Iterator[str]:
+def format_reasons(what: str, cells: Mapping[str, str]) -> Iterator[str]:
     by_reason: dict[str, list[str]] = {}
     for cell, reason in cells.items():
         by_reason.setdefault(reason, []).append(cell)
@@ -424,12 +431,12 @@ def main() -> None:
     def tell(outcome: Study) -> None:
         latest[:] = [outcome]
         if options.page:
-            fill(options.page, told(outcome, load))
+            replace_figures(options.page, format_study(outcome, load))
 
-    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGTERM, raise_keyboard_interrupt)
     with suppress(KeyboardInterrupt):
         tell(
-            study(
+            run_study(
                 ROOT,
                 options.store or f"sqlite:///{ensure_perfci_folder(ROOT)}/noise.db",
                 revision=options.commit,
@@ -443,7 +450,7 @@ def main() -> None:
     if not latest:
         sys.exit(1)
     result = latest[-1]
-    print(f"\n{told(result, load)}")
+    print(f"\n{format_study(result, load)}")
     for line in result.moved:
         print(
             f"moved although it is counted exactly: {line.cell} {line.metric}: {line.counted}",
@@ -452,7 +459,7 @@ def main() -> None:
     sys.exit(0 if result.good else 1)
 
 
-def stop(number: int, frame: Any) -> None:
+def raise_keyboard_interrupt(number: int, frame: Any) -> None:
     raise KeyboardInterrupt
 
 

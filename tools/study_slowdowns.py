@@ -25,7 +25,7 @@ from mutants import MUTANTS, Mutant
 from perfci.model import CPU_METRIC_PREFIX
 from perfci.report.number_format import format_number, format_signed_percent
 from tests.support.git_project import ISOLATED, GitProject
-from tools.study_pages import circumstances, fill
+from tools.write_study_page import describe_circumstances, replace_figures
 
 NOTHING = Mutant("nothing", frozenset())
 """The base against itself."""
@@ -77,7 +77,7 @@ class Trial:
         return {name for name in self.verdicts if self._kind(name) not in QUIET}
 
 
-def verdicts_of(told: Mapping[str, Any]) -> dict[str, Verdict]:
+def parse_verdicts(told: Mapping[str, Any]) -> dict[str, Verdict]:
     return {metric_name(verdict): verdict for verdict in told["verdicts"]}
 
 
@@ -87,7 +87,7 @@ def metric_name(verdict: Verdict) -> str:
     return f"{function}.{series['metric']['name'].removeprefix(CPU_METRIC_PREFIX)}"
 
 
-def repository(folder: Path, planted: Iterable[Mutant]) -> tuple[GitProject, dict[str, str]]:
+def create_repository(folder: Path, planted: Iterable[Mutant]) -> tuple[GitProject, dict[str, str]]:
     """The base on main, and one commit on top of it per mutant; its sha by the mutant's name."""
     project = GitProject(folder)
     mutants.write_base(folder)
@@ -100,7 +100,7 @@ def repository(folder: Path, planted: Iterable[Mutant]) -> tuple[GitProject, dic
     return project, shas
 
 
-def trial(project: GitProject, base: str, head: str, mutant: Mutant, keep: Path) -> Trial:
+def run_trial(project: GitProject, base: str, head: str, mutant: Mutant, keep: Path) -> Trial:
     """One comparison, as a user would make it; what it printed is kept."""
     text = keep / f"{mutant.name}.json"
     text.unlink(missing_ok=True)
@@ -110,7 +110,7 @@ def trial(project: GitProject, base: str, head: str, mutant: Mutant, keep: Path)
     done = subprocess.run(command, cwd=project.folder, env=env, capture_output=True, text=True, check=False)
     seconds = time.monotonic() - begin
     (keep / f"{mutant.name}.txt").write_text(done.stdout + done.stderr)
-    verdicts = verdicts_of(json.loads(text.read_text())) if text.exists() else {}
+    verdicts = parse_verdicts(json.loads(text.read_text())) if text.exists() else {}
     return Trial(mutant, verdicts, done.returncode, seconds)
 
 
@@ -125,12 +125,12 @@ HEADINGS = (
 )
 
 
-def table(trials: Sequence[Trial]) -> str:
+def format_table(trials: Sequence[Trial]) -> str:
     lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    return "\n".join([*lines, *(f"| {' | '.join(row(each_trial))} |" for each_trial in trials)])
+    return "\n".join([*lines, *(f"| {' | '.join(format_row(each_trial))} |" for each_trial in trials)])
 
 
-def row(item: Trial) -> tuple[str, ...]:
+def format_row(item: Trial) -> tuple[str, ...]:
     return (
         item.mutant.name,
         "✓" if item.good else "✗",
@@ -143,16 +143,16 @@ def row(item: Trial) -> tuple[str, ...]:
 
 
 def _told(item: Trial, names: Sequence[str], missed: Sequence[str] = ()) -> str:
-    parts = [f"`{name}` {change(item.verdicts[name])}" for name in names]
+    parts = [f"`{name}` {format_change(item.verdicts[name])}" for name in names]
     parts += [f"**missed** `{name}`" + _state(item.verdicts.get(name)) for name in missed]
     return "<br>".join(parts) or "nothing"
 
 
 def _state(verdict: Verdict | None) -> str:
-    return f" ({verdict['kind']} {change(verdict)})" if verdict else " (not judged)"
+    return f" ({verdict['kind']} {format_change(verdict)})" if verdict else " (not judged)"
 
 
-def change(verdict: Verdict) -> str:
+def format_change(verdict: Verdict) -> str:
     """``+53.1 % [+50.0 %, +56.2 %]``; what was counted exactly has no interval, and may have no ratio."""
     if verdict["ratio"] is None:
         levels = [verdict["base_level"], verdict["head_level"]]
@@ -182,16 +182,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         keep = options.keep or Path(scratch) / "told"
         keep.mkdir(parents=True, exist_ok=True)
-        project, shas = repository(Path(scratch) / "lm", planted)
+        project, shas = create_repository(Path(scratch) / "lm", planted)
         # The base against itself comes last: what it shows is a noise floor for all that is compared after
         # it.
         for mutant in [*planted, *([NOTHING] if NOTHING.name in options.only else [])]:
-            trials.append(trial(project, shas[NOTHING.name], shas[mutant.name], mutant, keep.resolve()))
-            print(table(trials).splitlines()[-1], flush=True)
-    figures = f"{circumstances(load)}:\n\n{table(trials)}"
+            trials.append(run_trial(project, shas[NOTHING.name], shas[mutant.name], mutant, keep.resolve()))
+            print(format_table(trials).splitlines()[-1], flush=True)
+    figures = f"{describe_circumstances(load)}:\n\n{format_table(trials)}"
     print(f"\n{figures}")
     if options.page:
-        fill(options.page, figures)
+        replace_figures(options.page, figures)
     sys.exit(0 if all(each_trial.good for each_trial in trials) else 1)
 
 

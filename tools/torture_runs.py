@@ -57,7 +57,7 @@ class Report:
     broken: list[str]
 
 
-def torture(folder: Path, kills: int, seed: int, rounds: int = ROUNDS) -> Report:
+def kill_runs_repeatedly(folder: Path, kills: int, seed: int, rounds: int = ROUNDS) -> Report:
     """Kill a run again and again, then let it finish and count; it has to be long enough for all kills to
     hit it.
     """
@@ -66,7 +66,7 @@ def torture(folder: Path, kills: int, seed: int, rounds: int = ROUNDS) -> Report
         project.commit(f"Commit {number}", thing=f"VALUE = 1  # {number}\n", benchmarks__suite=SUITE)
     dice, broken, done, last = random.Random(seed), [], 0, 0
     while done < kills:
-        run = start(project, folder, rounds)
+        run = start_run(project, folder, rounds)
         time.sleep(dice.uniform(0.3, 2.0))
         if run.poll() is not None:
             broken.append(f"the run ended by itself with {run.returncode} after {done} kills: make it longer")
@@ -78,22 +78,22 @@ def torture(folder: Path, kills: int, seed: int, rounds: int = ROUNDS) -> Report
         if rows < last:
             broken.append(f"kill {done}: {last} rows had been committed, {rows} are left")
         last = rows
-        broken += [f"kill {done}: {line} outlived the run" for line in survivors(folder)]
-    final = start(project, folder, rounds)
+        broken += [f"kill {done}: {line} outlived the run" for line in list_surviving_processes(folder)]
+    final = start_run(project, folder, rounds)
     if final.wait() != 0:
         broken.append(f"the last run exited with {final.returncode}")
     return Report(
         done,
         len((folder / "started").read_text()),
         count_rows(project),
-        broken + check(project, folder, done, rounds),
+        broken + list_broken_promises(project, folder, done, rounds),
     )
 
 
-def check(project: GitProject, folder: Path, kills: int, rounds: int) -> list[str]:
+def list_broken_promises(project: GitProject, folder: Path, kills: int, rounds: int) -> list[str]:
     expected = COMMITS * CELLS * rounds
     broken = []
-    with database(project) as tx:
+    with open_database(project) as tx:
         doubles = tx.execute(
             "select count(*) from (select r.series_id, u.commit_id, p.round, count(*) n from processes p "
             "join results r on p.result_id = r.id join runs u on r.run_id = u.id "
@@ -114,7 +114,7 @@ def check(project: GitProject, folder: Path, kills: int, rounds: int) -> list[st
     return broken
 
 
-def start(project: GitProject, folder: Path, rounds: int) -> subprocess.Popen[bytes]:
+def start_run(project: GitProject, folder: Path, rounds: int) -> subprocess.Popen[bytes]:
     env = {**os.environ, "STARTED": str(folder / "started"), "PERFCI_LOCK": str(folder / "lock")}
     command = [sys.executable, "-m", "perfci.cli", "run", f"HEAD~{COMMITS}..HEAD", "--rounds", str(rounds)]
     (folder / "started").touch()
@@ -123,7 +123,7 @@ def start(project: GitProject, folder: Path, rounds: int) -> subprocess.Popen[by
     )
 
 
-def survivors(folder: Path) -> list[str]:
+def list_surviving_processes(folder: Path) -> list[str]:
     """Processes of the killed run that are still there after a moment; they are known by their
     environment.
     """
@@ -144,14 +144,14 @@ def _command(pid: str, mark: bytes) -> str:
     return ""
 
 
-def database(project: GitProject) -> sqlite3.Connection:
+def open_database(project: GitProject) -> sqlite3.Connection:
     return sqlite3.connect(project.folder / ".perfci" / "perfci.db")
 
 
 def count_rows(project: GitProject) -> int:
     if not (project.folder / ".perfci" / "perfci.db").exists():
         return 0
-    with database(project) as tx:
+    with open_database(project) as tx:
         if not tx.execute("select 1 from sqlite_master where name = 'processes'").fetchone():
             return 0
         return int(tx.execute("select count(*) from processes").fetchone()[0])
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        report = torture(Path(folder), options.kills, options.seed)
+        report = kill_runs_repeatedly(Path(folder), options.kills, options.seed)
     print(
         f"{report.kills} kills with SIGKILL: {report.rows} of {COMMITS * CELLS * ROUNDS} processes stored, "
         f"{report.started - report.rows} in flight and measured again"

@@ -9,8 +9,8 @@ import pytest
 from perfci.config import JudgeTable
 from perfci.model import Benchmark, Clock, Machine, Metric, Process, Role, Series
 from tests.support.git_project import GitProject
-from tools.study_noise import Line, Study, line_of, study, summary_row, told
-from tools.study_pages import BEGIN, END, fill
+from tools.study_noise import Line, Study, build_noise_line, format_study, format_summary_row, run_study
+from tools.write_study_page import BEGIN, END, replace_figures
 
 SUITE = """
     import os
@@ -50,7 +50,7 @@ class Store:
     def study(self, **options: object) -> Study:
         self.said.clear()
         url = f"sqlite:///{self.folder}/noise.db"
-        return study(self.folder / "project", url, say=self.said.append, **options)  # type: ignore[arg-type]
+        return run_study(self.folder / "project", url, say=self.said.append, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_count_that_is_not_the_same_everywhere_fails_the_study(store: Store) -
     (line,) = result.moved
     assert (line.cell, line.metric) == ("wandering.Wandering.measure_wandering", "size")
     assert not result.good
-    assert "**moved**" in told(result, load=0.0)
+    assert "**moved**" in format_study(result, load=0.0)
 
 
 # ------------------------------------------------------------------ readings made up
@@ -113,7 +113,7 @@ def pairs_of(*values: tuple[float, float], clock: Clock = Clock.VALUE) -> list[P
 
 
 def line(*values: tuple[float, float], clock: Clock = Clock.VALUE) -> Line:
-    return line_of(series("time"), pairs_of(*values, clock=clock), "c0ffee", JudgeTable())
+    return build_noise_line(series("time"), pairs_of(*values, clock=clock), "c0ffee", JudgeTable())
 
 
 def test_the_largest_ratio_is_of_a_pair_and_the_floor_below_it() -> None:
@@ -150,7 +150,7 @@ def test_a_summary_counts_timed_and_exact_metrics_apart() -> None:
         line(*[(1.0, 2.0)] * 20, clock=Clock.EXACT),
     ]
 
-    name, timed, pairs, _, _, confirmed, exact, moved = summary_row("suite", lines)
+    name, timed, pairs, _, _, confirmed, exact, moved = format_summary_row("suite", lines)
     assert (name, timed, pairs, confirmed, exact, moved) == ("suite", "1", "20", "0", "2", "1")
 
 
@@ -158,7 +158,7 @@ def test_a_page_keeps_the_text_around_its_figures(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"# Title\n\n{BEGIN}\nold\n{END}\n\nThe end.\n")
 
-    fill(page, "| new |")
+    replace_figures(page, "| new |")
 
     assert page.read_text() == f"# Title\n\n{BEGIN}\n\n| new |\n\n{END}\n\nThe end.\n"
 
@@ -168,5 +168,5 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     page.write_text("# Title\n")
 
     with pytest.raises(SystemExit, match="has no"):
-        fill(page, "new")
+        replace_figures(page, "new")
     assert page.read_text() == "# Title\n"

@@ -15,7 +15,7 @@ import pytest
 import torch
 from mutants import MUTANTS, Mutant
 
-from tools.study_slowdowns import NOTHING, Trial, change, row
+from tools.study_slowdowns import NOTHING, Trial, format_change, format_row
 
 COUNTED = ("step_counts", "stream_counts", "numerics", "copy")
 WITHOUT_COUNTS = {"loader-starved"}
@@ -163,7 +163,7 @@ def test_a_failing_command_is_not_a_pass() -> None:
 def test_a_row_shows_sizes_and_what_was_missed() -> None:
     trial = Trial(LOST, {"generation.tpot": verdict("inconclusive", 1.5, 0.6)}, exit_code=0, seconds=12.3)
 
-    assert row(trial) == (
+    assert format_row(trial) == (
         "lost",
         "✗",
         "**missed** `generation.tpot` (inconclusive +50.0 % [−10.0 %, +110 %])",
@@ -175,5 +175,5 @@ def test_a_row_shows_sizes_and_what_was_missed() -> None:
 
 
 def test_a_count_without_a_ratio_shows_both_levels() -> None:
-    assert change(verdict("regression", levels=(0.0, 3.0))) == "0 → 3"
-    assert change(verdict("regression", 1.5)) == "+50.0 %"
+    assert format_change(verdict("regression", levels=(0.0, 3.0))) == "0 → 3"
+    assert format_change(verdict("regression", 1.5)) == "+50.0 %"

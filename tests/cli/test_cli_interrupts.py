@@ -14,7 +14,7 @@ import pytest
 from perfci.cli import run_cli
 from tests.support.git_project import GitProject
 from tests.support.waiting import until
-from tools.torture_runs import survivors
+from tools.torture_runs import list_surviving_processes
 
 SLEEPER = """
     import os, subprocess, time
@@ -73,7 +73,7 @@ def test_ctrl_c_leaves_no_process_behind(working_folder: Path) -> None:
 
     assert going.returncode == 130
     assert err.endswith("interrupted; what was measured is stored, run the same command again to go on\n")
-    assert survivors(working_folder) == []
+    assert list_surviving_processes(working_folder) == []
 
 
 def test_results_measured_before_an_interrupt_can_be_uploaded(

@@ -21,7 +21,7 @@ from perfci.measure.profile_cells import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Status
 from perfci.runner.suite_cells import Cell
 from tests.support.git_project import GitProject
-from tools.torture_runs import survivors
+from tools.torture_runs import list_surviving_processes
 
 NET = """
     import torch
@@ -395,4 +395,4 @@ def test_ctrl_c_ends_it_and_leaves_no_process_behind(working_folder: Path) -> No
 
     assert going.returncode == 130
     assert err.endswith("interrupted; the profiles shown are complete\n")
-    assert survivors(working_folder) == []
+    assert list_surviving_processes(working_folder) == []

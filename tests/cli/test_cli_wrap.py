@@ -22,7 +22,7 @@ from perfci.runner.locks import machine_lock
 from perfci.store import open_store
 from perfci_web import create_app
 from tests.support.git_project import GitProject
-from tools.torture_runs import survivors
+from tools.torture_runs import list_surviving_processes
 
 TRAIN = """
     import json, os
@@ -327,7 +327,7 @@ def test_ctrl_c_stops_the_script_and_stores_its_steps(working_folder: Path) -> N
     out, err = going.communicate(timeout=90)
 
     assert (going.returncode, (working_folder / "signals").read_text()) == (130, "once ")
-    assert survivors(working_folder) == []
+    assert list_surviving_processes(working_folder) == []
     assert "process 1 of 3: interrupted, 12 steps" in err
     assert "step_time  100.0 ms" in out
     assert stored(project, "s.metric, p.status, p.flags") == [("step_time", "ok", '["interrupted"]')]
@@ -346,7 +346,7 @@ def test_a_second_ctrl_c_kills_a_script_that_ignores_the_first(working_folder: P
     going.communicate(timeout=90)
 
     assert going.returncode == 130
-    assert survivors(working_folder) == []
+    assert list_surviving_processes(working_folder) == []
 
 
 def test_a_script_does_not_outlive_a_killed_perfci(working_folder: Path) -> None:
@@ -357,7 +357,7 @@ def test_a_script_does_not_outlive_a_killed_perfci(working_folder: Path) -> None
     going.kill()
     going.communicate(timeout=90)
 
-    assert survivors(working_folder) == []
+    assert list_surviving_processes(working_folder) == []
 
 
 def test_a_step_in_the_history_is_found_and_shown(

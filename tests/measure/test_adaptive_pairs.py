@@ -42,7 +42,7 @@ class FakeSession:
             process = replace(
                 self.read(visit.sha, visit.pair), role=visit.role, pair=visit.pair, order=visit.order
             )
-            self.readings.add(visit.sha, len(self.readings), COUNT, process)
+            self.readings.add_process(visit.sha, len(self.readings), COUNT, process)
 
 
 @pytest.fixture(autouse=True)

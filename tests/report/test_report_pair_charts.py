@@ -9,7 +9,7 @@ import pytest
 
 from perfci.model import VerdictKind
 from tests.support.report_builders import a_verdict
-from tools.pair_charts import Column, change_words, intervals_svg, pairs_svg
+from tools.pair_charts import Column, draw_intervals_svg, draw_pairs_svg, format_change
 
 BASE, HEAD = [1.00, 1.01, 0.99, 1.40], [1.18, 1.19, 1.17, 1.66]
 
@@ -29,14 +29,14 @@ def place(svg: str, shade: str) -> list[tuple[float, float]]:
 
 
 def test_every_process_of_every_pair_is_drawn() -> None:
-    svg = pairs_svg(BASE, HEAD, a_verdict())
+    svg = draw_pairs_svg(BASE, HEAD, a_verdict())
 
     assert count(svg, "pc-dot") == len(BASE) + 1  # one in the legend
     assert all(head[0] > base[0] for base, head in zip(place(svg, "pc-dot")[1:], place(svg, "pc-worse")[1:5]))  # noqa: B905
 
 
 def test_a_higher_value_is_drawn_higher() -> None:
-    svg = pairs_svg(BASE, HEAD, a_verdict())
+    svg = draw_pairs_svg(BASE, HEAD, a_verdict())
 
     bases, heads = place(svg, "pc-dot")[1:], place(svg, "pc-worse")[1:]
     assert all(head[1] < base[1] for base, head in zip(bases, heads, strict=False))
@@ -44,13 +44,15 @@ def test_a_higher_value_is_drawn_higher() -> None:
 
 
 def test_the_chart_has_a_text_label() -> None:
-    svg = pairs_svg(BASE, HEAD, a_verdict(kind=VerdictKind.REGRESSION, ratio=1.183, interval=(1.159, 1.208)))
+    svg = draw_pairs_svg(
+        BASE, HEAD, a_verdict(kind=VerdictKind.REGRESSION, ratio=1.183, interval=(1.159, 1.208))
+    )
 
     assert "4 pairs: regression, +18.3 % (+15.9 % to +20.8 %)" in svg
 
 
 def test_the_bar_and_half_of_it_are_on_both_sides() -> None:
-    svg = intervals_svg([Column("one", a_verdict()), Column("two", a_verdict())], bar=0.1, title="Two")
+    svg = draw_intervals_svg([Column("one", a_verdict()), Column("two", a_verdict())], bar=0.1, title="Two")
 
     assert (count(svg, "pc-bar"), count(svg, "pc-half")) == (2, 2)
     assert "+10.0 %" in svg
@@ -58,7 +60,7 @@ def test_the_bar_and_half_of_it_are_on_both_sides() -> None:
 
 @pytest.mark.parametrize("kind", [VerdictKind.REGRESSION, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE])
 def test_the_label_stands_below_its_interval(kind: VerdictKind) -> None:
-    svg = intervals_svg([Column("8 pairs", a_verdict(kind=kind))], title="One")
+    svg = draw_intervals_svg([Column("8 pairs", a_verdict(kind=kind))], title="One")
 
     assert kind.value in svg
     assert 'role="img"' in svg
@@ -67,7 +69,7 @@ def test_the_label_stands_below_its_interval(kind: VerdictKind) -> None:
 def test_a_single_pair_has_a_dot_and_no_interval() -> None:
     single_pair = replace(a_verdict(), interval=None)
 
-    svg = pairs_svg([1.0], [1.2], single_pair)
+    svg = draw_pairs_svg([1.0], [1.2], single_pair)
 
     assert count(svg, "pc-line") == 0
-    assert change_words(single_pair) == "+18.3 %"
+    assert format_change(single_pair) == "+18.3 %"

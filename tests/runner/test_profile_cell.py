@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from perfci.runner.harness.profile_cell import missing_profiler_reason, profile_benchmark, resolve_profiled_work
+from perfci.runner.harness.profile_cell import (
+    missing_profiler_reason,
+    profile_benchmark,
+    resolve_profiled_work,
+)
 
 
 def mark(phase: str) -> AbstractContextManager[None]:

@@ -23,8 +23,8 @@ from tools.house.dialect import (
     Occurrence,
     WordCounts,
     count_words,
-    occurrences_in,
-    remaining,
+    list_dialect_occurrences,
+    list_name_occurrences,
     total_counts,
 )
 from tools.house.measures import Measures, Value, measure
@@ -36,7 +36,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def main() -> None:
     options = parse_arguments()
     sources = list(read_sources(options.root))
-    occurrences = [occurrence for source in sources for occurrence in occurrences_in(source)]
+    occurrences = [occurrence for source in sources for occurrence in list_name_occurrences(source)]
     if options.words:
         print_words(occurrences)
         return
@@ -87,7 +87,7 @@ def word_cells(counts: Mapping[str, int], before: Mapping[str, int]) -> list[str
 
 
 def print_words(occurrences: Iterable[Occurrence]) -> None:
-    for _, occurrence in remaining(occurrences):
+    for _, occurrence in list_dialect_occurrences(occurrences):
         print(f"{occurrence.path}:{occurrence.line} {occurrence.name}")
 
 

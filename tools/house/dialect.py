@@ -134,15 +134,15 @@ class Occurrence:
     defines: bool
 
 
-def occurrences_in(source: Source) -> Iterator[Occurrence]:
+def list_name_occurrences(source: Source) -> Iterator[Occurrence]:
     """Every name in a module: its own, and those it defines, uses, imports and passes by keyword."""
     yield Occurrence(source.path, 1, source.module.rpartition(".")[2], True)
     for node in ast.walk(source.tree):
-        for name, defines in names_at(node):
-            yield Occurrence(source.path, line_of(node), name, defines)
+        for name, defines in list_node_names(node):
+            yield Occurrence(source.path, definition_line(node), name, defines)
 
 
-def names_at(node: ast.AST) -> list[tuple[str, bool]]:
+def list_node_names(node: ast.AST) -> list[tuple[str, bool]]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [(node.name, True)]
@@ -172,7 +172,7 @@ def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
             yield alias.asname
 
 
-def line_of(node: ast.AST) -> int:
+def definition_line(node: ast.AST) -> int:
     if isinstance(node, ast.keyword):
         return node.value.lineno
     return int(getattr(node, "lineno", 1))
@@ -197,7 +197,7 @@ def count_words(sources: Sequence[Source], occurrences: Sequence[Occurrence]) ->
         for word in DIALECT
     }
     files: dict[str, set[str]] = {word.pattern: set() for word in DIALECT}
-    for word, occurrence in remaining(occurrences):
+    for word, occurrence in list_dialect_occurrences(occurrences):
         counts[word.pattern]["names"] += 1
         counts[word.pattern]["defined"] += occurrence.defines
         files[word.pattern].add(occurrence.path)
@@ -205,17 +205,17 @@ def count_words(sources: Sequence[Source], occurrences: Sequence[Occurrence]) ->
     return counts
 
 
-def remaining(occurrences: Iterable[Occurrence]) -> Iterator[tuple[Word, Occurrence]]:
+def list_dialect_occurrences(occurrences: Iterable[Occurrence]) -> Iterator[tuple[Word, Occurrence]]:
     """Occurrences that carry a dialect word, each under the first word of the table that matches it."""
     for occurrence in occurrences:
-        for word in words_in(occurrence.name):
+        for word in dialect_words_of_name(occurrence.name):
             if not word.is_allowed(occurrence.path, occurrence.name):
                 yield word, occurrence
                 break
 
 
 @functools.cache
-def words_in(name: str) -> tuple[Word, ...]:
+def dialect_words_of_name(name: str) -> tuple[Word, ...]:
     return tuple(word for word in DIALECT if word.is_part_of(name))
 
 

@@ -24,7 +24,7 @@ class Figure:
         return f"{self.name:<42} {self.value}" + (f"  (limit {self.limit}: {held})" if self.limit else "")
 
 
-def report(figures: Iterable[Figure]) -> NoReturn:
+def print_figures_and_exit(figures: Iterable[Figure]) -> NoReturn:
     """Print each figure as soon as it is known, and exit with 1 unless all limits were held."""
     good = True
     for figure in figures:

@@ -10,14 +10,14 @@ from pathlib import Path
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 
 
-def circumstances(load: float) -> str:
+def describe_circumstances(load: float) -> str:
     """One line for a table: the day, torch, the cores and how busy they were when it began and in the end."""
     today, torch = f"{datetime.now(UTC):%Y-%m-%d}", metadata.version("torch")
     loads = f"load {load:.1f} at the start, {os.getloadavg()[2]:.1f} at the end"
     return f"{today}, torch {torch}, {os.cpu_count()} cores, {loads}"
 
 
-def fill(page: Path, figures: str) -> None:
+def replace_figures(page: Path, figures: str) -> None:
     """Replace what stands between the two marks of a page."""
     text = page.read_text()
     before, result, rest = text.partition(BEGIN)
