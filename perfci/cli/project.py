@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -25,11 +26,13 @@ from perfci.cli.shared.store_and_machine_lock import (
     open_store_to_read,
     open_store_to_write,
 )
-from perfci.config import check_project_name, load_project_override_tables
+from perfci.config import Config, check_project_name, load_project_override_tables
 from perfci.model import PerfciError
-from perfci.net.api_schemas.projects_and_access import ProjectPatch, Visibility
+from perfci.net.api_schemas.projects_and_access import NewRepositoryBinding, ProjectPatch, Visibility
+from perfci.net.github_job_auth import fetch_id_token
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.projects_members_tokens import require_project
+from perfci.service.uploads.send_to_server import build_api_client
 from perfci.store.access import github_bindings
 from perfci.store.projects import PRIVATE, PUBLIC
 
@@ -146,7 +149,7 @@ def members_command(all_projects: bool, server: str, json_file: str | None) -> N
 
 
 @project_group.command("bind")
-@click.argument("repository", metavar="OWNER/NAME")
+@click.argument("slug", metavar="OWNER/NAME")
 @click.option(
     "--repository-id", type=int, required=True, help="GitHub's id of it: gh api repos/OWNER/NAME -q .id"
 )
@@ -165,19 +168,40 @@ def members_command(all_projects: bool, server: str, json_file: str | None) -> N
     show_default=True,
     help="refs whose results enter the history",
 )
+@click.option("--server", metavar="URL", default="", help="bind on this server  [default: the local store]")
 @global_options
-def bind_command(
-    repository: str, repository_id: int, owner_id: int, workflow: str, environment: str, refs: tuple[str, ...]
-) -> None:
-    """Let the jobs of one GitHub repository upload without a stored token."""
-    bound = repository_bindings.build_bound_repository(
-        repository, repository_id, owner_id, workflow, environment, refs
-    )
+def bind_command(server: str, **choices: Any) -> None:
+    """Let the jobs of one GitHub repository upload without a stored token.
+
+    On a server, an admin of the project runs this in a job of that repository, which proves with
+    `permissions: id-token: write` that it is one. An admin of all projects needs no proof.
+    """
     config = current_config()
-    with closing(open_store_to_write(config)) as store, store.begin() as tx:
-        project = require_project(tx, config.project)
-        repository_bindings.bind_repository(tx, local_user_audit_context(), project, bound)
-    click.echo(f"jobs of {workflow} in {repository} may upload to {config.project}")
+    if server:
+        _bind_on_server(config, server.rstrip("/"), choices)
+    else:
+        bound = repository_bindings.build_bound_repository(**choices)
+        with closing(open_store_to_write(config)) as store, store.begin() as tx:
+            project = require_project(tx, config.project)
+            repository_bindings.bind_repository(
+                tx, local_user_audit_context(), project, bound, "server admin"
+            )
+    click.echo(f"jobs of {choices['workflow']} in {choices['slug']} may upload to {config.project}")
+
+
+def _bind_on_server(config: Config, server: str, choices: Mapping[str, Any]) -> None:
+    """Bind with the token in PERFCI_TOKEN, and with what GitHub signs of this job if it does."""
+    job = config.github
+    proof = None
+    if job is not None and job.id_token_url:
+        proof = fetch_id_token(job.id_token_url, job.id_token_secret.get_secret_value(), server)
+    slug, environment = choices["slug"], choices["environment"] or None
+    fields = {name: value for name, value in choices.items() if name not in ("slug", "environment")}
+    request = build_validated_request(
+        NewRepositoryBinding, repository=slug, environment=environment, proof=proof, **fields
+    )
+    with closing(build_api_client(config, server)) as client:
+        client.bind_repository(config.project, request)
 
 
 @project_group.command("unbind")

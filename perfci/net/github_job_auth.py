@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import closing
 from typing import TypeVar
 
 import httpx
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from perfci.net.api_client import API_PREFIX, ApiError, build_api_error
 from perfci.net.api_schemas import Shape
 from perfci.net.api_schemas.projects_and_access import CreatedJobToken, IdTokenExchange
+from perfci.net.http_client import open_http_client
 
 T = TypeVar("T", bound=BaseModel)
 AuthFlow = Generator[httpx.Request, httpx.Response, None]
@@ -69,12 +71,23 @@ class GitHubJobAuth(httpx.Auth):
     def _log_in(self) -> AuthFlow:
         """Each token of GitHub counts once, so each try begins with a new one."""
         self._token = ""
-        where = httpx.URL(self._token_url).copy_merge_params({"audience": self._server})
-        answer = yield httpx.Request("GET", where, headers={"Authorization": f"Bearer {self._request_token}"})
+        answer = yield _build_id_token_request(self._token_url, self._request_token, self._server)
         signed = _parse_response(IdTokenResponse, "GitHub", answer).value
         exchange = IdTokenExchange(project=self._project, token=signed).model_dump()
         answer = yield httpx.Request("POST", f"{self._server}{API_PREFIX}/oidc/token", json=exchange)
         self._token = _parse_response(CreatedJobToken, self._server, answer).secret
+
+
+def fetch_id_token(token_url: str, request_token: str, server: str) -> str:
+    """Ask GitHub to sign for a server what this job is."""
+    request = _build_id_token_request(token_url, request_token, server.rstrip("/"))
+    with closing(open_http_client(token_url)) as client:
+        return _parse_response(IdTokenResponse, "GitHub", client.send(request)).value
+
+
+def _build_id_token_request(token_url: str, request_token: str, server: str) -> httpx.Request:
+    where = httpx.URL(token_url).copy_merge_params({"audience": server})
+    return httpx.Request("GET", where, headers={"Authorization": f"Bearer {request_token}"})
 
 
 def _parse_response(response_type: type[T], sender: str, response: httpx.Response) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -109,3 +110,30 @@ def test_rejects_an_oidc_token_for_another_server(working_folder: Path, issuer: 
     expected = f"This token was made for another server: ask GitHub for one with the audience {address}."
     assert (refused.value.code, result["detail"]) == (401, expected)
     assert SHA not in json.dumps(result)
+
+
+@pytest.mark.slow
+def test_binds_a_project_in_a_job_of_its_repository(
+    working_folder: Path, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with a_bound_server(working_folder, issuer) as address:
+        there = ("--db", f"sqlite:///{working_folder}/server.db", "--project", "acme/second")
+        assert run_cli(["project", "create", "acme/second", *there[:2]]) == 0
+        capsys.readouterr()
+        assert run_cli(["token", "create", "--scope", "admin", "--name", "own", *there]) == 0
+        [token] = re.findall(r"pfciu_\w+", capsys.readouterr().out)
+        monkeypatch.setenv("PERFCI_TOKEN", token)
+        bind = ["project", "bind", "acme/second", "--repository-id", "7", "--owner-id", "8"]
+        bind += ["--server", address, "--project", "acme/second"]
+
+        at_home = run_cli(bind)
+        in_a_job(monkeypatch, issuer)
+        in_another_job = run_cli(bind)
+        issuer.job = {"repository": "acme/second", "repository_id": "7", "repository_owner_id": "8"}
+        in_its_job = run_cli(bind)
+
+    output = capsys.readouterr()
+    assert (at_home, in_another_job, in_its_job) == (2, 2, 0)
+    assert "Nothing shows that you may speak for acme/second" in output.err
+    assert "The token is of a job of acme/model" in output.err
+    assert "jobs of .github/workflows/perf.yml in acme/second may upload to acme/second" in output.out

@@ -13,8 +13,8 @@ from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.jobs import work_queue_and_leases
-from perfci.store.projects import create_project
-from perfci.store.queries import measured_samples
+from perfci.store.projects import create_project, find_project
+from perfci.store.queries import measured_samples, runs_and_sessions
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
 
 
@@ -65,3 +65,25 @@ def test_uploads_of_one_actor_are_logged_once_a_day_and_again_after_a_rollback(s
     with store.read() as tx:
         logged = [entry.subject for entry in audit_log.list_entries(tx, project.id)]
     assert logged == [f"{4:064}", f"{2:064}"]
+
+
+def test_no_project_takes_the_sessions_of_another(store: Store) -> None:
+    """Whoever comes first: a name that another project has, or would get, is one of the project itself."""
+    sessions = ["shared", "shared @ acme/model", "shared"]
+    slugs = ["rival/own", "rival/own", PROJECT]
+    for number, (slug, session) in enumerate(zip(slugs, sessions, strict=True)):
+        run = a_run(a_result(None, a_process(1.0)), project=slug, session=session)
+        with store.begin() as tx:
+            project = find_project(tx, slug) or create_project(tx, slug, "private", NOON)
+            upload = IncomingRun(run, f"{number:064}", "body", project, AuditContext(LOCAL, NOON, "test"))
+            assert store_uploaded_runs(tx, [upload])[0].stored
+
+    with store.read() as tx:
+        stored = {
+            slug: {session.uid for session in runs_and_sessions.load_sessions(tx, slug)}
+            for slug in ("rival/own", PROJECT)
+        }
+    assert stored == {
+        "rival/own": {"shared", "shared @ acme/model @ rival/own"},
+        PROJECT: {"shared @ acme/model"},
+    }

@@ -23,6 +23,7 @@ class FakeGitHub:
     number: int = 583231
     name: str = "octocat"
     orgs: set[str] = field(default_factory=set)
+    repositories: dict[str, bool] = field(default_factory=dict)
     broken: bool = False
     hangs_up: bool = False
     address: str = ""
@@ -35,6 +36,7 @@ class FakeGitHub:
         app.add_url_rule("/login/oauth/authorize", view_func=self.authorize)
         app.add_url_rule("/login/oauth/access_token", view_func=self.access_token, methods=["POST"])
         app.add_url_rule("/api/v3/user", view_func=self.user)
+        app.add_url_rule("/api/v3/repos/<owner>/<name>", view_func=self.repository)
         app.add_url_rule("/api/v3/user/memberships/orgs/<org>", view_func=self.membership)
         return app
 
@@ -69,6 +71,12 @@ class FakeGitHub:
         if request.headers.get("Authorization") != "Bearer gho_fake":
             return "", 401
         return jsonify(id=self.number, login=self.name)
+
+    def repository(self, owner: str, name: str) -> Response | tuple[str, int]:
+        if f"{owner}/{name}" not in self.repositories:
+            return "", 404
+        permissions = {"admin": self.repositories[f"{owner}/{name}"], "pull": True}
+        return jsonify(id=1296269, full_name=f"{owner}/{name}", owner={"id": 583231}, permissions=permissions)
 
     def membership(self, org: str) -> Response | tuple[str, int]:
         self.questions += 1

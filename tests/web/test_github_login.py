@@ -313,3 +313,32 @@ def test_reports_the_settings_that_a_proxy_login_lacks(store: Store) -> None:
 
 def test_sends_hsts_where_the_public_url_is_https(site: Site) -> None:
     assert site.get("/login").headers["Strict-Transport-Security"] == "max-age=31536000"
+
+
+@pytest.mark.parametrize(
+    ("repositories", "owner_id", "status"),
+    [
+        ({"acme/model": True}, 583231, 200),
+        ({"acme/model": False}, 583231, 403),
+        ({}, 583231, 403),
+        ({"acme/model": True}, 99, 403),
+    ],
+    ids=["an admin", "a contributor", "a stranger", "another owner"],
+)
+def test_lets_admins_of_a_repository_bind_it(
+    site: Site, repositories: dict[str, bool], owner_id: int, status: int
+) -> None:
+    site.log_in()
+    site.grant(ProjectRole.ADMIN)
+    site.github.repositories = repositories
+    [csrf] = re.findall(r'name="csrf" value="([^"]+)"', site.get("/login").text)
+    body = {"repository": "acme/model", "repository_id": 1296269, "owner_id": owner_id}
+
+    answer = site.browser.put(
+        "/api/v1/projects/acme:secret/repository",
+        json=body,
+        headers={"X-CSRF-Token": csrf},
+        base_url=HTTPS,
+    )
+
+    assert answer.status_code == status, answer.text

@@ -95,7 +95,11 @@ def create_app(
     for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
         app.register_blueprint(pages.blueprint)
     api.register_api_routes(
-        app, context, identify=identify or authenticator.identify_caller, settings=settings
+        app,
+        context,
+        identify=identify or authenticator.identify_caller,
+        find_administered_repository=authenticator.find_administered_repository,
+        settings=settings,
     )
     github_webhook.register_github_webhook(app, group_commit, settings, secrets, clock)
     _register_error_handlers(app, store)

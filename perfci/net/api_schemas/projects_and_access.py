@@ -179,7 +179,8 @@ class RepositoryBindingShape(Shape):
 
 class NewRepositoryBinding(RequestShape):
     """``workflow`` begins with ``.github/`` where the repository holds it itself; jobs on ``refs`` write
-    histories.
+    histories. ``proof`` is the OIDC token of a job of the repository, for the audience of this server: who is
+    no admin of all projects proves by it, or by a login of GitHub, that he may speak for the repository.
     """
 
     repository: ShortText
@@ -188,6 +189,7 @@ class NewRepositoryBinding(RequestShape):
     workflow: ShortText = ".github/workflows/perf.yml"
     environment: ShortText | None = None
     refs: Annotated[tuple[ShortText, ...], Field(max_length=50)] = ("refs/heads/main",)
+    proof: Annotated[str, Field(pattern=r"^[\x21-\x7e]*$")] | None = None
 
 
 class IdTokenExchange(RequestShape):

@@ -96,6 +96,15 @@ def issue_job_token(
     return issued
 
 
+def mark_claims_used(tx: Session, claims: JobClaims, issuer: str, now: datetime) -> None:
+    """Mark the identity token of a job as used; raise if it was used before."""
+    ci_job_tokens.delete_expired_tokens(tx, now)
+    name = sha256(f"{issuer}\n{claims.jti}".encode()).hexdigest()
+    expires_at = datetime.fromtimestamp(claims.expires_s, UTC) + timedelta(seconds=LEEWAY_S)
+    if not ci_job_tokens.mark_oidc_token_used(tx, name, expires_at):
+        raise build_job_refusal(RefusalReason.REPLAY)
+
+
 @dataclass(frozen=True, slots=True)
 class _TokenExchange:
     """The verified claims of a job and the project it requests."""
@@ -111,22 +120,13 @@ class _TokenExchange:
         binding = github_bindings.find_binding_of_project(tx, self.project)
         try:
             grant = authorize_job(self.claims, binding.repository if binding else None)
-            self._mark_used(tx)
+            mark_claims_used(tx, self.claims, self.issuer, self.now)
         except JobRefused as error:
             self._note_refusal(tx, binding, error.reason)
             return error
         assert binding is not None
         update_repository_name(tx, binding, self.claims.repository, self.now, self.request_id)
         return self._issue_token(tx, binding.project_id, grant)
-
-    def _mark_used(self, tx: Session) -> None:
-        ci_job_tokens.delete_expired_tokens(tx, self.now)
-        name = sha256(f"{self.issuer}\n{self.claims.jti}".encode()).hexdigest()
-        if not ci_job_tokens.mark_oidc_token_used(tx, name, self._compute_expiry()):
-            raise build_job_refusal(RefusalReason.REPLAY)
-
-    def _compute_expiry(self) -> datetime:
-        return datetime.fromtimestamp(self.claims.expires_s, UTC) + timedelta(seconds=LEEWAY_S)
 
     def _issue_token(self, tx: Session, project_id: int, grant: JobGrant) -> IssuedJobToken:
         minted = make_token("r")

@@ -50,14 +50,17 @@ def build_bound_repository(
 
 
 def bind_repository(
-    tx: Session, context: AuditContext, project: Project, repository: BoundRepository
+    tx: Session, context: AuditContext, project: Project, repository: BoundRepository, basis: str
 ) -> None:
-    """Bind a project to a repository, in place of the one it was bound to."""
+    """Bind a project to a repository, in place of the one it was bound to; ``basis`` says what proves that
+    the actor may speak for it.
+    """
     before = github_bindings.find_repository_of_project(tx, project.id)
     github_bindings.bind_repository(tx, project.id, repository, context.at)
     detail = {
         "before": _build_audit_detail(before) if before else None,
         "after": _build_audit_detail(repository),
+        "proof": basis,
     }
     context.add_audit_entry(tx, "repository.bind", repository.slug, project.id, detail)
 

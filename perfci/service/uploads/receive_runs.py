@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
@@ -18,11 +19,14 @@ from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.series_and_commits import HISTORY_KINDS, PULL_REQUEST_KIND
 from perfci.store.transactions import IDS, IdCache
-from perfci.store.writes.find_or_add_rows import load_session_kinds
+from perfci.store.writes.find_or_add_rows import load_session_owners
 from perfci.store.writes.ingest import ingest_batch
 from perfci.verdicts.process_levels import summarize_processes
 
 KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
+
+SESSION_SUFFIX, SUFFIXED_SESSION = " @ {}", re.compile(r" @ \S+$")
+"""What stands behind the name of a session that another project may have as well."""
 
 AUDIT_RECEIVE = "run.receive"
 """Audit action of uploads, recorded once a day for each actor, since uploads are many."""
@@ -101,8 +105,11 @@ def is_aa_run(run: Run) -> bool:
 
 def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
-    admitted = [_admit_run(tx, upload, kind) for upload in incoming]
-    before = load_session_kinds(tx, {upload.run.session for upload in admitted})
+    names = {upload.run.session for upload in incoming}
+    suffixed = {name + SESSION_SUFFIX.format(project.slug) for name in names}
+    owners = load_session_owners(tx, names | suffixed)
+    admitted = [_admit_run(tx, _name_session(upload, owners), kind) for upload in incoming]
+    before = {session: kind for session, (_, kind) in owners.items()}
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
     ingested = ingest_batch(
@@ -136,6 +143,19 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
                 ids.added[entry] = 1
         mark_projects_changed(tx, [project.id])
     return stored
+
+
+def _name_session(incoming: IncomingRun, owners: Mapping[str, tuple[int, str]]) -> IncomingRun:
+    """Name the session so that no project can take those of another.
+
+    A session whose name another project has, or could have by this rule, gets that of its project behind it.
+    """
+    run, suffix = incoming.run, SESSION_SUFFIX.format(incoming.project.slug)
+    owner, _ = owners.get(run.session, (incoming.project.id, ""))
+    is_reserved = SUFFIXED_SESSION.search(run.session) is not None and not run.session.endswith(suffix)
+    if owner == incoming.project.id and not is_reserved:
+        return incoming
+    return replace(incoming, run=replace(run, session=run.session + suffix))
 
 
 def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:

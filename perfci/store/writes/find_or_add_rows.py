@@ -57,10 +57,16 @@ def require_session_id(tx: Session, uid: str) -> int:
     return session_id
 
 
+def load_session_owners(tx: Session, uids: Collection[str]) -> dict[str, tuple[int, str]]:
+    """Load the project ids and the kinds of sessions by uid; missing sessions are left out."""
+    query = f"SELECT uid, project_id, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
+    rows = execute_on_driver(tx, query, sorted(uids)).fetchall()
+    return {uid: (project_id, kind) for uid, project_id, kind in rows}
+
+
 def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
     """Load the kinds of sessions by uid; missing sessions are left out."""
-    query = f"SELECT uid, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
-    return dict(execute_on_driver(tx, query, sorted(uids)).fetchall())
+    return {uid: kind for uid, (_, kind) in load_session_owners(tx, uids).items()}
 
 
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:

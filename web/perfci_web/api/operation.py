@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from perfci.auth.github_oidc import KeyLookup
 from perfci.auth.permissions import AccessRequirement
 from perfci.config import Settings
+from perfci.service.accounts.repository_ownership import FindAdministeredRepository
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project
@@ -86,7 +87,8 @@ class Call:
     Reads open ``store.read()``; writes go through ``group_commit.submit(job)``, which returns after the
     commit. ``require_project`` returns a project that the body names, or refuses the request as if the path
     had named it. ``settings`` are the server's, before the tables of a project. ``find_signing_key`` looks
-    up a public key of the issuer of job tokens. ``operations`` is the table of the whole API.
+    up a public key of the issuer of job tokens, ``find_administered_repository`` a repository that the caller
+    is logged in to administer. ``operations`` is the table of the whole API.
     """
 
     store: Store
@@ -102,6 +104,7 @@ class Call:
     revision: int = 0
     settings: Settings = field(default_factory=Settings)
     find_signing_key: KeyLookup = lambda kid: None
+    find_administered_repository: FindAdministeredRepository = lambda slug: None
     operations: tuple[Operation, ...] = ()
 
     @property

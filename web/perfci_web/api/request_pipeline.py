@@ -33,6 +33,7 @@ from perfci.net.api_schemas import InvalidField, RequestShape
 from perfci.net.jwks import IssuerKeys
 from perfci.report.escaping import make_printable
 from perfci.service.accounts.projects_members_tokens import ensure_project
+from perfci.service.accounts.repository_ownership import FindAdministeredRepository
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.projects import Project, find_project
@@ -70,6 +71,7 @@ class ApiContext:
     clock: Callable[[], datetime]
     settings: Settings
     issuer_keys: IssuerKeys
+    find_administered_repository: FindAdministeredRepository
     body_reader: BodyReader
     request_limiter: RateLimiter
     upload_limiter: RateLimiter
@@ -108,6 +110,7 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
             revision=_parse_revision() if operation.revision else 0,
             settings=context.settings,
             find_signing_key=context.issuer_keys.get_key,
+            find_administered_repository=context.find_administered_repository,
             operations=context.operations,
         )
         reply = _run_handler(operation, call)

@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 from perfci.auth.permissions import Actor
 from perfci.config import Settings
 from perfci.net.jwks import IssuerKeys
+from perfci.service.accounts.repository_ownership import FindAdministeredRepository
 from perfci_web.api import problem_details
 from perfci_web.api.export_streams import ExportLimiter
 from perfci_web.api.operation import API_PREFIX
@@ -23,7 +24,12 @@ from perfci_web.web_context import WebContext
 
 
 def register_api_routes(
-    app: Flask, context: WebContext, *, identify: Callable[[Request], Actor], settings: Settings
+    app: Flask,
+    context: WebContext,
+    *,
+    identify: Callable[[Request], Actor],
+    find_administered_repository: FindAdministeredRepository,
+    settings: Settings,
 ) -> None:
     """Add a route for every operation of the table."""
     server = settings.server
@@ -35,6 +41,7 @@ def register_api_routes(
         clock=context.clock,
         settings=settings,
         issuer_keys=IssuerKeys(settings.access.oidc_issuer, context.clock),
+        find_administered_repository=find_administered_repository,
         body_reader=BodyReader(
             max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)
         ),

@@ -293,6 +293,13 @@ class Authenticator:
         actor = Actor("user", user.audit_name, project_roles, display_name=user.name)
         return actor if self.auth_settings.writable else replace(actor, scopes=frozenset({Scope.READ}))
 
+    def find_administered_repository(self, slug: str) -> tuple[int, int] | None:
+        """Find the numbers of a repository and its owner if the login of this request administers it."""
+        if self.github is None or "login" not in g:
+            return None
+        access_token = str(self.build_encryptor().decrypt(g.login.grant) or "")
+        return self.github.find_administered_repository(access_token, slug)
+
     def csrf_token(self, actor: Actor) -> str:
         """Return the CSRF token of a user: stored with a login, or derived from the name a proxy gave."""
         if "login" in g:

@@ -110,6 +110,22 @@ class GitHubLogin:
         path = f"/user/memberships/orgs/{quote(org, safe='')}"
         return self._fetch_json(client, path).get("state") == "active"
 
+    def find_administered_repository(self, access_token: str, slug: str) -> tuple[int, int] | None:
+        """Find the numbers of a repository and its owner if the user administers it and may be seen to.
+
+        https://docs.github.com/rest/repos/repos#get-a-repository; without a scope, private ones are unseen.
+        """
+        path = "/repos/" + "/".join(quote(part, safe="") for part in slug.split("/"))
+        with self._client(token={"access_token": access_token, "token_type": "bearer"}) as client:
+            repository = self._fetch_json(client, path)
+        permissions, owner = repository.get("permissions"), repository.get("owner")
+        if not isinstance(permissions, dict) or permissions.get("admin") is not True:
+            return None
+        repository_id, owner_id = repository.get("id"), owner.get("id") if isinstance(owner, dict) else None
+        if not isinstance(repository_id, int) or not isinstance(owner_id, int):
+            return None
+        return repository_id, owner_id
+
     def _client(self, **options: Any) -> OAuth2Client:
         from authlib.integrations.httpx_client import OAuth2Client  # with the extra "login" only
 

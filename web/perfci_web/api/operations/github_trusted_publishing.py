@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlalchemy.orm import Session
+
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas.projects_and_access import (
     CreatedJobToken,
@@ -12,6 +14,11 @@ from perfci.net.api_schemas.projects_and_access import (
 from perfci.net.jwks import IssuerUnavailable
 from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.job_tokens import build_expected_issuer, issue_job_token
+from perfci.service.accounts.repository_ownership import (
+    OwnershipEvidence,
+    prove_ownership,
+    require_ownership,
+)
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -58,11 +65,25 @@ def bind_repository(call: Call) -> Reply:
         request.environment or "",
         request.refs,
     )
-    call.group_commit.submit(
-        lambda tx: repository_bindings.bind_repository(
-            tx, call.audit_context, call.required_project, repository
-        )
+    context, project = call.audit_context, call.required_project
+    evidence = OwnershipEvidence(
+        request.proof or "",
+        lambda: build_expected_issuer(call.settings),
+        call.find_signing_key,
+        call.find_administered_repository,
     )
+    try:
+        proof = prove_ownership(context.actor, repository, evidence, context.at)
+    except IssuerUnavailable as error:
+        raise ProblemError("unavailable", str(error), headers={"Retry-After": "5"}) from error
+
+    def bind(tx: Session) -> None:
+        issuer = call.settings.access.oidc_issuer
+        require_ownership(tx, context.actor, project.id, repository, proof, issuer, context.at)
+        basis = proof.basis if proof else "bound before"
+        repository_bindings.bind_repository(tx, context, project, repository, basis)
+
+    call.group_commit.submit(bind)
     return Reply(_build_repository_payload(repository))
 
 
