@@ -1,4 +1,4 @@
-"""Resolve unresolved units: results of a metric join their runs once its unit and direction are known."""
+"""Add the results of a metric to their runs once its unit and direction are known."""
 
 from __future__ import annotations
 
