@@ -24,7 +24,7 @@ class Acceptance:
         return f"{self.login}: {self.reason}"
 
 
-def is_accept_request(body: str) -> bool:
+def is_accept_comment(body: str) -> bool:
     return ACCEPT_PATTERN.match(body) is not None
 
 

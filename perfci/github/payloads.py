@@ -201,7 +201,7 @@ class WorkflowRun:
         return tuple(path.partition("@")[0] for path in paths)
 
     @property
-    def log_url(self) -> str:
+    def attempt_page_url(self) -> str:
         """The page of this attempt of the run; empty if GitHub names none."""
         return f"{self.html_url}/attempts/{self.run_attempt}" if self.html_url else ""
 

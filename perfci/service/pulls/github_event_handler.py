@@ -129,7 +129,7 @@ class GitHubEventHandler:
                 shown,
                 gate=gate,
                 page_url=page,
-                log_url=workflow_run.log_url,
+                log_url=workflow_run.attempt_page_url,
             )
             log.info("%s#%d updated: %s", repository, pull.number, ", ".join(result.written) or "nothing new")
         return ""

@@ -80,7 +80,7 @@ def is_workflow_run_in_progress(job: GitHubJob) -> bool:
 
 def _find_commented_pull(event: IssueCommentEvent, client: GitHubClient) -> list[PullRef]:
     """Return the pull request of an acceptance comment; empty for other comments."""
-    if event.issue.pull_request is None or not accept_comment.is_accept_request(event.comment.body):
+    if event.issue.pull_request is None or not accept_comment.is_accept_comment(event.comment.body):
         return []
     pull = client.get_pull(event.repository.full_name, event.issue.number)
     return [PullRef(event.repository.full_name, pull.number, pull.base.sha, pull.head.sha)]

@@ -14,7 +14,7 @@ from itertools import groupby, islice, takewhile
 from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.auth.github_oidc import PULL_REQUEST
-from perfci.github.accept_comment import is_accept_request
+from perfci.github.accept_comment import is_accept_comment
 from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.model import PerfciError
@@ -93,7 +93,7 @@ def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[Missed
     ):
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
-        if pull and at and polled.is_delivery_overdue(at) and is_accept_request(comment.body):
+        if pull and at and polled.is_delivery_overdue(at) and is_accept_comment(comment.body):
             yield MissedEvent(
                 polled.build_event_payload(
                     f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT

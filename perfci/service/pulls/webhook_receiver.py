@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.auth.github_oidc import PULL_REQUEST
-from perfci.github.accept_comment import is_accept_request
+from perfci.github.accept_comment import is_accept_comment
 from perfci.github.payloads import RepositoryRef, WorkflowRun
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, WebhookEvent, WorkflowRunEvent
 from perfci.service.accounts.repository_bindings import update_repository_name
@@ -83,7 +83,7 @@ def _is_about_pull(event: WorkflowRunEvent) -> bool:
 
 
 def _is_acceptance(event: IssueCommentEvent) -> bool:
-    return event.issue.pull_request is not None and is_accept_request(event.comment.body)
+    return event.issue.pull_request is not None and is_accept_comment(event.comment.body)
 
 
 def _has_expected_changes(event: PullRequestEvent) -> bool:

@@ -23,8 +23,8 @@ COMPARE_PATH = "/<project:project>/compare"
 PAIR_PATH = f"{COMPARE_PATH}/<name:base>...<name:head>"
 
 
-@blueprint.get(COMPARE_PATH)
-def compare_chooser(project: str) -> str | BaseResponse:
+@blueprint.get(COMPARE_PATH, endpoint="compare_chooser")
+def choose_compared_commits(project: str) -> str | BaseResponse:
     """List the stored comparisons; two shas typed into the form redirect to their comparison."""
     base, head = (request.args.get(side, "").strip() for side in ("base", "head"))
     links = build_project_links(project)

@@ -116,8 +116,8 @@ def undo_last_state_change(project: str, number: int) -> PageResponse:
     return _submit_change(project, number, job)
 
 
-@blueprint.post(LIST_PATH)
-def change_selected(project: str) -> PageResponse:
+@blueprint.post(LIST_PATH, endpoint="change_selected")
+def change_selected_incidents(project: str) -> PageResponse:
     """Apply one change to the ticked incidents; those that somebody else changed meanwhile are named."""
     form, context = request.form.to_dict(), _audit_context()
     # A ticked box sends NUMBER:REVISION, as the page was loaded; anything else is left out.
