@@ -1,15 +1,22 @@
 # The server: `docker build -t perfci .`, then `docker run -p 127.0.0.1:8787:8787 -v perfci:/data perfci`.
 # Benchmarks are measured elsewhere and uploaded: neither torch nor git is in here.
-FROM python:3.11-slim AS build
+# A tag names another image every few weeks: `docker buildx imagetools inspect python:3.11-slim` prints the digest of today,
+# --build-arg PYTHON_IMAGE=python:3.11-slim@sha256:... takes that one.
+ARG PYTHON_IMAGE=python:3.11-slim
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
+COPY requirements requirements
 COPY perfci perfci
 COPY web web
-RUN python3 -m venv /opt/perfci
-RUN /opt/perfci/bin/pip install --no-cache-dir --constraint constraints.txt '.[login,postgres]'
+RUN python3 -m venv /opt/perfci && python3 -m venv /opt/perfci-build
+RUN /opt/perfci-build/bin/pip install --no-cache-dir --require-hashes -r requirements/release.txt
+RUN /opt/perfci-build/bin/python -m build --no-isolation --wheel --outdir /src/dist
+RUN /opt/perfci/bin/pip install --no-cache-dir --require-hashes -r requirements/server.txt
+RUN /opt/perfci/bin/pip install --no-cache-dir --no-deps --no-index /src/dist/*.whl
 RUN mkdir -p /data
 
-FROM python:3.11-slim
+FROM ${PYTHON_IMAGE}
 COPY --from=build /opt/perfci /opt/perfci
 COPY --from=build --chown=10001:10001 /data /data
 ENV PATH=/opt/perfci/bin:/usr/local/bin:/usr/bin:/bin \

@@ -6,7 +6,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 STUDY ?= demo slowdowns noise history adaptive compare
 
-.PHONY: help demo test check proof lint bench torture fuzz study serve assets
+.PHONY: help demo test check proof lint bench torture fuzz study serve lock assets
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -62,6 +62,13 @@ study: ## ten demos in a row, planted slowdowns, equals against each other, hist
 serve: ## show the dashboard of this folder's store (ARGS="--port 8787")
 	@.ci/setup demo
 	@$(BIN)/perfci serve $(ARGS)
+
+lock: ## write the hashed requirements of an image and of a release anew, from constraints.txt (uv is needed)
+	@for extra in "server pyproject.toml --extra login --extra postgres" "release requirements/release.in"; do \
+	  set -- $$extra; name=$$1; shift; \
+	  UV_CUSTOM_COMPILE_COMMAND="make lock" uv pip compile --quiet --generate-hashes --no-annotate \
+	    --python-version 3.11 --python-platform linux "$$@" -c constraints.txt -o requirements/$$name.txt || exit 1; \
+	done
 
 assets: ## fetch the pinned bundle of plotly.js that pages load (npm is needed; the file is committed)
 	@.ci/setup dev

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from perfci.config.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 NOBODY = 65534
+yaml = pytest.importorskip("yaml")
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,44 @@ def test_the_compose_file_is_valid() -> None:
     checked = subprocess.run([*checker, str(ROOT / "compose.yaml")], capture_output=True, text=True)
 
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_only_the_judge_reads_the_key_of_the_app() -> None:
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+
+    optional = {
+        name: [entry["path"] for entry in services[name]["env_file"] if isinstance(entry, dict)]
+        for name in ("app", "worker")
+    }
+    assert optional == {"app": ["app.env"], "worker": ["worker.env"]}
+
+
+def test_the_image_takes_only_hashed_packages() -> None:
+    installs = [line for line in of("RUN") if "pip install" in line]
+
+    assert all("--require-hashes" in line or "--no-index" in line for line in installs)
+
+
+@pytest.mark.parametrize("name", ["server", "release"])
+def test_hashed_requirements_are_the_versions_of_the_constraints(name: str) -> None:
+    """`make lock` writes them anew."""
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), flags=re.M))
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    locked = dict(re.findall(r"^([\w.-]+)==(\S+)", text, flags=re.M))
+
+    known = {_normalized(package): version for package, version in pins.items()}
+    assert {p: v for p, v in locked.items() if known.get(_normalized(p), v) != v} == {}
+    assert text.count("--hash=sha256:") >= len(locked)
+    if name == "server":
+        declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        extras = declared["optional-dependencies"]
+        needed = [*declared["dependencies"], *extras["login"], *extras["postgres"]]
+        names = {_normalized(re.match(r"[\w.-]+", each)[0]) for each in needed}  # type: ignore[index]
+        assert names <= {_normalized(package) for package in locked}
+
+
+def _normalized(package: str) -> str:
+    return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def test_the_compose_file_sets_only_existing_settings() -> None:

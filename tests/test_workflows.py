@@ -25,6 +25,7 @@ YOUNGER = (
     'label "ubuntu-24.04" is unknown',
     'undefined variable "vars"',
     'unexpected key "queue" for "concurrency" section',
+    'unknown permission scope "attestations"',
     'label "gpu-h100" is unknown',
     'label "pull-requests" is unknown',
     'label "trusted" is unknown',

@@ -160,6 +160,22 @@ PINNED = (
         "digest-mismatch",
         FETCH,
     ),
+    Pinned(
+        "actions/attest",
+        "1e69f48acb82d1966a394da916b4c1698aa569d6",
+        "v4.2.2",
+        "subject-path subject-digest subject-name subject-checksums subject-version sbom-path predicate-type "
+        "predicate predicate-path push-to-registry create-storage-record show-summary github-token",
+        "true",
+    ),
+    Pinned(
+        "pypa/gh-action-pypi-publish",
+        "cef221092ed1bacb1cc03d23a2d87d1d172e277b",
+        "v1.14.0",
+        "user password repository-url packages-dir verify-metadata skip-existing verbose print-hash "
+        "attestations",
+        "true",
+    ),
 )
 BY_USE = {item.uses: item for item in PINNED}
 
