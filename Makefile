@@ -48,10 +48,11 @@ fuzz: ## throw ARGS (1000) requests made to break it at every operation of the A
 	@.ci/setup dev
 	PERFCI_TEST_EXAMPLES=$(or $(ARGS),1000) $(BIN)/python -m pytest -q tests/api/test_api_contract.py
 
-torture: ## kill -9 runs and servers at random moments, disturb a server in every other way: nothing lost, nothing double; the last figures are in docs/torture.md
+torture: ## kill -9 runs and servers at random moments, disturb a server in every other way, restore over what is left: nothing lost, nothing double; the last figures are in docs/torture.md
 	@.ci/setup dev
 	$(BIN)/python -m tools.torture_runs $(ARGS)
 	$(BIN)/python -m tools.disturb_server
+	$(BIN)/python -m tools.restore_cases
 	$(BIN)/python -m tools.kill_server --database sqlite --kills 500 --pause 0.2 --within 5
 	$(BIN)/python -m tools.kill_server --database postgresql --kills 500 --pause 0.2 --within 5
 

@@ -18,6 +18,7 @@ from perfci.model import PerfciError
 from perfci.store import Store, backup, check_integrity, open_store, restore, verdicts_and_change_points
 from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
+from perfci.store.jobs.work_queue_and_leases import claim_lease
 from perfci.store.tables.base import TableBase
 from perfci.store.transactions import StoreUnavailable
 from perfci.store.writes.find_or_add_rows import ensure_project_id
@@ -69,6 +70,18 @@ def test_a_restored_database_takes_the_next_run(store: Store, kind: str, tmp_pat
             ingest_run(tx, a_run(a_result(a_series("suite.d"), a_process(1.0))), "next", "body")
 
         assert len(everything(target)["runs"]) == 2
+
+
+def test_restores_into_an_empty_database_that_a_worker_uses(kind: str, store: Store, tmp_path: Path) -> None:
+    filled(store)
+    backup(store.url, tmp_path / "all.gz")
+
+    with bare_database(kind, tmp_path) as target:
+        with closing(open_store(target, create=True)) as used, used.begin() as tx:
+            claim_lease(tx, "judge", "worker-1")
+        restore(target, tmp_path / "all.gz")
+
+        assert everything(target) == everything(store.url)
 
 
 def test_a_backup_under_load_is_a_consistent_snapshot(store: Store, tmp_path: Path) -> None:

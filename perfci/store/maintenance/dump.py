@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store.dialects import is_sqlite
 from perfci.store.open_database import SCHEMA, open_store
+from perfci.store.tables.work_queue_and_leases import LeaseRow
 from perfci.store.transactions import Store, bulk_insert
 
 DUMP_FORMAT = "perfci.dump/1"
@@ -54,7 +55,8 @@ def write_dump(store: Store, path: Path) -> int:
 def load_dump(url: str, path: Path) -> int:
     """Load a dump into an absent or empty database, in one transaction; return the number of rows."""
     with closing(open_store(url, create=True)) as store, store.begin() as tx:
-        require_empty(store, tx)
+        _require_empty(store, tx)
+        tx.execute(sa.delete(LeaseRow))
         if is_sqlite(tx):
             tx.execute(sa.text("PRAGMA defer_foreign_keys = ON"))  # rows of one table may point to later ones
         try:
@@ -66,10 +68,13 @@ def load_dump(url: str, path: Path) -> int:
     return rows
 
 
-def require_empty(store: Store, tx: Session) -> None:
-    """Raise if any table has rows."""
+def _require_empty(store: Store, tx: Session) -> None:
+    """Raise if any table has rows, but for the leases that a running worker renews."""
     filled = [
-        table.name for table in _list_tables() if tx.execute(sa.select(1).select_from(table).limit(1)).first()
+        table.name
+        for table in _list_tables()
+        if table.name != LeaseRow.__tablename__
+        and tx.execute(sa.select(1).select_from(table).limit(1)).first()
     ]
     if filled:
         raise PerfciError(
