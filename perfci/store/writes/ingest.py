@@ -304,9 +304,9 @@ def insert_results(
                     ABSENT if order is None else order,
                     None if started_at is None else (started_at - EPOCH) // MILLISECOND,
                     process.duration_s,
-                    replace_unstorable_characters(process.reason),
+                    process.reason and replace_unstorable_characters(process.reason),
                     process.exit_code,
-                    replace_unstorable_characters(process.stderr_tail),
+                    process.stderr_tail and replace_unstorable_characters(process.stderr_tail),
                     as_json(process.flags) if process.flags else NO_FLAGS,
                     pack_samples(process.samples),
                 )
@@ -361,7 +361,7 @@ def _result_values(result: Result, summarize: ProcessSummarizer | None) -> tuple
         level_values = (level.level, level.clock._value_ if level.clock else "", level.spread)
     return (
         result.status._value_,
-        replace_unstorable_characters(result.reason),
+        result.reason and replace_unstorable_characters(result.reason),
         result.boundaries._value_,
         result.number,
         *sample_values,
