@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +21,17 @@ from perfci.store.queries import project_status
 from perfci.store.queries.judging_inputs import load_judged_series
 from perfci.store.verdict_decisions import load_aa_results
 from perfci.store.verdicts_and_change_points import load_verdict_records
-from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_sha
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_machine,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+)
 from tests.support.signed_job_tokens import NOW, a_job, of_pull_request
 
 STEP = 21
@@ -163,3 +174,17 @@ def test_a_pull_request_sets_no_noise_floor_and_no_clock_of_main(
     with store.read() as tx:
         assert load_aa_results(tx, PROJECT) == {}
         assert len(load_judged_series(tx, PROJECT)) == 1
+
+
+def test_names_of_a_pull_request_stay_out_of_the_lists(jobs: Jobs, store: Store, worker: JudgeWorker) -> None:
+    series, machine = a_series("UNRELEASED.model_v9.step"), a_machine("UNRELEASED cpu")
+    result = a_result(replace(series, machine=machine), *pairs(Role.HEAD, 1.0))
+    run = a_run(result, machine=machine, commit=a_commit(40), session="secret", origin=ORIGIN)
+    assert jobs.job(of_pull_request(12, jti="names")).send(run) == (201, "")
+
+    lists = [jobs.get(f"/projects/acme:model/{name}").text for name in ("series", "machines", "environments")]
+    pages = ["benchmarks", "benchmarks.json", "benchmarks.csv", "", "s/UNRELEASED/step"]
+    lists += [jobs.client.get(f"/acme:model/{page}").text for page in pages]
+
+    assert [text.count("UNRELEASED.model") + text.count("UNRELEASED cpu") for text in lists] == [0] * 8
+    assert "training.Step.time_step" in lists[0]

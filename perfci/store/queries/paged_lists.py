@@ -14,7 +14,9 @@ from perfci.model import Commit, Environment, Machine, Series
 from perfci.store.column_conversions import build_process, named_values_from_json
 from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
 from perfci.store.queries.series_and_commits import (
+    PULL_REQUEST_KIND,
     build_verdict_record,
+    is_only_in_pull_requests,
     load_commits,
     load_machines,
     load_series_by_ids,
@@ -130,8 +132,9 @@ def find_run_id(tx: Session, project_id: int, key: str) -> int | None:
 def load_series_page(
     tx: Session, project_id: int, *, benchmark: str = "", metric: str = "", after: int, limit: int
 ) -> list[SeriesListItem]:
-    """Load a page of series in the order they were first stored."""
+    """Load a page of series in the order they were first stored, without those of pull requests only."""
     narrowed = [
+        ~is_only_in_pull_requests(),
         *([BenchmarkRow.name == benchmark] if benchmark else []),
         *([SeriesRow.metric == metric] if metric else []),
     ]
@@ -227,11 +230,12 @@ def _load_series_items(
 def _list_used_rows(
     tx: Session, project_id: int, used_table: sa.Table, reference: Any, after: int, limit: int
 ) -> Sequence[Any]:
-    """List the rows that some run of a project refers to."""
+    """List the rows that some run of a project refers to that is of no pull request."""
     used = (
         sa.select(RunRow.id)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .where(SessionRow.project_id == project_id, reference == used_table.c.id)
+        .where(SessionRow.kind != PULL_REQUEST_KIND)
         .exists()
     )
     return tx.execute(

@@ -93,6 +93,13 @@ def select_results_without_pulls() -> sa.Select[Any]:
     )
 
 
+def is_only_in_pull_requests() -> Condition:
+    """Build the condition that all results of a series are of pull requests: its name is a stranger's."""
+    results = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+    others = select_results_without_pulls().where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
+    return sa.and_(results.exists(), ~others.exists())
+
+
 def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     """Load series by id. Series never change, so all readers of a store share a cache."""
     cache: dict[int, Series] = tx.info.get(SERIES_CACHE, {})
