@@ -47,6 +47,8 @@ from tools.bench_store import build_large_run
 from tools.kill_server import LOCAL_TOKEN, Server
 
 SMALL_MB, ROOMY_MB = 3, 64
+READY_MB = 128
+"""A server is ready, and so has started, only with 100 MiB free."""
 
 
 @dataclass
@@ -93,10 +95,11 @@ def fill_disk(folder: Path) -> DisturbanceResult:
     """Fill the disk by uploads, make room, and send again what was refused."""
     outcome, disk = DisturbanceResult("disk full"), folder / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_MB}m", "none", str(disk)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={READY_MB}m", "none", str(disk)], check=True)
     try:
         url = f"sqlite:///{disk}/perfci.db"
         with running_server(folder, url) as server:
+            subprocess.run(["mount", "-o", f"remount,size={SMALL_MB}m", str(disk)], check=True)
             acknowledged = 0
             while (
                 answer := upload_run(server.address, acknowledged + 1)
