@@ -34,7 +34,7 @@ from perfci.store import backup, check_integrity, open_store
 from perfci.store.projects import create_project
 from perfci.store.tables.base import TableBase
 from tests.support.databases import bare_database
-from tools.disturb_server import upload
+from tools.disturb_server import upload_run
 from tools.kill_server import Server
 
 BACKED_UP_RUNS, LATER_RUNS = 6, 4
@@ -111,11 +111,11 @@ def restore_sqlite(folder: Path, left_over: str, backup_name: str, *, running: b
     open_store(url, create=True).close()
     with served(url, folder) as server:
         for number in range(BACKED_UP_RUNS):
-            upload(server.address, number)
+            upload_run(server.address, number)
         backup(url, copy)
         expected = read_backup(copy, folder)
         for number in range(BACKED_UP_RUNS, BACKED_UP_RUNS + LATER_RUNS):
-            upload(server.address, number)
+            upload_run(server.address, number)
         if not running:
             os.killpg(server.pid, signal.SIGKILL)
         away = folder / "away"
@@ -234,7 +234,7 @@ def check_uploads(case: Case, url: str, server: Server) -> None:
     """Upload until it is acknowledged again, and look where it went."""
     began, acknowledged = time.monotonic(), 0
     for number in itertools.count(1000):
-        answer = upload(server.address, number)
+        answer = upload_run(server.address, number)
         acknowledged += answer.status_code == 201
         case.expect(answer.status_code in (201, 503), f"an upload was answered {answer.status_code}")
         if acknowledged == 3 or time.monotonic() - began > 60:
@@ -287,7 +287,7 @@ def write_backup(folder: Path) -> Path:
     open_store(url, create=True).close()
     with served(url, folder) as server:
         for number in range(BACKED_UP_RUNS):
-            upload(server.address, number)
+            upload_run(server.address, number)
         backup(url, copy)
     return copy
 
