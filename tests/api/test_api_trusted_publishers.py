@@ -354,3 +354,13 @@ def test_answers_503_while_the_issuer_is_unreachable(jobs: Jobs, monkeypatch: py
     answer = jobs.exchange(a_job())
 
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+
+
+def test_asks_no_issuer_while_nothing_is_bound(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(issuer: str, transport: object) -> bytes:
+        raise AssertionError("the issuer was asked")
+
+    monkeypatch.setattr(door, "_download_keys", fail)
+    unbound = jobs.client.delete("/api/v1/projects/acme:model/repository")
+
+    assert (unbound.status_code, jobs.exchange(a_job()).status_code) == (204, 401)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,17 +12,18 @@ import httpx
 import pytest
 
 from perfci.net.jwks import MAX_BYTES, IssuerKeys, IssuerUnavailable
-from tests.support.signed_job_tokens import ISSUER, KID, NOW, jwks, published
+from tests.support.signed_job_tokens import ISSUER, KID, jwks, published
+from tests.support.waiting import WITHIN_S
 
 
 class Line:
     """The way to an issuer: what it answers, how often it was asked, and what time it is."""
 
     def __init__(self) -> None:
-        self.now = NOW
+        self.now_s = 1000.0
         self.asked: list[str] = []
         self.answer: Callable[[], httpx.Response] = lambda: httpx.Response(200, json=jwks())
-        self.keys = IssuerKeys(ISSUER, lambda: self.now, httpx.MockTransport(self._handle))
+        self.keys = IssuerKeys(ISSUER, httpx.MockTransport(self._handle), lambda: self.now_s)
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(str(request.url))
@@ -29,7 +31,7 @@ class Line:
         return httpx.Response(made.status_code, headers=made.headers, stream=made.stream)  # not yet read
 
     def later(self, **span: float) -> None:
-        self.now += timedelta(**span)
+        self.now_s += timedelta(**span).total_seconds()
 
     def publishes(self, *keys: dict[str, Any]) -> None:
         self.answer = lambda: httpx.Response(200, json=jwks(*keys))
@@ -131,3 +133,55 @@ def test_rejects_a_response_that_is_no_key_set(line: Line, answer: httpx.Respons
     line.later(hours=1)
 
     assert line.keys.get_key(KID) == published()
+
+
+def test_nobody_waits_while_another_request_asks_an_issuer_that_hangs(line: Line) -> None:
+    answering, hanging = threading.Event(), threading.Event()
+
+    def hang() -> httpx.Response:
+        hanging.set()
+        assert answering.wait(WITHIN_S)
+        return httpx.Response(200, json=jwks())
+
+    line.answer = hang
+    first = threading.Thread(target=line.keys.get_key, args=(KID,))
+    first.start()
+    assert hanging.wait(WITHIN_S)
+
+    for _ in range(12):
+        with pytest.raises(IssuerUnavailable):
+            line.keys.get_key(KID)
+    answering.set()
+    first.join()
+
+    assert (len(line.asked), line.keys.get_key(KID)) == (1, published())
+
+
+def test_known_keys_are_used_while_a_rotated_one_is_asked_for(line: Line) -> None:
+    line.keys.get_key(KID)
+    line.later(minutes=2)
+    during: list[object] = []
+
+    def answer_in_time() -> httpx.Response:
+        during.append(line.keys.get_key(KID))
+        with pytest.raises(IssuerUnavailable):
+            line.keys.get_key("rotated")
+        return httpx.Response(200, json=jwks(published(), published("rotated")))
+
+    line.answer = answer_in_time
+
+    assert line.keys.get_key("rotated") == published("rotated")
+    assert (during, len(line.asked)) == ([published()], 2)
+
+
+def test_remembers_a_try_that_failed_from_its_end(line: Line) -> None:
+    def time_out() -> httpx.Response:
+        line.later(seconds=5)
+        raise httpx.ReadTimeout("no answer")
+
+    line.answer = time_out
+    for _ in range(3):
+        with pytest.raises(IssuerUnavailable):
+            line.keys.get_key(KID)
+
+    assert len(line.asked) == 1

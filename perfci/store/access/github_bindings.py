@@ -50,6 +50,11 @@ def find_binding_of_project(tx: Session, slug: str) -> ProjectBinding | None:
     return ProjectBinding(row.project_id, _build_repository(row)) if row else None
 
 
+def has_bindings(tx: Session) -> bool:
+    """Whether any project is bound to a repository."""
+    return tx.scalar(sa.select(sa.exists(sa.select(REPOSITORIES.c.project_id)))) or False
+
+
 def load_bindings(tx: Session) -> list[ProjectBinding]:
     """Load all bindings of active projects, grouped by repository."""
     query = sa.select(*REPOSITORIES.c).join(ProjectRow, REPOSITORIES.c.project_id == ProjectRow.id)

@@ -40,7 +40,7 @@ def register_api_routes(
         identify=identify,
         clock=context.clock,
         settings=settings,
-        issuer_keys=IssuerKeys(settings.access.oidc_issuer, context.clock),
+        issuer_keys=IssuerKeys(settings.access.oidc_issuer),
         find_administered_repository=find_administered_repository,
         body_reader=BodyReader(
             max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)
