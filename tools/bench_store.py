@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ def measure_store(kind: str) -> None:
             for turn in range(TURNS):
                 first = 1 + turn * GROUP
                 runs = [build_large_run(number, dice) for number in range(first, first + GROUP)]
-                ours.append(time_per_run(lambda runs=runs, first=first: ingest_together(store, runs, first)))
+                ours.append(time_per_run(partial(ingest_together, store, runs, first)))
                 limit.prepare(GROUP)
                 plain.append(time_per_run(limit.insert))
     for name, place in (("wall", 0), ("CPU of this process", 1)):

@@ -126,7 +126,7 @@ def _add_results(
 
 
 def _results(
-    run_id: int, series_ids: list[int], result_ids: list[int], levels: list[float]
+    run_id: int, series_ids: list[int], result_ids: list[int], levels: Sequence[float]
 ) -> list[tuple[object, ...]]:
     nothing = (None,) * 7
     return [

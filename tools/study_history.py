@@ -241,7 +241,7 @@ def study_noise_kind(kind: str, series: int = SERIES) -> Replay:
     """
     lines = simulate_change_free(kind, seed_generator(kind, 1), series, POINTS + 2 * FRESH_PAIRS * RETESTS)
     begin = time.perf_counter()
-    result = list(replay_detection(lines[:, :POINTS]))
+    result = list(replay_detection(list(lines[:, :POINTS])))
     took, points = time.perf_counter() - begin, series * POINTS
     pages = sum(
         is_confirmed_by_retest(

@@ -79,7 +79,7 @@ def detect_change_points(values: Sequence[float], min_effect: float = 0.05) -> l
 
 
 def detect_change_points_in_many(
-    series: Sequence[Sequence[float]], min_effect: float = 0.05
+    series: Sequence[Sequence[float] | Floats], min_effect: float = 0.05
 ) -> list[list[tuple[int, float]]]:
     """Detect the change points of many series; each is independent, batches only save time."""
     empty, results = SegmentedSeries(bar=min_effect), []
