@@ -20,7 +20,6 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.authentication.authenticator import FROM_PROXY, READ_METHODS, Network
-from perfci_web.authentication.local_login import UNEXPECTED_PROXY, came_through_proxy
 from perfci_web.page_access import require_page_access
 from perfci_web.prometheus import RequestMetrics
 from perfci_web.web_context import WebContext
@@ -34,6 +33,17 @@ FORWARDED_HEADERS = (
     "HTTP_X_FORWARDED_HOST",
     "HTTP_FORWARDED",
 )
+
+UNEXPECTED_PROXY = (
+    "This server takes requests of this machine only, and this one came through a proxy: set [access] mode "
+    "in perfci.toml to let others in."
+)
+
+PROXY_HEADER = re.compile(
+    r"HTTP_(FORWARDED|VIA|CDN_LOOP|X_REAL_IP|(TRUE|X|X_CLUSTER|FASTLY|FLY)_CLIENT_IP"
+    r"|(X_FORWARDED|X_ORIGINAL|X_ENVOY|X_AMZN|X_AZURE|CF|TAILSCALE)(_.*)?)"
+)
+"""Headers by which proxies, content delivery networks and tunnels show themselves."""
 
 CAME_THROUGH_PROXY = "perfci.came_through_proxy"
 """Environ key: whether a header of the request is one that only proxies add."""
@@ -118,7 +128,8 @@ def register_request_hooks(
             raise MethodNotAllowed(sorted(READ_METHODS), "This server is read-only.")
         if not g.is_page:
             return None
-        if is_local and (login := context.authenticator.local_login.answer_login(request)):
+        local_login = context.authenticator.local_login
+        if is_local and local_login and (login := local_login.answer_login(request)):
             return login
         request.max_content_length = MAX_FORM_BYTES
         require_page_access(context)
@@ -157,7 +168,7 @@ class TrustedProxies:
         self._user_key = "HTTP_" + user_header.upper().replace("-", "_")
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        environ[CAME_THROUGH_PROXY] = came_through_proxy(environ)
+        environ[CAME_THROUGH_PROXY] = any(PROXY_HEADER.fullmatch(name) for name in environ)
         if self._is_trusted(environ.get("REMOTE_ADDR", "")):
             environ[FROM_PROXY] = True
             self._apply_forwarded_headers(environ)

@@ -7,8 +7,6 @@ it, so reaching it proves nothing (https://jupyter-server.readthedocs.io/en/late
 from __future__ import annotations
 
 import hmac
-import re
-from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
 from flask import Request, Response
@@ -20,29 +18,18 @@ LOCAL_LOGIN_NEEDED = (
     "Programs send that token, or one of `perfci token create`, as `Authorization: Bearer ...`."
 )
 
-UNEXPECTED_PROXY = (
-    "This server takes requests of this machine only, and this one came through a proxy: set [access] mode "
-    "in perfci.toml to let others in."
-)
-
-PROXY_HEADER = re.compile(
-    r"HTTP_(FORWARDED|VIA|CDN_LOOP|X_REAL_IP|(TRUE|X|X_CLUSTER|FASTLY|FLY)_CLIENT_IP"
-    r"|(X_FORWARDED|X_ORIGINAL|X_ENVOY|X_AMZN|X_AZURE|CF|TAILSCALE)(_.*)?)"
-)
-"""Headers by which proxies, content delivery networks and tunnels show themselves."""
-
 
 class LocalLogin:
-    """Knows the local user by a secret; without one (in tests) everybody is the local user."""
+    """Knows the local user by a secret."""
 
     def __init__(self, token: str) -> None:
         self._token = token
 
     def is_local_user(self, request: Request) -> bool:
-        return not self._token or self.is_token(request.cookies.get(_cookie_name(request), ""))
+        return self.is_token(request.cookies.get(_cookie_name(request), ""))
 
     def is_token(self, text: str) -> bool:
-        return bool(self._token) and hmac.compare_digest(text.encode(), self._token.encode())
+        return hmac.compare_digest(text.encode(), self._token.encode())
 
     def answer_login(self, request: Request) -> Response | None:
         """Give who opens the printed address the cookie, and send them on to the page without the token."""
@@ -56,11 +43,6 @@ class LocalLogin:
         # Not Secure, since this machine is reached by plain http.
         response.set_cookie(_cookie_name(request), self._token, httponly=True, samesite="Lax", path="/")
         return response
-
-
-def came_through_proxy(header_names: Iterable[str]) -> bool:
-    """Whether a request with these WSGI keys shows that a proxy passed it on."""
-    return any(PROXY_HEADER.fullmatch(name) for name in header_names)
 
 
 def _cookie_name(request: Request) -> str:
