@@ -121,9 +121,10 @@ def make_engine(
         engine = sa.create_engine(
             "sqlite://", creator=lambda: _connect_read_only(path), poolclass=sa.QueuePool
         )
+        pragmas: tuple[str, ...] = ()
     else:
         engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
-    pragmas = () if read_only else (*PRAGMAS, "synchronous=FULL") if durable else PRAGMAS
+        pragmas = (*PRAGMAS, "synchronous=FULL") if durable else PRAGMAS
     sa.event.listen(engine, "connect", partial(_configure_sqlite, pragmas))
     sa.event.listen(engine, "begin", begin_sqlite_transaction)
     return engine

@@ -95,7 +95,8 @@ def build_variant(content: Mapping[str, Any]) -> Variant:
     env_vars = sorted((key, to_text(value)) for key, value in as_mapping(content.get("env_vars")).items())
     # The name that asv derives from these, to see whether the stored one holds anything else.
     chosen = [("environment_type", tool)] if tool else []
-    chosen += [("python", versions[-1] if versions else python)] if python else []
+    if python:
+        chosen.append(("python", versions[-1] if versions else python))
     chosen += requirements + [(f"env {key}", value) for key, value in env_vars]
     parts = [tool] if tool else []
     parts += [f"py{python}"] + [key + value for key, value in requirements + env_vars]

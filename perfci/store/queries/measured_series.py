@@ -91,9 +91,9 @@ def load_series_with_history_ends(
     records = []
     for entry in stored:
         end = ends.get(entry.id)
-        status, reason = (
-            why[result_ids[entry.id]] if entry.id in result_ids else (Status.OK if end else None, "")
-        )
+        status, reason = (Status.OK if end else None), ""
+        if entry.id in result_ids:
+            status, reason = why[result_ids[entry.id]]
         sha, counted = end.sha if end else None, points.get(entry.id, 0)
         records.append(
             SeriesRecord(
