@@ -16,6 +16,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Stage
+from perfci.service.notify.destination_encryption import decrypt_destination
 from perfci.store import (
     check_integrity,
     migrate_schema,
@@ -24,7 +25,9 @@ from perfci.store import (
     verdict_decisions,
     verdicts_and_change_points,
 )
-from perfci.store.tables.access import AuditRow
+from perfci.store.jobs.notification_destinations import Destination, load_destinations, save_destination
+from perfci.store.projects import create_project
+from perfci.store.tables.access import AuditRow, SecretRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.incidents import (
     EvaluationRow,
@@ -50,7 +53,7 @@ from tests.support.builders import (
     a_series,
     a_verdict,
 )
-from tests.support.databases import fresh_database
+from tests.support.databases import KINDS, fresh_database
 from tests.support.stored_runs import ingest_run, replace_change_points
 
 
@@ -74,6 +77,7 @@ def connection(kind: str, tmp_path: Path) -> Iterator[sa.Connection]:
         made.dispose()
 
 
+ENCRYPTED = {("destinations", "address"), ("destinations", "secret")}
 RENAMED = importlib.import_module("perfci.store.migrations.versions.0016_standard_names")
 
 
@@ -193,6 +197,7 @@ def _add_access(tx: Session, project_id: int, incident_id: int) -> None:
     event = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "number": 2**40}
     waiting = {"action": "completed", "received_at": NOON, "state": "waiting", "not_before": NOON}
     tx.add(RunEventRow(project_id=project_id, **event, **waiting))
+    tx.add(SecretRow(name="seal", value=b"key", created_at=NOON))
     destination = DestinationRow(project_id=project_id, name="chat", kind="webhook", address="https://x")
     tx.add(destination)
     tx.flush()
@@ -223,7 +228,11 @@ def test_goes_down_to_a_migration_and_up_again_with_its_rows(
     for name, old_rows in left.items():
         new_name, columns = new_names(name)
         assert len(after[new_name]) == len(old_rows)
-        shared = [columns.get(column, column) for column in (old_rows[0] if old_rows else ())]
+        shared = [
+            columns.get(column, column)
+            for column in (old_rows[0] if old_rows else ())
+            if (name, column) not in ENCRYPTED
+        ]
         assert select(after[new_name], shared) == select(before[new_name], shared)
     assert check_integrity(connection.engine.url.render_as_string(hide_password=False)) == []
 
@@ -320,3 +329,35 @@ def test_marks_the_sessions_of_pull_requests(kind: str, tmp_path: Path) -> None:
         "by hand": "compare",
     }
     assert chain == [2, None, 2, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("has_key", [True, False])
+def test_encrypts_the_destinations_of_older_databases(kind: str, has_key: bool, tmp_path: Path) -> None:
+    with fresh_database(kind, tmp_path) as url, closing(open_store(url, create=False)) as store:
+        made = open_database.make_engine(open_database.parse_database_url(url))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            move(connection, command.downgrade, "0017")
+        with store.begin() as tx:
+            project = create_project(tx, PROJECT, "private", NOON)
+            save_destination(
+                tx, project.id, Destination("hook", "webhook", "https://hooks.example/T0/secret", "s3c")
+            )
+            save_destination(tx, project.id, Destination("mail", "email", "ada@example.com"))
+            if has_key:
+                tx.add(SecretRow(name="seal", value=b"a key", created_at=NOON))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            move(connection, command.upgrade, "head")
+        made.dispose()
+        with store.read() as tx:
+            stored = load_destinations(tx, project.id)
+            plain = [decrypt_destination(tx, destination, "") for destination in stored]
+
+    assert [(item.address[:7], item.secret[:7]) for item in stored] == [
+        ("sealed:", "sealed:"),
+        ("sealed:", ""),
+    ]
+    assert [(item.address, item.secret) for item in plain] == [
+        ("https://hooks.example/T0/secret", "s3c"),
+        ("ada@example.com", ""),
+    ]

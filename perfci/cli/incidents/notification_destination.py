@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
+from sqlalchemy.orm import Session
 
 from perfci.cli.shared.command_output import write_list
 from perfci.cli.shared.options import global_options, json_option
@@ -17,6 +18,7 @@ from perfci.cli.shared.store_and_machine_lock import (
     run_write_transaction,
 )
 from perfci.model import IncidentState, PerfciError
+from perfci.service.notify.destination_encryption import decrypt_destination
 from perfci.service.notify.manage_destinations import (
     ADDRESS_CHECKS,
     delete_destination,
@@ -25,6 +27,7 @@ from perfci.service.notify.manage_destinations import (
 )
 from perfci.service.notify.senders import build_sender_config
 from perfci.store.jobs.notification_destinations import Destination, find_destination, load_destinations
+from perfci.store.projects import Project
 
 
 @click.group("destination")
@@ -68,7 +71,12 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
     secret = sys.stdin.readline().strip() if secret_stdin else None
     new = run_write_transaction(
         lambda tx, project: save_destination(
-            tx, project, destination, local_user_audit_context(), secret=secret
+            tx,
+            project,
+            destination,
+            local_user_audit_context(),
+            secret=secret,
+            secret_key=_secret_key(),
         )
     )
     verb = "added" if new else "changed"
@@ -80,7 +88,12 @@ def set_command(name: str, kind: str, address: str, secret_stdin: bool, **settin
 @global_options
 def list_command(json_file: str | None) -> None:
     """List the destinations; no secret is shown."""
-    destinations = run_read_transaction(lambda tx, project: load_destinations(tx, project.id))
+    destinations = run_read_transaction(
+        lambda tx, project: [
+            decrypt_destination(tx, destination, _secret_key())
+            for destination in load_destinations(tx, project.id)
+        ]
+    )
     lines = [
         f"{destination.name}  {destination.kind}  {destination.address}"
         + ("" if destination.enabled else "  off")
@@ -108,15 +121,24 @@ def remove_command(name: str) -> None:
 def test_command(name: str) -> int:
     """Send a test notification; exit 1 if it was not delivered."""
     config = current_config()
-    destination = run_read_transaction(lambda tx, project: find_destination(tx, project.id, name))
-    if destination is None:
-        raise _unknown_destination(name)
+    destination = run_read_transaction(lambda tx, project: _find_decrypted(tx, project, name))
     senders = build_sender_config(config.settings, config.secrets)
     if problem := send_test_message(config.project, destination, senders, datetime.now(UTC)):
         click.echo(problem, err=True)
         return 1
     click.echo(f"{name}: sent")
     return 0
+
+
+def _find_decrypted(tx: Session, project: Project, name: str) -> Destination:
+    destination = find_destination(tx, project.id, name)
+    if destination is None:
+        raise _unknown_destination(name)
+    return decrypt_destination(tx, destination, _secret_key())
+
+
+def _secret_key() -> str:
+    return current_config().secrets.secret_key.get_secret_value()
 
 
 def _serialize_destination(destination: Destination) -> dict[str, object]:

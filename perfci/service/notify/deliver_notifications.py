@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 
 from perfci.model import PerfciError
 from perfci.net.address_check import ForbiddenAddress
+from perfci.service.notify.destination_encryption import decrypt_destination
 from perfci.service.notify.quiet_hours import compute_send_time
 from perfci.service.notify.senders import SENDERS, DeliveryError, SenderConfig
 from perfci.service.retry_backoff import compute_next_attempt_time
@@ -63,7 +65,10 @@ def _deliver_batch(
     if not mine:
         return 0
     try:
-        result = SENDERS[destination.kind](mine, uid, config, now)
+        with store.read() as tx:
+            plain = decrypt_destination(tx, destination, config.secret_key)
+        addressed = [replace(delivery, destination=plain) for delivery in mine]
+        result = SENDERS[destination.kind](addressed, uid, config, now)
     except Exception as error:
         # Whatever a receiver answered, the messages to the others have to go on.
         is_foreseen = isinstance(error, PerfciError)

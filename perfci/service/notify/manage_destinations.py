@@ -16,6 +16,7 @@ from perfci.net.api_schemas import VISIBLE_LINE_PATTERN
 from perfci.net.smtp_mail import validate_mail_address
 from perfci.net.ssrf_safe_http import parse_destination_url as web_address
 from perfci.service.audit_context import AuditContext
+from perfci.service.notify.destination_encryption import encrypt_text, ensure_encryptor
 from perfci.service.notify.quiet_hours import compute_send_time, parse_time_of_day
 from perfci.service.notify.senders import SENDERS, SenderConfig
 from perfci.store.jobs import notification_destinations
@@ -33,9 +34,18 @@ ADDRESS_CHECKS: Mapping[str, Callable[[str], object]] = {
 
 
 def save_destination(
-    tx: Transaction, project: Project, destination: Destination, context: AuditContext, *, secret: str | None
+    tx: Transaction,
+    project: Project,
+    destination: Destination,
+    context: AuditContext,
+    *,
+    secret: str | None,
+    secret_key: str,
 ) -> bool:
-    """Add or change a destination; a ``secret`` of None keeps the stored one. Return whether it is new."""
+    """Add or change a destination; a ``secret`` of None keeps the stored one. Return whether it is new.
+
+    Address and secret are stored encrypted, with ``secret_key`` if there is one.
+    """
     if destination.kind not in ADDRESS_CHECKS:
         raise PerfciError(
             f"{destination.kind!r} is no kind of destination; expected {', '.join(ADDRESS_CHECKS)}."
@@ -46,10 +56,13 @@ def save_destination(
     for end in {"from", "to"} & destination.quiet.keys():
         parse_time_of_day(destination.quiet[end])
     existing = notification_destinations.find_destination(tx, project.id, destination.name)
-    kept_secret = existing.secret if secret is None and existing is not None else secret or ""
-    if destination.kind == "github_issue" and not kept_secret:
+    encryptor = ensure_encryptor(tx, secret_key, context.at)
+    keeps_secret = secret is None and existing is not None
+    stored_secret = existing.secret if keeps_secret and existing else encrypt_text(encryptor, secret or "")
+    if destination.kind == "github_issue" and not stored_secret:
         raise PerfciError("Issues are opened with a token of that repository: send it as the secret.")
-    new = notification_destinations.save_destination(tx, project.id, replace(destination, secret=kept_secret))
+    stored = replace(destination, address=encrypt_text(encryptor, destination.address), secret=stored_secret)
+    new = notification_destinations.save_destination(tx, project.id, stored)
     detail = {"kind": destination.kind, "enabled": destination.enabled}
     context.add_audit_entry(tx, "destination.set", destination.name, project.id, detail)
     mark_projects_changed(tx, [project.id])

@@ -39,12 +39,15 @@ IncidentLink = Callable[[str, int], str]
 
 @dataclass(frozen=True, slots=True)
 class SenderConfig:
-    """Configuration of senders: allowed private networks, mail server, GitHub API and links."""
+    """Configuration of senders: allowed private networks, mail server, GitHub API, links, and the key of
+    stored addresses.
+    """
 
     allowed_networks: Sequence[IpNetwork] = ()
     mail_server: smtp_mail.MailServer = field(default_factory=lambda: smtp_mail.MailServer(""))
     github_api: str = "https://api.github.com"
     build_link: IncidentLink = lambda project, number: ""
+    secret_key: str = field(default="", repr=False)
 
 
 def build_sender_config(settings: Settings, secrets: Secrets) -> SenderConfig:
@@ -62,7 +65,13 @@ def build_sender_config(settings: Settings, secrets: Secrets) -> SenderConfig:
     def link(project: str, number: int) -> str:
         return f"{public}/{encode_segment(project)}/incidents/{number}" if public else ""
 
-    return SenderConfig(notify.allow_networks, server, notify.github_api or "https://api.github.com", link)
+    return SenderConfig(
+        notify.allow_networks,
+        server,
+        notify.github_api or "https://api.github.com",
+        link,
+        secrets.secret_key.get_secret_value(),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ DESTINATIONS = DestinationRow.__table__
 @dataclass(frozen=True, slots=True)
 class Destination:
     """A destination: ``routes`` filter its messages, ``quiet`` holds its quiet hours, ``digest`` batches
-    them.
+    them. Stored ones have an encrypted address and secret.
     """
 
     name: str
@@ -39,6 +39,17 @@ def load_destinations(tx: Session, project_id: int) -> list[Destination]:
         (build_destination(row) for row in tx.execute(query).mappings()),
         key=lambda destination: destination.name,
     )
+
+
+def load_all_destinations(tx: Session) -> list[Destination]:
+    """Load the destinations of all projects."""
+    return [build_destination(row) for row in tx.execute(sa.select(DESTINATIONS)).mappings()]
+
+
+def replace_stored_secrets(tx: Session, destination_id: int, address: str, secret: str) -> None:
+    """Replace the address and the secret as they are stored: encrypted."""
+    chosen = sa.update(DESTINATIONS).where(DESTINATIONS.c.id == destination_id)
+    tx.execute(chosen.values(address=address, secret=secret))
 
 
 def find_destination(tx: Session, project_id: int, name: str) -> Destination | None:

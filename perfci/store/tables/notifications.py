@@ -13,7 +13,7 @@ from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
 class DestinationRow(TableBase):
-    """A notification destination of a project; ``secret`` signs messages and is never shown."""
+    """A notification destination of a project; ``address`` and ``secret`` are encrypted."""
 
     __tablename__ = "destinations"
     __table_args__ = (UniqueConstraint("project_id", "name"),)

@@ -88,7 +88,8 @@ class Call:
     commit. ``require_project`` returns a project that the body names, or refuses the request as if the path
     had named it. ``settings`` are the server's, before the tables of a project. ``find_signing_key`` looks
     up a public key of the issuer of job tokens, ``find_administered_repository`` a repository that the caller
-    is logged in to administer. ``operations`` is the table of the whole API.
+    is logged in to administer. ``secret_key`` encrypts what is stored. ``operations`` is the table of the
+    whole API.
     """
 
     store: Store
@@ -103,6 +104,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     revision: int = 0
     settings: Settings = field(default_factory=Settings)
+    secret_key: str = field(default="", repr=False)
     find_signing_key: KeyLookup = lambda kid: None
     find_administered_repository: FindAdministeredRepository = lambda slug: None
     operations: tuple[Operation, ...] = ()

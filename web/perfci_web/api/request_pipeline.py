@@ -70,6 +70,7 @@ class ApiContext:
     identify: Callable[[Request], Actor]
     clock: Callable[[], datetime]
     settings: Settings
+    secret_key: str
     issuer_keys: IssuerKeys
     find_administered_repository: FindAdministeredRepository
     body_reader: BodyReader
@@ -109,6 +110,7 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
             headers={name: request.headers[name] for name in operation.headers if name in request.headers},
             revision=_parse_revision() if operation.revision else 0,
             settings=context.settings,
+            secret_key=context.secret_key,
             find_signing_key=context.issuer_keys.get_key,
             find_administered_repository=context.find_administered_repository,
             operations=context.operations,

@@ -40,6 +40,7 @@ def register_api_routes(
         identify=identify,
         clock=context.clock,
         settings=settings,
+        secret_key=context.authenticator.secret_key,
         issuer_keys=IssuerKeys(settings.access.oidc_issuer),
         find_administered_repository=find_administered_repository,
         body_reader=BodyReader(

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from flask import Request, Response, after_this_request, g
 from sqlalchemy.orm import Session
 
+from perfci.auth.encryption import Encryptor
 from perfci.auth.job_grants import JobGrant
 from perfci.auth.permissions import (
     ANONYMOUS,
@@ -45,7 +46,7 @@ from perfci.store.access import (
     users_and_roles,
 )
 from perfci.store.writes.group_commit import GroupCommitter
-from perfci_web.authentication.github_login import Encryptor, GitHubLogin, GitHubLoginError
+from perfci_web.authentication.github_login import GitHubLogin, GitHubLoginError
 from perfci_web.authentication.local_login import LOCAL_LOGIN_NEEDED, LocalLogin
 
 LOGIN_COOKIE = "__Host-perfci"
@@ -138,7 +139,7 @@ class Authenticator:
     ) -> None:
         self.auth_settings = auth_settings
         self._store, self._clock, self._group = store, clock, group_commit
-        self.github, self._secret_key = github, secret_key
+        self.github, self.secret_key = github, secret_key
         self.local_login = local_login
         self._last_recorded: dict[int, datetime] = {}
 
@@ -311,7 +312,7 @@ class Authenticator:
         return hmac.new(self._shared_key("csrf"), actor.name.encode(), hashlib.sha256).hexdigest()
 
     def build_encryptor(self) -> Encryptor:
-        return Encryptor(self._secret_key.encode() or self._shared_key("seal"))
+        return Encryptor(self.secret_key.encode() or self._shared_key("seal"))
 
     def end_login(self, request: Request) -> None:
         """Delete the login of this browser."""

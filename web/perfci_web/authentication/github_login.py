@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Callable
@@ -156,24 +153,3 @@ class GitHubLogin:
         except Exception as error:
             # Of Authlib, or of the HTTP client below it, which Authlib chooses among those installed.
             raise GitHubLoginError(f"GitHub refused or did not answer ({type(error).__name__}).") from None
-
-
-class Encryptor:
-    """Authenticated encryption of a value: the login cookie, and the access token in the database."""
-
-    def __init__(self, key: bytes) -> None:
-        from cryptography.fernet import Fernet  # with the extra "login" only
-
-        self._fernet = Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"perfci seal" + key).digest()))
-
-    def encrypt(self, value: Any) -> str:
-        return self._fernet.encrypt(json.dumps(value).encode()).decode()
-
-    def decrypt(self, text: str | bytes, max_age_s: int | None = None) -> Any:
-        """Return the value, or None where the text is forged, damaged or too old."""
-        from cryptography.fernet import InvalidToken
-
-        try:
-            return json.loads(self._fernet.decrypt(text, ttl=max_age_s))
-        except (InvalidToken, ValueError):
-            return None

@@ -21,6 +21,7 @@ from perfci.net.api_schemas.notification_destinations import (
     QuietHours,
 )
 from perfci.service.incidents.serialize_incidents import serialize_delivery
+from perfci.service.notify.destination_encryption import decrypt_destination
 from perfci.service.notify.manage_destinations import (
     audit_test_message,
     delete_destination,
@@ -39,7 +40,10 @@ NO_DESTINATION = "There is no destination of this name here."
 
 def list_destinations(call: Call) -> Reply:
     with call.store.read() as tx:
-        destinations = notification_destinations.load_destinations(tx, call.required_project.id)
+        destinations = [
+            decrypt_destination(tx, destination, call.secret_key)
+            for destination in notification_destinations.load_destinations(tx, call.required_project.id)
+        ]
     return Reply(DestinationPage(items=tuple(map(_build_destination_payload, destinations))))
 
 
@@ -56,7 +60,12 @@ def set_destination(call: Call) -> Reply:
     )
     is_new = call.group_commit.submit(
         lambda tx: save_destination(
-            tx, call.required_project, destination, call.audit_context, secret=request.secret
+            tx,
+            call.required_project,
+            destination,
+            call.audit_context,
+            secret=request.secret,
+            secret_key=call.secret_key,
         )
     )
     return Reply(_build_destination_payload(_require_destination(call)), 201 if is_new else 200)
@@ -99,9 +108,9 @@ def _require_destination(call: Call) -> Destination:
         destination = notification_destinations.find_destination(
             tx, call.required_project.id, call.path["destination"]
         )
-    if destination is None:
-        raise ProblemError("not-found", NO_DESTINATION)
-    return destination
+        if destination is None:
+            raise ProblemError("not-found", NO_DESTINATION)
+        return decrypt_destination(tx, destination, call.secret_key)
 
 
 def _quiet_hours(new_destination: NewDestination) -> dict[str, str]:
