@@ -62,8 +62,7 @@ def is_retryable(error: BaseException | None) -> bool:
         return True  # the connection was lost before a commit was begun
     if not isinstance(error, DBAPIError):
         return False
-    if str(getattr(error.orig, "sqlite_errorname", "")).startswith("SQLITE_BUSY"):
-        return True
+    # SQLite's busy timeout is over then: SQLITE_BUSY would only wait for it once more.
     return sqlstate_of(error) in (SERIALISATION_FAILURE, DEADLOCK) or bool(error.connection_invalidated)
 
 

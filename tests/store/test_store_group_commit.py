@@ -167,6 +167,59 @@ def test_reports_a_locked_database(database: Path, monkeypatch: pytest.MonkeyPat
         assert uids(store) == {"two"}
 
 
+def test_gives_up_on_a_database_that_stays_locked_and_stores_nothing_later(database: Path) -> None:
+    url, now = f"sqlite:///{database}", [0.0]
+
+    with (
+        closing(open_store(url, create=False)) as other,
+        closing(open_store(url, create=False, durable=True)) as store,
+        closing(GroupCommitter(store, max_wait_s=0.2, clock=lambda: now[0])) as group,
+    ):
+        with other.begin():
+            with pytest.raises(StoreBusy, match=r"It was not stored within 0\.2 s: another process holds"):
+                group.submit(lambda tx: start(tx, "one"))
+            now[0] = 0.3
+            with pytest.raises(StoreBusy, match=r"Nothing could be stored for 0\.2 s: another process holds"):
+                group.submit(lambda tx: start(tx, "refused at once"))
+        assert until(lambda: group._writing_since is None)
+        group.submit(lambda tx: start(tx, "two"))
+
+        assert uids(store) == {"two"}
+
+
+def test_tries_a_locked_database_once(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfci.store.open_database.BUSY_TIMEOUT_S", 0.05)
+    url = f"sqlite:///{database}"
+    begun = []
+
+    with (
+        closing(open_store(url, create=False)) as other,
+        closing(open_store(url, create=False, durable=True)) as store,
+        closing(GroupCommitter(store)) as group,
+    ):
+        begin = store.begin
+        monkeypatch.setattr(store, "begin", lambda: (begun.append(1), begin())[1])
+        with other.begin(), pytest.raises(StoreUnavailable, match="locked by another perfci process"):
+            group.submit(lambda tx: start(tx, "one"))
+
+    assert len(begun) == 1
+
+
+def test_says_that_a_job_may_still_be_stored_once_it_has_begun(store: Store) -> None:
+    go_on = threading.Event()
+
+    def wait_and_start(tx: Session) -> str:
+        go_on.wait(60)
+        return start(tx, "one")
+
+    with closing(GroupCommitter(store, max_wait_s=0.2)) as group:
+        with pytest.raises(StoreBusy, match=r"within 0\.2 s, though it may still be: another process"):
+            group.submit(wait_and_start)
+        go_on.set()
+
+    assert uids(store) == {"one"}
+
+
 @pytest.mark.parametrize(("times", "message"), [(1, "one"), (9, "The connection to the database was lost.")])
 def test_retries_after_a_lost_connection(
     store: Store, group: GroupCommitter, times: int, message: str

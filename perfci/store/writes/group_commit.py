@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, TypeVar
@@ -33,9 +33,15 @@ log = logging.getLogger("perfci.store")
 MAX_ATTEMPTS = 3
 """Attempts to run a transaction that conflicts with others."""
 
+MAX_WAIT_S = 5.0
+"""How long a job waits for a database that somebody else holds: half of what clients wait for an answer."""
+
+
+LOCKED = "another process holds the database, or it is too slow. Send it again later."
+
 
 class StoreBusy(StoreUnavailable):
-    """Too many jobs wait already."""
+    """Too many jobs wait already, or one has waited too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,12 @@ class _QueuedJob:
     run_batch: BatchFunction[Any, Any]
     item: Any
     future: Future[Any] = field(default_factory=Future)
+
+    def begin(self) -> bool:
+        """Begin the job unless its caller has given up; whether it has begun."""
+        if self.future.cancelled():
+            return False
+        return self.future.running() or self.future.set_running_or_notify_cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +69,22 @@ class GroupCommitter:
     """One writing thread per process, started on first use, since threads do not survive a fork.
 
     A failing job rolls back only itself, by savepoints, and callers get their answers after the shared
-    commit. At most ``max_jobs`` jobs share one; the first waits ``wait_ms`` for others.
+    commit. At most ``max_jobs`` jobs share one; the first waits ``wait_ms`` for others. Nobody waits for
+    longer than ``max_wait_s``, and nobody begins to once a transaction has taken that long.
     """
 
-    def __init__(self, store: Store, *, max_jobs: int = 64, wait_ms: float = 2.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        max_jobs: int = 64,
+        wait_ms: float = 2.0,
+        max_wait_s: float = MAX_WAIT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
+        self._max_wait_s, self._clock = max_wait_s, clock
+        self._writing_since: float | None = None
         self._max_jobs = max_jobs
         self._wait_s = wait_ms / 1000
         self._waiting: queue.Queue[_QueuedJob | None] = queue.Queue(MAX_QUEUED_JOBS)
@@ -69,16 +92,23 @@ class GroupCommitter:
         self._closed = False
         self._writer: threading.Thread | None = None
 
-    def submit(self, job: Callable[[Session], T]) -> T:
+    def submit(self, job: Callable[[Session], T], *, max_wait_s: float | None = None) -> T:
         """Run a job in the next transaction; answer what it answered, or raise what it raised, once that is
         stored.
         """
         # A function of its own for each call: only jobs of one function are run together.
-        return self.submit_batched(lambda tx, _: [job(tx)], None)
+        return self.submit_batched(lambda tx, _: [job(tx)], None, max_wait_s=max_wait_s)
 
-    def submit_batched(self, run_batch: BatchFunction[ItemT, T], item: ItemT) -> T:
+    def submit_batched(
+        self, run_batch: BatchFunction[ItemT, T], item: ItemT, *, max_wait_s: float | None = None
+    ) -> T:
         """Run a job together with waiting jobs of the same function; answer or raise as ``submit`` does."""
         job = _QueuedJob(run_batch, item)
+        max_wait_s = self._max_wait_s if max_wait_s is None else max_wait_s
+        since = self._writing_since
+        patience_s = max_wait_s - (self._clock() - since if since is not None else 0.0)
+        if patience_s <= 0:
+            raise StoreBusy(f"Nothing could be stored for {max_wait_s:g} s: {LOCKED}")
         with self._lock:
             if self._closed:
                 raise StoreUnavailable("The server is stopping: send it again in a moment.")
@@ -91,6 +121,11 @@ class GroupCommitter:
                 raise StoreBusy(
                     f"{MAX_QUEUED_JOBS} uploads wait to be stored already: send it again later."
                 ) from None
+        wait([job.future], patience_s)
+        if job.future.cancel():
+            raise StoreBusy(f"It was not stored within {max_wait_s:g} s: {LOCKED}")
+        if not job.future.done():
+            raise StoreBusy(f"It was not stored within {max_wait_s:g} s, though it may still be: {LOCKED}")
         answer: T = job.future.result()
         return answer
 
@@ -117,7 +152,9 @@ class GroupCommitter:
                     self._waiting.put(None)  # for the outer loop, which ends with it
                     break
                 batch.append(job)
+            self._writing_since = self._clock()
             self._commit_batch(batch)
+            self._writing_since = None
 
     def _commit_batch(self, batch: Sequence[_QueuedJob], attempt: int = 1) -> None:
         """Run a batch in one transaction and answer its jobs; a transaction that failed is run again."""
@@ -125,6 +162,7 @@ class GroupCommitter:
         outcomes: list[_JobOutcome] = []
         try:
             with self._store.begin() as tx:
+                batch = [job for job in batch if job.begin()]
                 in_a_job = True
                 for run_batch, jobs in groupby(batch, key=lambda job: job.run_batch):
                     outcomes += self._run_jobs(tx, run_batch, [job.item for job in jobs])
@@ -141,7 +179,8 @@ class GroupCommitter:
                     self._commit_batch([job])
             else:
                 for job in batch:
-                    job.future.set_exception(_public_error(error))
+                    if job.begin():
+                        job.future.set_exception(_public_error(error))
             return
         for job, outcome in zip(batch, outcomes, strict=True):
             if outcome.error is None:

@@ -58,6 +58,9 @@ MEMBERSHIP_CHECK_INTERVAL = timedelta(minutes=10)
 MEMBERSHIP_GRACE = timedelta(hours=1)
 """How long a login stays valid while GitHub does not answer."""
 
+QUIET_WAIT_S = 0.5
+"""How long a request that only reads waits for what is stored about its caller."""
+
 READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 
@@ -353,5 +356,6 @@ class Authenticator:
             return response
 
     def _submit_quietly(self, job: Callable[[Session], None]) -> None:
+        """Store what a reader causes, unless the database is locked: reading has to go on."""
         with contextlib.suppress(PerfciError):
-            self._group.submit(job)
+            self._group.submit(job, max_wait_s=QUIET_WAIT_S)
