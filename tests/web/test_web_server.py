@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -216,6 +216,30 @@ def test_replaces_a_worker_that_ended_and_keeps_its_counts(
     assert 'perfci_requests_total{method="GET",route="healthz",status="200"} 12.0' in metrics
     assert (len(folders), list(tmp_path.glob("perfci-metrics-*"))) == (1, [])
     assert (code, server.log.count("returned")) == (0, 1)
+
+
+def test_removes_the_counters_of_killed_servers_only(database: str, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "perfci-metrics-link").symlink_to(tmp_path / "elsewhere")
+
+    def folders() -> set[Path]:
+        return {each for each in tmp_path.glob("perfci-metrics-*") if not each.is_symlink()}
+
+    with forked_server(database, tmp_path) as living:
+        of_the_living = folders()
+        with forked_server(database, tmp_path) as killed:
+            os.killpg(killed.pid, signal.SIGKILL)
+            killed.wait()
+        of_the_killed = folders() - of_the_living
+        with forked_server(database, tmp_path):
+            after_start = folders()
+        metrics = living.get("/metrics")
+
+    assert (len(of_the_living), len(of_the_killed)) == (1, 1)
+    assert of_the_living < after_start
+    assert not of_the_killed & after_start
+    assert (tmp_path / "elsewhere").is_dir()
+    assert metrics[0] == 200
 
 
 def test_occupies_no_thread_with_idle_connections(database: str, tmp_path: Path) -> None:
@@ -556,15 +580,30 @@ def writable_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked
         yield server
 
 
-def test_refuses_a_form_that_is_too_large(writable_server: ForkedServer) -> None:
+@pytest.mark.parametrize(
+    "send_body",
+    [
+        lambda form: b"Content-Length: %d\r\n\r\n%s" % (len(form), form),
+        lambda form: b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(form), form),
+    ],
+    ids=["length announced", "chunked"],
+)
+@pytest.mark.parametrize(("form_bytes", "status"), [(500_000, b"409"), (500_001, b"413")])
+def test_refuses_a_form_that_is_too_large(
+    writable_server: ForkedServer, send_body: Callable[[bytes], bytes], form_bytes: int, status: bytes
+) -> None:
     url = f"http://127.0.0.1:{writable_server.port}/api/v1/projects"
     httpx.post(url, json={"project": "acme/forms"}, timeout=60)
-    head = b"POST /acme:forms/incidents HTTP/1.1\r\nHost: localhost\r\nContent-Length: 600000\r\n"
+    head = (
+        b"POST /acme:forms/incidents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        b"Content-Type: application/x-www-form-urlencoded\r\n"
+    )
     with writable_server.connect() as client:
-        client.sendall(head + b"Content-Type: application/x-www-form-urlencoded\r\n\r\n" + b"a" * 600_000)
+        client.sendall(head + send_body(b"comment=".ljust(form_bytes, b"a")))
         answer = read_all(client)
 
-    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert answer.startswith(b"HTTP/1.1 %s " % status)
+    assert (b"A form may have 500,000 bytes, this one has more" in answer) == (status == b"413")
 
 
 def test_accepts_a_long_address(writable_server: ForkedServer) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from flask import Flask, Response
@@ -23,6 +25,8 @@ from perfci.store.open_database import find_sqlite_file
 
 REQUEST_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Bounds of the buckets; 0.1 s (a read) and 0.25 s (an upload at half load) are budgets of this service."""
+
+COUNTER_FOLDER_PREFIX = "perfci-metrics-"
 
 GAUGE_HELP = {
     "database_bytes": "bytes that the database takes",
@@ -76,15 +80,48 @@ def register_metrics(app: Flask, store: Store, clock: Callable[[], datetime]) ->
 @contextlib.contextmanager
 def share_counters_between_workers() -> Iterator[None]:
     """Count in files that forked workers share, and that this process alone makes and removes."""
+    _remove_folders_of_dead_servers()
     before: Any = values.ValueClass
-    with tempfile.TemporaryDirectory(prefix="perfci-metrics-") as folder:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
-        try:
-            yield
-        finally:
-            values.ValueClass = before
-            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+    folder, lock = _make_locked_folder()
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        values.ValueClass = before
+        del os.environ["PROMETHEUS_MULTIPROC_DIR"]
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _make_locked_folder() -> tuple[str, int]:
+    """Make a folder that is locked until the last process of this server ends, as systemd-tmpfiles(8) asks of
+    those who want to keep one."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=COUNTER_FOLDER_PREFIX)
+        with contextlib.suppress(FileNotFoundError):
+            lock = _open_folder(folder)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if os.path.exists(folder):
+                return folder, lock
+            os.close(lock)  # a server that starts at the same time took it for a dead one's
+
+
+def _remove_folders_of_dead_servers() -> None:
+    """Remove what servers left that were killed: folders of this user that nobody holds locked."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{COUNTER_FOLDER_PREFIX}*"):
+        with contextlib.suppress(OSError):  # another user's, no folder, locked, or already gone
+            lock = _open_folder(folder)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(lock).st_uid == os.geteuid():
+                    shutil.rmtree(folder)
+            finally:
+                os.close(lock)
+
+
+def _open_folder(folder: str | Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
 class StoreCollector:

@@ -59,6 +59,10 @@ PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 MAX_FORM_BYTES = 500_000
 """The largest form a page takes; the API limits its bodies itself, and answers what is too large."""
+FORM_TOO_LARGE = (
+    f"A form may have {MAX_FORM_BYTES:,} bytes, this one has more, and nothing was changed: "
+    "go back, and shorten its text or choose fewer incidents."
+)
 
 HSTS_MAX_AGE_S = 31_536_000
 
@@ -131,7 +135,7 @@ def register_request_hooks(
         local_login = context.authenticator.local_login
         if is_local and local_login and (login := local_login.answer_login(request)):
             return login
-        request.max_content_length = MAX_FORM_BYTES
+        _refuse_large_form()
         require_page_access(context)
         return None
 
@@ -149,6 +153,13 @@ def register_request_hooks(
         response.headers[REQUEST_ID_HEADER] = g.request_id
         _record_request(response, metrics)
         return response
+
+
+def _refuse_large_form() -> None:
+    """Refuse a form that is too large; Werkzeug would cut one that announced no length, and use the rest."""
+    request.max_content_length = MAX_FORM_BYTES + 1
+    if (request.content_length or 0) > MAX_FORM_BYTES or len(request.get_data()) > MAX_FORM_BYTES:
+        abort(413, FORM_TOO_LARGE)
 
 
 def style_nonce() -> str:
