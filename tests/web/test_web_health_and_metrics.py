@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -11,14 +12,22 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
 
 from perfci.model import PerfciError
+from perfci.service.worker.lease import NOTIFICATION_LEASE
 from perfci.store import Store, open_store, projects
-from perfci.store.jobs import work_queue_and_leases
+from perfci.store.jobs import notification_queue, work_queue_and_leases
+from perfci.store.jobs.work_queue_and_leases import LeaseRecord
+from perfci.store.open_database import SCHEMA
 from perfci.store.projects import enqueue_work
-from perfci_web import create_app
+from perfci.store.tables.incidents import IncidentRow
+from perfci.store.tables.notifications import DestinationRow
+from perfci.store.writes.group_commit import MAX_WAIT_S, GroupCommitter
+from perfci_web import create_app, health_checks
+from perfci_web.health_checks import HeartbeatWatch, WriteCheck
 from tests.support.builders import NOON, PROJECT, a_process, a_result, a_run
 from tests.support.databases import database_url as database_url
 from tests.support.databases import kind as kind
@@ -72,6 +81,103 @@ def test_warns_of_uploads_that_failed_to_be_judged(client: FlaskClient, store: S
     assert client.get("/readyz").get_json()["warnings"] == [
         "1 upload could not be judged: see `perfci db check`."
     ]
+
+
+def test_warns_of_a_due_notification_that_nobody_sends(client: FlaskClient, store: Store) -> None:
+    with store.begin() as tx:
+        project = projects.create_project(tx, PROJECT, "private", NOON)
+        texts = {"derived_id": "", "kind": "data", "last_good": "", "commit": "", "headline": ""}
+        times = {"first_seen": NOON, "changed_at": NOON}
+        tx.add(DestinationRow(id=1, project_id=project.id, name="team", kind="slack", address="https://x"))
+        tx.add(
+            IncidentRow(id=1, project_id=project.id, number=1, state="new", series_count=1, **texts, **times)
+        )
+        tx.flush()
+        notification_queue.add_delivery(tx, 1, 1, 1, LATER - timedelta(minutes=6), {})
+
+    assert client.get("/readyz").get_json()["warnings"] == [
+        "The oldest due notification waits for 360 s: does `perfci judge-worker` run?"
+    ]
+    assert "perfci_deliveries_oldest_due_seconds 360.0" in client.get("/metrics").text.splitlines()
+
+
+def test_measures_how_long_a_lease_holder_is_silent() -> None:
+    now = [0.0]
+    watch = HeartbeatWatch(lambda: now[0])
+    silences = []
+    for now[0], lease in [
+        (0.0, None),
+        (10.0, LeaseRecord("judge", 1, 7)),
+        (70.0, LeaseRecord("judge", 1, 7)),
+        (80.0, LeaseRecord("judge", 1, 8)),
+        (90.0, LeaseRecord("", 1, 8)),
+        (190.0, LeaseRecord("", 1, 8)),
+    ]:
+        silences.append(watch.measure_silence_s(lease))
+
+    assert silences == [0.0, 0.0, 60.0, 0.0, 0.0, 0.0]
+
+
+def test_warns_of_a_silent_sender_of_notifications(
+    client: FlaskClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_checks, "MAX_SILENCE_S", -1.0)
+    with store.begin() as tx:
+        work_queue_and_leases.claim_lease(tx, NOTIFICATION_LEASE, "somebody")
+
+    [warning] = client.get("/readyz").get_json()["warnings"]
+    assert warning == "Whatever sends notifications has been silent for 0 s: restart it."
+
+
+def test_is_not_ready_if_a_write_does_not_reach_the_disk(tmp_path: Path) -> None:
+    database = tmp_path / "perfci.db"
+    with closing(open_store(f"sqlite:///{database}", create=True)) as store:
+        client = create_app(store, read_only=False).test_client()
+        with store.begin() as tx:
+            projects.create_project(tx, PROJECT, "private", NOON)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        try:
+            answer = client.get("/readyz")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert answer.status_code == 503
+    assert answer.get_json()["problems"] == [
+        "The database of this server cannot be read or written: the disk reports an error."
+    ]
+
+
+def test_tries_a_write_once_a_second_however_often_it_is_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, tries = [0.0], []
+    monkeypatch.setattr(health_checks, "require_writable_database", lambda *_: tries.append(now[0]))
+    with closing(GroupCommitter(store)) as group:
+        check = WriteCheck(store, group, lambda: now[0])
+        for now[0] in (0.0, 0.5, 0.9, 1.1):
+            check.require_writable()
+
+    assert tries == [0.0, 1.1]
+
+
+def test_is_not_ready_while_uploads_are_refused(
+    app: Flask, client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = app.extensions["perfci"].group_commit
+    monkeypatch.setattr(group, "_writing_since", group._clock() - MAX_WAIT_S)
+
+    assert client.get("/readyz").get_json()["problems"] == [
+        "Uploads wait for a transaction that does not end: another process holds the database."
+    ]
+
+
+def test_a_readiness_check_changes_nothing(client: FlaskClient, store: Store) -> None:
+    assert client.get("/readyz").status_code == 200
+    with store.read() as tx:
+        versions = tx.execute(sa.text("SELECT version_num FROM alembic_version")).scalars().all()
+
+    assert versions == [SCHEMA]
 
 
 def test_is_alive_but_not_ready_if_it_cannot_write(tmp_path: Path) -> None:

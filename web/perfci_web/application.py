@@ -88,7 +88,7 @@ def create_app(
         public_url=settings.server.public_url,
     )
     jinja_environment.register_filters_and_globals(app, clock, authenticator)
-    health_checks.register_health_checks(app, store, read_only=read_only, clock=clock)
+    health_checks.register_health_checks(app, store, group_commit, read_only=read_only, clock=clock)
     register_static_files(app)
     app.url_map.converters |= CONVERTERS  # before the rules that use them
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -11,9 +14,12 @@ from flask import Flask, Response, jsonify
 
 from perfci.model import PerfciError
 from perfci.report.number_format import format_count
+from perfci.service.worker.lease import NOTIFICATION_LEASE
 from perfci.store import Store
+from perfci.store.jobs.work_queue_and_leases import LeaseRecord, find_lease
 from perfci.store.maintenance.monitoring_figures import load_database_stats, require_writable_database
 from perfci.store.open_database import find_sqlite_file
+from perfci.store.writes.group_commit import GroupCommitter
 
 WRITE_LOCK_WAIT_S = 1.0
 """How long a readiness check waits for the write lock of the database."""
@@ -24,11 +30,28 @@ MIN_FREE_BYTES = 100 * 2**20
 MAX_JUDGE_DELAY_S = 900
 """An upload that waits longer is a warning; the server stays ready."""
 
+MAX_DELIVERY_DELAY_S = 300
+"""A due notification that waits longer is a warning."""
+
+MAX_SILENCE_S = 60.0
+"""A holder of the lease of notifications without a heartbeat for longer is a warning."""
+
+WRITE_CHECK_INTERVAL_S = 1.0
+"""How often a write is tried at most: anybody may ask whether the server is ready."""
+
 
 def register_health_checks(
-    app: Flask, store: Store, *, read_only: bool, clock: Callable[[], datetime]
+    app: Flask,
+    store: Store,
+    group_commit: GroupCommitter,
+    *,
+    read_only: bool,
+    clock: Callable[[], datetime],
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Add ``/healthz`` and ``/readyz``."""
+    write_check = WriteCheck(store, group_commit, monotonic)
+    heartbeat = HeartbeatWatch(monotonic)
 
     @app.get("/healthz")
     def healthz() -> Response:
@@ -38,9 +61,9 @@ def register_health_checks(
     def readyz() -> tuple[Response, int]:
         """Report why the server is not ready; what needs attention but does not stop it is a warning."""
         try:
-            warnings = _load_warnings(store, clock())
+            warnings = _load_warnings(store, clock(), heartbeat)
             if not read_only:
-                require_writable_database(store, WRITE_LOCK_WAIT_S)
+                write_check.require_writable()
                 _require_free_space(find_sqlite_file(store.url))
         except PerfciError as error:
             return jsonify(
@@ -49,9 +72,53 @@ def register_health_checks(
         return jsonify(status="ready", problems=[], warnings=warnings), 200
 
 
-def _load_warnings(store: Store, now: datetime) -> list[str]:
+class WriteCheck:
+    """Whether uploads can be stored, tried at most every ``WRITE_CHECK_INTERVAL_S``."""
+
+    def __init__(self, store: Store, group_commit: GroupCommitter, monotonic: Callable[[], float]) -> None:
+        self._store, self._group_commit, self._monotonic = store, group_commit, monotonic
+        self._lock = threading.Lock()
+        self._next_at = -math.inf
+        self._problem = ""
+
+    def require_writable(self) -> None:
+        """Raise the problem of the last try."""
+        with self._lock:
+            if self._monotonic() >= self._next_at:
+                self._problem = self._find_problem()
+                self._next_at = self._monotonic() + WRITE_CHECK_INTERVAL_S
+        if self._problem:
+            raise PerfciError(self._problem)
+
+    def _find_problem(self) -> str:
+        if self._group_commit.is_stuck:
+            return "Uploads wait for a transaction that does not end: another process holds the database."
+        try:
+            require_writable_database(self._store, WRITE_LOCK_WAIT_S)
+        except PerfciError as error:
+            return str(error)
+        return ""
+
+
+class HeartbeatWatch:
+    """For how long the holder of the lease of notifications has been silent."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._last: LeaseRecord | None = None
+        self._seen_at = 0.0
+
+    def measure_silence_s(self, lease: LeaseRecord | None) -> float:
+        """Measure it by this process's own clock; 0 where nobody holds the lease."""
+        if lease is None or not lease.holder or lease != self._last:
+            self._last, self._seen_at = lease, self._monotonic()
+        return self._monotonic() - self._seen_at
+
+
+def _load_warnings(store: Store, now: datetime, heartbeat: HeartbeatWatch) -> list[str]:
     with store.read() as tx:
         stats = load_database_stats(tx, now)
+        silence_s = heartbeat.measure_silence_s(find_lease(tx, NOTIFICATION_LEASE))
     warnings = []
     if stats.outbox_oldest_s > MAX_JUDGE_DELAY_S:
         age_s = f"{stats.outbox_oldest_s:.0f} s"
@@ -62,6 +129,11 @@ def _load_warnings(store: Store, now: datetime) -> list[str]:
         )
     if stats.deliveries_failed:
         warnings.append(f"{format_count(stats.deliveries_failed, 'notification')} could not be sent.")
+    if stats.deliveries_oldest_due_s > MAX_DELIVERY_DELAY_S:
+        age_s = f"{stats.deliveries_oldest_due_s:.0f} s"
+        warnings.append(f"The oldest due notification waits for {age_s}: does `perfci judge-worker` run?")
+    if silence_s > MAX_SILENCE_S:
+        warnings.append(f"Whatever sends notifications has been silent for {silence_s:.0f} s: restart it.")
     if stats.run_events_failed:
         runs = format_count(stats.run_events_failed, "workflow run")
         warnings.append(f"{runs} could not be reported on a pull request: see `perfci db check`.")

@@ -73,6 +73,16 @@ def load_due_deliveries(tx: Session, holder: str, now: datetime, limit: int = 10
     return _load_deliveries(tx, sa.or_(waiting, orphaned), DESTINATIONS.c.enabled, limit=limit)
 
 
+def load_oldest_due_time(tx: Session) -> datetime | None:
+    """Load the time at which the delivery that waits longest was, or will be, due."""
+    unsent = DELIVERIES.c.state.in_([WAITING, CLAIMED])
+    query = sa.select(sa.func.min(DELIVERIES.c.not_before)).join(
+        DESTINATIONS, DELIVERIES.c.destination_id == DESTINATIONS.c.id
+    )
+    due: datetime | None = tx.scalar(query.where(unsent, DESTINATIONS.c.enabled))
+    return due
+
+
 def load_deliveries_of_batch(tx: Session, batch: str) -> list[Delivery]:
     """Load the deliveries of one batch."""
     return _load_deliveries(tx, DELIVERIES.c.batch == batch, DELIVERIES.c.state == CLAIMED)

@@ -13,11 +13,15 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store.dialects import database_size
 from perfci.store.jobs import work_queue_and_leases
+from perfci.store.jobs.notification_queue import load_oldest_due_time
 from perfci.store.open_database import find_sqlite_file
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.notifications import DeliveryRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 from perfci.store.transactions import Store, translate_errors
+
+REWRITE_SCHEMA_VERSION = "UPDATE alembic_version SET version_num = version_num"
+"""A write that changes nothing, to the one table with a single row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class DatabaseStats:
     outbox_oldest_s: float
     deliveries_waiting: int
     deliveries_failed: int
+    deliveries_oldest_due_s: float
     run_events_waiting: int
     run_events_failed: int
     judge_beat: int
@@ -47,13 +52,18 @@ def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
         database_bytes=database_size(tx),
         outbox_waiting=waiting - failed,
         outbox_failed=failed,
-        outbox_oldest_s=max(0.0, (now - oldest).total_seconds()) if oldest else 0.0,
+        outbox_oldest_s=_age_s(oldest, now),
         deliveries_waiting=deliveries.get("waiting", 0) + deliveries.get("claimed", 0),
         deliveries_failed=deliveries.get("failed", 0),
+        deliveries_oldest_due_s=_age_s(load_oldest_due_time(tx), now),
         run_events_waiting=events.get("waiting", 0),
         run_events_failed=events.get("failed", 0),
         judge_beat=int(tx.scalar(sa.select(sa.func.max(LeaseRow.beat))) or 0),
     )
+
+
+def _age_s(since: datetime | None, now: datetime) -> float:
+    return max(0.0, (now - since).total_seconds()) if since else 0.0
 
 
 def _count_by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> dict[str, int]:
@@ -61,18 +71,28 @@ def _count_by_state(tx: Session, row: type[DeliveryRow] | type[RunEventRow]) -> 
 
 
 def require_writable_database(store: Store, wait_s: float) -> None:
-    """Raise unless a write lock is available within ``wait_s`` seconds; nothing is written."""
+    """Raise unless a small write reaches the disk; it waits ``wait_s`` seconds for others that write.
+
+    What it writes is what was there. Whether there is room, and whether a lock can be had, would say less.
+    """
     path = find_sqlite_file(store.url)
     if path is None:
-        with store.read() as tx:
-            if tx.scalar(sa.text("SELECT pg_is_in_recovery()")):
-                raise PerfciError(
-                    f"The database {store.display_name} is a copy that only follows another one."
-                )
+        _require_writable_server(store, wait_s)
         return
     with (
         translate_errors(store.display_name),
         closing(sqlite3.connect(path, timeout=wait_s, isolation_level=None)) as connection,
     ):
+        connection.execute("PRAGMA synchronous=FULL")
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
+        connection.execute(REWRITE_SCHEMA_VERSION)
+        connection.execute("COMMIT")
+
+
+def _require_writable_server(store: Store, wait_s: float) -> None:
+    with store.read() as tx:
+        if tx.scalar(sa.text("SELECT pg_is_in_recovery()")):
+            raise PerfciError(f"The database {store.display_name} is a copy that only follows another one.")
+    with store.begin() as tx:
+        tx.execute(sa.text(f"SET LOCAL lock_timeout = {wait_s * 1000:.0f}"))
+        tx.execute(sa.text(REWRITE_SCHEMA_VERSION))

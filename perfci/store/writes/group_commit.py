@@ -129,6 +129,12 @@ class GroupCommitter:
         answer: T = job.future.result()
         return answer
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether a transaction takes so long that nobody may wait for it."""
+        since = self._writing_since
+        return since is not None and self._clock() - since >= self._max_wait_s
+
     def close(self) -> None:
         """Store what waits and end the thread; nothing is taken any more."""
         with self._lock:
