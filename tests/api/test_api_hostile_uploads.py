@@ -27,6 +27,7 @@ from perfci.formats import run_document
 from perfci.model import Run
 from perfci.store import Store
 from perfci.store.tables.measurements import ProcessRow, ProjectRow, RunRow, SeriesRow, SessionRow
+from perfci_web.api.request_pipeline import BodyReader
 from tests.support.builders import a_process, a_result, a_run, a_series
 
 RUN = a_run(a_result())
@@ -268,3 +269,18 @@ def test_repeats_no_value_of_a_refused_body(api: Api) -> None:
     answer = api.send(with_text("commit.sha", secret), key=KEY)
 
     assert secret not in answer.text
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_body_that_is_no_run_is_small_and_takes_no_turn_of_large_ones(
+    api: Api, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    turns: list[object] = []
+    monkeypatch.setattr(BodyReader, "_reserve_large_slot", lambda *about: turns.append(about))
+    headers = {"Content-Type": "application/json"} | ({"Content-Encoding": "gzip"} if packed else {})
+    body = bomb(3) if packed else b" " * 3 * MIB
+
+    answer = api.client.post("/api/v1/oidc/token", data=body, headers=headers)
+
+    assert (answer.status_code, len(turns)) == (413, 0)
+    assert "at most 1 MiB" in answer.json["detail"]

@@ -6,7 +6,7 @@ import math
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -74,9 +74,17 @@ class ApiContext:
     issuer_keys: IssuerKeys
     find_administered_repository: FindAdministeredRepository
     body_reader: BodyReader
+    small_body_reader: BodyReader
     request_limiter: RateLimiter
     upload_limiter: RateLimiter
     exports: ExportLimiter
+
+    def read_body_of(self, operation: Operation) -> AbstractContextManager[RawBody]:
+        """Read the body of the current request: runs may be large, what else is sent is small."""
+        if operation.body is None:
+            return nullcontext(NO_BODY)
+        is_small = issubclass(operation.body, RequestShape)
+        return (self.small_body_reader if is_small else self.body_reader).read_body(request)
 
 
 def execute_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
@@ -94,7 +102,7 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
     if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
         raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     query = _parse_query(operation)
-    with context.body_reader.read_body(request) if operation.body else nullcontext(NO_BODY) as raw:
+    with context.read_body_of(operation) as raw:
         call = Call(
             store=context.store,
             group_commit=context.group_commit,
@@ -215,10 +223,6 @@ def _parse_query(operation: Operation) -> BaseModel:
 
 def parse_json_body(raw: bytes, model: type[BaseModel]) -> BaseModel:
     """Parse a body into its model; faults are reported with their location."""
-    if issubclass(model, RequestShape) and len(raw) > LARGE_BODY_BYTES:
-        raise ProblemError(
-            "too-large", f"A body of this kind may have at most {LARGE_BODY_BYTES // MIB} MiB."
-        )
     try:
         # Before pydantic, whose parser takes several hundred bytes for an empty list, and for each fault.
         require_json_limits(raw, "The body")
@@ -351,12 +355,12 @@ class BodyReader:
         for start in range(0, len(wire), CHUNK_BYTES):
             for chunk in _inflate_chunks(unpacker, wire[start : start + CHUNK_BYTES]):
                 before, size = size, size + len(chunk)
-                if before <= LARGE_BODY_BYTES < size:
-                    self._reserve_large_slot(stack)
                 if size > self._inflated:
                     raise ProblemError(
                         "too-large", f"A body may unpack to at most {self._inflated / MIB:g} MiB."
                     )
+                if before <= LARGE_BODY_BYTES < size:
+                    self._reserve_large_slot(stack)
                 parts.append(chunk)
             if unpacker.eof:
                 if unpacker.unused_data or start + CHUNK_BYTES < len(wire):

@@ -19,7 +19,7 @@ from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.problem_details import ProblemError
 from perfci_web.api.rate_limit import RateLimiter
-from perfci_web.api.request_pipeline import MIB, ApiContext, BodyReader, execute_operation
+from perfci_web.api.request_pipeline import LARGE_BODY_BYTES, MIB, ApiContext, BodyReader, execute_operation
 from perfci_web.web_context import WebContext
 
 
@@ -46,6 +46,7 @@ def register_api_routes(
         body_reader=BodyReader(
             max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)
         ),
+        small_body_reader=BodyReader(max_wire_bytes=LARGE_BODY_BYTES, max_inflated_bytes=LARGE_BODY_BYTES),
         request_limiter=RateLimiter(server.requests_per_minute),
         upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
         exports=ExportLimiter(),
