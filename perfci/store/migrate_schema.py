@@ -11,6 +11,7 @@ from alembic.config import Config
 from perfci.store.dialects import lock_for_migration
 from perfci.store.tables import (
     access,
+    deletions,
     github,
     incidents,
     measurements,
@@ -19,7 +20,16 @@ from perfci.store.tables import (
     work_queue_and_leases,
 )
 
-TABLE_MODULES = (measurements, verdicts, access, work_queue_and_leases, incidents, notifications, github)
+TABLE_MODULES = (
+    measurements,
+    verdicts,
+    access,
+    work_queue_and_leases,
+    incidents,
+    notifications,
+    github,
+    deletions,
+)
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 
 MIGRATIONS = Path(__file__).parent / "migrations"

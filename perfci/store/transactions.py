@@ -113,6 +113,7 @@ class Store:
         self._reopening = threading.Lock()
         self._ids = IdCache()
         self._series: dict[int, Series] = {}
+        self._deletions = 0
 
     def hide_address(self, message: str, replacement: str) -> str:
         """Replace the address of this database, which may hold a password, in a message for strangers."""
@@ -136,6 +137,7 @@ class Store:
                 with tx.begin():
                     # Take the write lock now: a reader that turns writer later could not wait for it.
                     tx.connection()
+                    self._forget_deleted_ids(tx)
                     yield tx
                     # All writers of a busy project contend for its row: lock it last, and in one order.
                     for project_id in sorted(tx.info.pop(CHANGED_PROJECTS, ())):
@@ -186,6 +188,19 @@ class Store:
             ids.clear()
             self._series.clear()
 
+    def _forget_deleted_ids(self, tx: Session) -> None:
+        """Forget cached ids after rows were deleted, by any process: SQLite gives their ids to new rows.
+
+        PostgreSQL never does, and a cached id of a deleted row is noticed by its foreign key.
+        """
+        if self._path is None:
+            return
+        [deletions] = execute_on_driver(tx, "PRAGMA user_version").fetchone()
+        if deletions != self._deletions:
+            self._ids.clear()
+            self._series = {}  # a new one: a reader of an older moment may still add to the other
+            self._deletions = deletions
+
     def _reopen(self, file_identity: tuple[int, int] | None) -> None:
         """Reconnect to another file, such as a restored backup, that has the name of the SQLite database.
 
@@ -213,12 +228,14 @@ class Store:
         file_identity = read_file_identity(self._path)
         if file_identity != self._file_identity:
             self._reopen(file_identity)
-        info = {IDS: IdCache(self._ids), SERIES_CACHE: self._series}
+        info = {IDS: IdCache(self._ids)}
         with (
             translate_errors(self.display_name),
             Session(self._reading, expire_on_commit=False, info=info) as tx,
             tx.begin(),
         ):
+            self._forget_deleted_ids(tx)
+            tx.info[SERIES_CACHE] = self._series
             yield tx
 
     def close(self) -> None:
@@ -316,6 +333,15 @@ def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
     insert: Any = sqlite.insert if tx.get_bind().dialect.name == "sqlite" else postgresql.insert
     statement = insert(row.__table__).on_conflict_do_nothing()
     return statement.returning(*(row.__table__.c[name] for name in returning)) if returning else statement
+
+
+def forget_cached_ids(tx: Session) -> None:
+    """Let all processes forget the ids they cache, when this transaction has deleted rows with ids."""
+    if tx.get_bind().dialect.name == "sqlite":
+        [deletions] = execute_on_driver(tx, "PRAGMA user_version").fetchone()
+        execute_on_driver(tx, f"PRAGMA user_version = {(deletions + 1) % 2**31:d}")
+    ids: IdCache = tx.info[IDS]
+    ids.clear()
 
 
 def reserve_ids(tx: Session, table: sa.Table, count: int) -> list[int]:

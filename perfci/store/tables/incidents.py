@@ -46,7 +46,7 @@ class IncidentRow(TableBase):
     snoozed_until: Mapped[datetime | None]
     reason: Mapped[str] = mapped_column(server_default="")
     accepted_until: Mapped[datetime | None]
-    duplicate_of: Mapped[int | None] = foreign_key("incidents.id", nullable=True)
+    duplicate_of: Mapped[int | None] = foreign_key("incidents.id", index=True, nullable=True)
     issue_url: Mapped[str] = mapped_column(server_default="")
     fix_sha: Mapped[str] = mapped_column(server_default="")
     culprit_sha: Mapped[str] = mapped_column(server_default="")

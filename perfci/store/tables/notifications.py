@@ -46,7 +46,7 @@ class DeliveryRow(TableBase):
     id: Mapped[int] = primary_key()
     uid: Mapped[str] = mapped_column(String(32), unique=True)
     destination_id: Mapped[int] = foreign_key("destinations.id")
-    incident_id: Mapped[int] = foreign_key("incidents.id")
+    incident_id: Mapped[int] = foreign_key("incidents.id", index=True)
     state_number: Mapped[int]
     not_before: Mapped[datetime]
     state: Mapped[str]

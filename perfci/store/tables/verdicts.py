@@ -29,7 +29,7 @@ class VerdictRow(TableBase):
 
     id: Mapped[int] = primary_key()
     project_id: Mapped[int] = foreign_key("projects.id", index=True)
-    session_id: Mapped[int] = foreign_key("sessions.id")
+    session_id: Mapped[int] = foreign_key("sessions.id", index=True)
     series_id: Mapped[int] = foreign_key("series.id")
     kind: Mapped[str]
     stage: Mapped[str]
@@ -48,7 +48,7 @@ class VerdictRow(TableBase):
     reason: Mapped[str]
     evidence: Mapped[Any] = mapped_column(JsonText)
     created_at: Mapped[datetime]
-    superseded_by: Mapped[int | None] = foreign_key("verdicts.id", nullable=True)
+    superseded_by: Mapped[int | None] = foreign_key("verdicts.id", index=True, nullable=True)
 
 
 class DecisionRow(TableBase):
