@@ -35,6 +35,7 @@ VERB_HELP = {
     "doctor": "check the setup, the suite and the machine's noise",
     "project": "manage projects and who may see and change them",
     "token": "create, list and revoke API tokens",
+    "delete": "delete runs, series or a project",
     "mcp": "serve read-only MCP tools over the stored results",
     "db": "upgrade, check, back up, restore or prune the database",
 }
@@ -51,6 +52,7 @@ VERB_PLACES = {
     "flush": "upload:flush_command",
     "project": "project:project_group",
     "token": "token:token_group",
+    "delete": "delete:delete_group",
     "db": "db:db_group",
 }
 """Module and name of the commands that are not ``VERB_command`` in a module named like their verb."""

@@ -15,6 +15,7 @@ from perfci.cli.shared.server_logging import configure_logging
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.config import Config
 from perfci.policies import load_project_policies
+from perfci.service.accounts.delete_stored_data import DeletionJob
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.destination_encryption import encrypt_with_current_key
 from perfci.service.notify.senders import build_sender_config
@@ -47,6 +48,7 @@ def judge_worker_command(once: bool) -> None:
         periodic_jobs = (
             PeriodicJobs(store, load_policies),
             SamplePruningJob(store, config.settings.retention.raw_days),
+            DeletionJob(store),
         )
         worker = JudgeWorker(store, load_policies, periodic_jobs=periodic_jobs)
         senders = build_sender_config(config.settings, config.secrets)

@@ -145,7 +145,7 @@ def _find_deciding_sessions(tx: Transaction, uid: str, current: Sequence[Verdict
     """Find the sessions whose verdicts prevail over those of this session."""
     kinds = load_session_kinds(tx, {uid, *(record.session_uid for record in current)})
     others = {other for other, kind in kinds.items() if kind != PULL_REQUEST_KIND}
-    if kinds[uid] != PULL_REQUEST_KIND:
+    if kinds.get(uid) != PULL_REQUEST_KIND:
         return find_sessions_started_after(tx, uid, others)
     return others | find_sessions_started_after(tx, uid, kinds.keys())
 

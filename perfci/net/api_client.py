@@ -226,6 +226,15 @@ class ApiClient:
     def unbind_repository(self, project: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/repository")
 
+    def delete_run(self, project: str, key: str) -> None:
+        self._send("DELETE", f"{_project_path(project)}/runs/{encode_segment(key)}")
+
+    def delete_series(self, project: str, series: str) -> None:
+        self._send("DELETE", f"{_project_path(project)}/series/{encode_segment(series)}")
+
+    def delete_project(self, project: str) -> None:
+        self._send("DELETE", _project_path(project))
+
     def list_members(self, project: str) -> Iterator[ProjectMemberShape]:
         return self._list_all(ProjectMemberPage, f"{_project_path(project)}/members")
 

@@ -63,6 +63,9 @@ VALID: dict[str, tuple[str, Any]] = {
     "test_destination": (f"{P}/destinations/team/test", None),
     "resolve_result": (f"{P}/unresolved-results/1/resolve", {"unit": "points", "direction": "higher"}),
     "set_reporting_schedule": (f"{P}/reporting-schedules", {"id": 1, "every_s": 3600}),
+    "delete_run": (f"{P}/runs/{1:064}", None),
+    "delete_series": (f"{P}/series/{series_identity(PROJECT, a_series())}", None),
+    "delete_project": (P, None),
     "add_expected_changes": (
         f"{P}/expected-changes",
         {
@@ -103,7 +106,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             for number in (1, 2, 3):
                 began = NOON + timedelta(hours=number)
                 run = a_run(a_result(), commit=a_commit(number), session=f"s{number}", started_at=began)
-                ingest_run(tx, run, f"key {number}", "body", kind="history", received_at=began)
+                ingest_run(tx, run, f"{number:064}", "body", kind="history", received_at=began)
             save_destination(tx, project.id, Destination("team", "webhook", "https://127.0.0.1/hook"))
             MissingDataMonitor()(tx, project, NOON + timedelta(hours=4))
         reconcile_incidents(store, project, Policy(), an_evaluation(*incidents[::-1]), NOON)
@@ -141,8 +144,9 @@ def test_records_every_change_in_the_audit_log(scenario: AccessScenario, name: s
     answer = ask(scenario, name, uid)
 
     new = [line for line in lines(scenario.store) if line not in before]
-    assert answer.status_code in (200, 201, 204), answer.text
-    assert [(item.actor, item.request_id) for item in new] == [
+    assert answer.status_code in (200, 201, 202, 204), answer.text
+    places = 2 if name == "delete_project" else 1  # the log of the server as well, which is there afterwards
+    assert [(item.actor, item.request_id) for item in new] == places * [
         ("user:proxy/admin", answer.headers["X-Request-Id"])
     ]
 

@@ -85,6 +85,9 @@ OPERATIONS = {
         "test_destination",
         "list_deliveries",
         "set_reporting_schedule",
+        "delete_run",
+        "delete_series",
+        "delete_project",
     },
     AccessRequirement.SERVER: {"create_project"},
 }

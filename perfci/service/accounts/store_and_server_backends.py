@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
@@ -22,13 +23,19 @@ from perfci.net.api_schemas.projects_and_access import (
     Visibility,
 )
 from perfci.service.accounts import projects_members_tokens
+from perfci.service.accounts.delete_stored_data import (
+    delete_all_requested,
+    request_project_deletion,
+    request_run_deletion,
+    request_series_deletion,
+)
 from perfci.service.accounts.projects_members_tokens import create_audited_project, require_project
 from perfci.service.accounts.serialize_accounts import serialize_member, serialize_project, serialize_token
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
 from perfci.store.access import users_and_roles
-from perfci.store.projects import load_projects
+from perfci.store.projects import Project, load_projects
 
 SERVER_ONLY_MESSAGE = "What is for all projects is kept where the server's store is: do it there, with --db."
 
@@ -53,6 +60,12 @@ class AccountsBackend(Protocol):
     def set_member_role(self, project_name: str | None, member: str, role: ProjectRole) -> None: ...
 
     def remove_member(self, project_name: str | None, member: str) -> bool: ...
+
+    def delete_run(self, project_name: str, key: str) -> bool: ...
+
+    def delete_series(self, project_name: str, identity: str) -> bool: ...
+
+    def delete_project(self, project_name: str) -> None: ...
 
 
 class StoreAccountsBackend:
@@ -117,6 +130,23 @@ class StoreAccountsBackend:
                 tx, _build_local_context(), _get_project_id(tx, project_name), member
             )
 
+    def delete_run(self, project_name: str, key: str) -> bool:
+        return self._delete(project_name, partial(request_run_deletion, key=key))
+
+    def delete_series(self, project_name: str, identity: str) -> bool:
+        return self._delete(project_name, partial(request_series_deletion, identity=identity))
+
+    def delete_project(self, project_name: str) -> None:
+        self._delete(project_name, request_project_deletion)
+
+    def _delete(self, project_name: str, request: Callable[[Session, AuditContext, Project], bool]) -> bool:
+        """Record a deletion and carry it out; return False where there is nothing to delete."""
+        context = _build_local_context()
+        with self._store.begin() as tx:
+            was_recorded = request(tx, context, require_project(tx, project_name))
+        delete_all_requested(self._store, context.at)
+        return was_recorded
+
 
 class ServerAccountsBackend:
     """Accounts of a server, with the permissions of the caller's token."""
@@ -152,6 +182,15 @@ class ServerAccountsBackend:
 
     def remove_member(self, project_name: str | None, member: str) -> bool:
         return _was_removed(lambda: self._client.remove_member(_require_project_name(project_name), member))
+
+    def delete_run(self, project_name: str, key: str) -> bool:
+        return _was_removed(lambda: self._client.delete_run(project_name, key))
+
+    def delete_series(self, project_name: str, identity: str) -> bool:
+        return _was_removed(lambda: self._client.delete_series(project_name, identity))
+
+    def delete_project(self, project_name: str) -> None:
+        self._client.delete_project(project_name)
 
 
 def _get_project_id(tx: Session, project_name: str | None) -> int:

@@ -109,3 +109,8 @@ def remove_project_member(tx: Session, user_id: int, project_id: int) -> bool:
 def build_user(row: Any) -> User:
     """Build a user from any row that has the columns of ``users``."""
     return User(row.id, row.provider, row.subject, row.name, row.disabled_at is not None)
+
+
+def remove_all_members(tx: Session, project_id: int) -> None:
+    """End the roles of all members of a project."""
+    tx.execute(sa.delete(MEMBERSHIPS).where(MEMBERSHIPS.c.project_id == project_id))

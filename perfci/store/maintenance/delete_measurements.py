@@ -105,7 +105,8 @@ def _finish(tx: Session, deletion: Deletion, at: datetime) -> None:
         _delete(tx, DeletionRow, DeletionRow.project_id == deletion.project_id)
         _delete(tx, ProjectRow, ProjectRow.id == deletion.project_id)
     else:
-        enqueue_work(tx, deletion.project_id, "judge", deletion.run_keys, at)
+        there = sa.select(RunRow.key).where(RunRow.key.in_(deletion.run_keys)).order_by(RunRow.key)
+        enqueue_work(tx, deletion.project_id, "judge", tx.scalars(there).all(), at)
         enqueue_work(tx, deletion.project_id, "evaluate", ["deletion"], at)
         mark_projects_changed(tx, [deletion.project_id])
     _delete_unused_contexts(tx)
@@ -116,7 +117,7 @@ def _delete_part_of_run(tx: Session, deletion: Deletion, limit: int) -> bool:
     if _delete_results(tx, ResultRow.run_id == run_id, limit):
         return True
     run = tx.execute(
-        sa.select(RunRow.session_id, RunRow.commit_id, CommitRow.sha)
+        sa.select(RunRow.session_id, RunRow.key, CommitRow.sha)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(RunRow.id == run_id)
     ).first()
@@ -125,12 +126,16 @@ def _delete_part_of_run(tx: Session, deletion: Deletion, limit: int) -> bool:
         if _delete_verdicts(tx, sa.and_(VerdictRow.session_id == run.session_id, of_commit), limit):
             return True
         _delete(tx, UnresolvedResultRow, UnresolvedResultRow.run_id == run_id)
+        _delete(tx, OutboxRow, OutboxRow.subject == run.key)
         _delete(tx, RunRow, RunRow.id == run_id)
     ended = sa.and_(SessionRow.project_id == deletion.project_id, SessionRow.state == "finished")
     without_runs = ~sa.exists().where(RunRow.session_id == SessionRow.id)
     sessions = _first_ids(tx, SessionRow, limit, ended, without_runs)
     if sessions and _delete_verdicts(tx, VerdictRow.session_id.in_(sessions), limit):
         return True
+    uids = sa.select(SessionRow.uid).where(SessionRow.id.in_(sessions))
+    waiting = sa.and_(OutboxRow.project_id == deletion.project_id, OutboxRow.kind == "judge_pr")
+    _delete(tx, OutboxRow, sa.and_(waiting, OutboxRow.subject.in_(uids)))
     _delete_by_ids(tx, SessionRow, sessions)
     return bool(sessions) or _delete_series_without_results(tx, deletion.project_id, limit)
 

@@ -6,6 +6,7 @@ from perfci_web.api.operation import Operation
 from perfci_web.api.operations import (
     commit_impacts,
     commits_machines_environments,
+    deletions,
     expected_changes,
     exports,
     github_trusted_publishing,
@@ -41,4 +42,5 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *results_without_unit.OPERATIONS,
     *suite_reporting_schedules.OPERATIONS,
     *expected_changes.OPERATIONS,
+    *deletions.OPERATIONS,
 )
