@@ -8,10 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-import fake_github
 import pytest
 from access_scenario import NOW, OPEN, SECRET, fill, require_project
-from fake_github import FakeGitHub
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
@@ -23,6 +21,8 @@ from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
 from perfci_web import create_app
+from tests.support import loopback_github_login
+from tests.support.loopback_github_login import FakeGitHub
 
 HTTPS = "https://perf.example.com"
 COOKIE = "__Host-perfci"
@@ -30,7 +30,7 @@ COOKIE = "__Host-perfci"
 
 @pytest.fixture(scope="module")
 def github() -> Iterator[FakeGitHub]:
-    with fake_github.served() as item:
+    with loopback_github_login.served() as item:
         yield item
 
 
@@ -54,14 +54,14 @@ class Site:
             {
                 "access": {
                     "mode": "github",
-                    "github_client_id": fake_github.CLIENT,
+                    "github_client_id": loopback_github_login.CLIENT,
                     "github_host": github.address,
                 }
                 | access,
                 "server": {"public_url": HTTPS},
             }
         )
-        secrets = Secrets.model_validate({"github_client_secret": fake_github.SECRET})
+        secrets = Secrets.model_validate({"github_client_secret": loopback_github_login.SECRET})
         self.app = create_app(store, read_only=False, clock=self.clock, settings=settings, secrets=secrets)
         self.github = github
         self.browser = self.app.test_client()
@@ -107,7 +107,7 @@ def test_requests_authorization_with_state_pkce_and_no_scope(site: Site) -> None
     assert request["redirect_uri"] == f"{HTTPS}/login/github/callback"
     assert (request["code_challenge_method"], request["client_id"], request.get("scope", "")) == (
         "S256",
-        fake_github.CLIENT,
+        loopback_github_login.CLIENT,
         "",
     )
     assert len(request["state"]) >= 32

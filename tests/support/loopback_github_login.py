@@ -31,7 +31,7 @@ class FakeGitHub:
     questions: int = 0
 
     def app(self) -> Flask:
-        app = Flask("fake_github")
+        app = Flask("loopback_github_login")
         app.before_request(self.hang_up)
         app.add_url_rule("/login/oauth/authorize", view_func=self.authorize)
         app.add_url_rule("/login/oauth/access_token", view_func=self.access_token, methods=["POST"])
