@@ -1,6 +1,9 @@
 """Addresses of pages, and the names encoded in them."""
 
+import difflib
 import re
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -12,7 +15,7 @@ from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
 from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
 from perfci_web.page_urls import ProjectLinks, encode_project_segment, series_matches_url_query
-from perfci_web.url_lookups import Suggestion, suggest_closest_pages
+from perfci_web.url_lookups import MAX_COMPARED_NAMES, find_closest_names
 
 names = (
     st.text(max_size=30)
@@ -137,9 +140,22 @@ def test_prefixes_links_with_the_mount_path() -> None:
 
 
 def test_suggests_the_most_similar_pages() -> None:
-    suggestions = [
-        Suggestion(name, f"/{name}") for name in ("train.time_step", "serve.time_token", "train.time_data")
-    ]
+    names = ("train.time_step", "serve.time_token", "train.time_data")
 
-    assert suggest_closest_pages("train.time_stop", suggestions)[0].label == "train.time_step"
-    assert len(suggest_closest_pages("zzz", suggestions)) == 3
+    assert find_closest_names("train.time_stop", names)[0] == "train.time_step"
+    assert len(find_closest_names("zzz", names)) == 3
+
+
+def test_compares_a_wrong_name_with_few_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    get_close_matches = difflib.get_close_matches
+
+    def count(word: str, names: Sequence[str], **about: Any) -> list[str]:
+        compared.append(len(names))
+        return get_close_matches(word, names, **about)
+
+    monkeypatch.setattr(difflib, "get_close_matches", count)
+    names = [f"suite.Case{number}.time_step" for number in range(3000)]
+
+    assert find_closest_names("suite.Case2718.time_stop", names)[0] == "suite.Case2718.time_step"
+    assert compared == [MAX_COMPARED_NAMES]

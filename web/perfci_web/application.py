@@ -8,7 +8,7 @@ from functools import partial
 
 from flask import Flask, Request, Response, g, render_template, request
 from gunicorn.http.errors import ParseException
-from werkzeug.exceptions import BadRequest, HTTPException, NotFound
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound, TooManyRequests
 
 from perfci.auth.permissions import AccessDenied, Actor
 from perfci.config import Secrets, Settings
@@ -26,6 +26,7 @@ from perfci_web import (
 )
 from perfci_web.api import problem_details
 from perfci_web.api import routes as api
+from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.authentication import routes as authentication
 from perfci_web.authentication.authenticator import build_authenticator
 from perfci_web.benchmarks import routes as benchmarks
@@ -76,7 +77,8 @@ def create_app(
         local_token=local_token,
     )
     load_policies = partial(load_project_policies, settings)
-    context = WebContext(store, clock, load_policies, authenticator, group_commit)
+    request_limiter = RateLimiter(settings.server.requests_per_minute)
+    context = WebContext(store, clock, load_policies, authenticator, group_commit, request_limiter)
     app.extensions[EXTENSION_KEY] = context
     metrics = prometheus.register_metrics(app, store, clock)
     request_hooks.register_request_hooks(
@@ -138,7 +140,9 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
         return render_template("layout/error.html", title="The store cannot be read", text=text), 503
 
     @app.errorhandler(HTTPException)
-    def handle_http_error(error: HTTPException) -> tuple[str, int] | Response | HTTPException:
+    def handle_http_error(
+        error: HTTPException,
+    ) -> tuple[str, int, dict[str, str]] | Response | HTTPException:
         if error.code is None or error.code < 400:
             return error
         if api.is_api_request(request):
@@ -146,9 +150,12 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
         text = error.description or ""
         if error.code == 403:
             return Response(f"{text}\n", error.code, content_type="text/plain; charset=utf-8")
-        return render_template("layout/error.html", title=error.name, text=text), error.code
+        headers = {"Retry-After": str(error.retry_after)} if isinstance(error, TooManyRequests) else {}
+        return render_template("layout/error.html", title=error.name, text=text), error.code, headers
 
     @app.errorhandler(ParseException)
-    def handle_malformed_body(error: ParseException) -> tuple[str, int] | Response | HTTPException:
+    def handle_malformed_body(
+        error: ParseException,
+    ) -> tuple[str, int, dict[str, str]] | Response | HTTPException:
         """Answer a body whose chunks are none, which shows only as it is read."""
         return handle_http_error(BadRequest("The body is malformed."))

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from flask import request
+from werkzeug.exceptions import TooManyRequests
 
-from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, decide_access
+from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, Actor, decide_access
 from perfci.store.projects import find_project
+from perfci_web.api.problem_details import ProblemError
 from perfci_web.authentication.authenticator import READ_METHODS
 from perfci_web.url_lookups import PageNotFound, build_project_not_found_error
 from perfci_web.web_context import WebContext
@@ -30,10 +32,23 @@ ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(
 )
 """The requirements of pages that change something, by endpoint; viewing a project needs READ."""
 
+ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
+    {
+        "benchmarks.benchmarks_csv": 30.0,
+        **dict.fromkeys(("benchmarks.benchmarks_page", "benchmarks.benchmarks_json"), 5.0),
+        **dict.fromkeys(
+            ("comparisons.compare_page", "comparisons.compare_json", "comparisons.compare_markdown"), 10.0
+        ),
+        **dict.fromkeys(("impact.impact_page", "impact.impact_json"), 5.0),
+        **dict.fromkeys(("calibration.calibration_page", "calibration.calibration_json"), 5.0),
+    }
+)
+"""As how many requests a page counts that reads a whole project or two whole commits; others count once."""
+
 
 def require_page_access(context: WebContext) -> None:
     """Refuse the current request unless its caller may see the page."""
-    actor = context.authenticator.identify_caller(request)
+    actor = _identify_within_limit(context)
     slug = (request.view_args or {}).get("project")
     project = None
     if slug is not None:
@@ -47,6 +62,27 @@ def require_page_access(context: WebContext) -> None:
     if decision.status == 404:
         raise PageNotFound(decision.reason)
     raise AccessDenied(401 if decision.status == 401 else 403, decision.reason or SIGN_IN)
+
+
+def _identify_within_limit(context: WebContext) -> Actor:
+    """Identify the caller and count the page against their rate limit, which the API counts against too."""
+    address = f"address:{request.remote_addr}"
+    cost = ENDPOINT_COSTS.get(request.endpoint or "", 1.0)
+    try:
+        actor = context.authenticator.identify_caller(request)
+    except AccessDenied:
+        _require_allowance(context, address, cost)
+        raise
+    if actor.kind != "local":
+        _require_allowance(context, actor.name or address, cost)
+    return actor
+
+
+def _require_allowance(context: WebContext, caller: str, cost: float) -> None:
+    try:
+        context.request_limiter.require_allowance(caller, cost)
+    except ProblemError as error:
+        raise TooManyRequests(error.detail, retry_after=int(error.headers["Retry-After"])) from None
 
 
 def _endpoint_need() -> AccessRequirement:

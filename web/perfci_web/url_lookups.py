@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from perfci_web.web_context import current_actor
 
 MIN_SIMILARITY = 0.4
 MAX_SUGGESTIONS = 8
+MAX_COMPARED_NAMES = 64
+MAX_COMPARED_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +94,33 @@ def require_project(tx: Session, slug: str) -> Project:
 
 def build_project_not_found_error(tx: Session, slug: str) -> PageNotFound:
     """Build the 404 of a project that is missing or private: one text for both, with the visible projects."""
+    visible = [project.slug for project in list_visible_projects(tx)]
     suggestions = [
-        Suggestion(project.slug, ProjectLinks(project.slug, root=request.script_root).overview)
-        for project in list_visible_projects(tx)
+        Suggestion(name, ProjectLinks(name, root=request.script_root).overview)
+        for name in find_closest_names(slug, visible)
     ]
-    return PageNotFound(
-        f"There is no project {slug} in this store.",
-        suggest_closest_pages(slug, suggestions),
-        "Projects here",
-    )
+    return PageNotFound(f"There is no project {slug} in this store.", suggestions, "Projects here")
 
 
-def suggest_closest_pages(requested_name: str, candidates: Sequence[Suggestion]) -> list[Suggestion]:
-    """Return the candidates with the most similar names, or the first ones if none is similar."""
-    by_label = {candidate.label: candidate for candidate in candidates}
-    close = difflib.get_close_matches(requested_name, by_label, n=MAX_SUGGESTIONS, cutoff=MIN_SIMILARITY)
-    return [by_label[label] for label in close] or list(by_label.values())[:MAX_SUGGESTIONS]
+def find_closest_names(requested_name: str, names: Iterable[str]) -> list[str]:
+    """Find the most similar names, or the first ones if none is similar.
+
+    Only those that share most pairs of letters are compared in full: for all of a project that takes long.
+    """
+    requested_name = requested_name[:MAX_COMPARED_LENGTH]
+    pairs = _letter_pairs(requested_name)
+
+    def shared_part(name: str) -> float:
+        own_pairs = _letter_pairs(name)
+        return len(pairs & own_pairs) / (len(pairs) + len(own_pairs) + 1)
+
+    likely = heapq.nlargest(MAX_COMPARED_NAMES, names, key=shared_part)
+    close = difflib.get_close_matches(requested_name, likely, n=MAX_SUGGESTIONS, cutoff=MIN_SIMILARITY)
+    return close or likely[:MAX_SUGGESTIONS]
+
+
+def _letter_pairs(name: str) -> set[str]:
+    return {name[start : start + 2] for start in range(len(name) - 1)}
 
 
 def require_commit(tx: Session, project: str, sha: str) -> Commit:

@@ -13,6 +13,7 @@ from perfci.auth.permissions import Actor
 from perfci.policies import LoadPolicies
 from perfci.store import Store
 from perfci.store.writes.group_commit import GroupCommitter
+from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.authentication.authenticator import Authenticator
 
 EXTENSION_KEY = "perfci"
@@ -20,8 +21,8 @@ EXTENSION_KEY = "perfci"
 
 @dataclass(frozen=True, slots=True)
 class WebContext:
-    """The store, the clock and the writer of an application, and how it identifies callers and judges
-    projects.
+    """The store, the clock and the writer of an application, how it identifies callers and judges projects,
+    and how many requests it takes of each.
     """
 
     store: Store
@@ -29,6 +30,7 @@ class WebContext:
     load_policies: LoadPolicies
     authenticator: Authenticator
     group_commit: GroupCommitter
+    request_limiter: RateLimiter
 
 
 def web_context() -> WebContext:

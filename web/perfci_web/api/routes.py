@@ -47,7 +47,7 @@ def register_api_routes(
             max_wire_bytes=int(server.max_body_mb * MIB), max_inflated_bytes=int(server.max_inflated_mb * MIB)
         ),
         small_body_reader=BodyReader(max_wire_bytes=LARGE_BODY_BYTES, max_inflated_bytes=LARGE_BODY_BYTES),
-        request_limiter=RateLimiter(server.requests_per_minute),
+        request_limiter=context.request_limiter,
         upload_limiter=RateLimiter(server.uploads_per_minute_mb * MIB),
         exports=ExportLimiter(),
     )

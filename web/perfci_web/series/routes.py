@@ -21,8 +21,8 @@ from perfci_web.url_lookups import (
     PageNotFound,
     Suggestion,
     build_project_links,
+    find_closest_names,
     require_project,
-    suggest_closest_pages,
 )
 from perfci_web.web_context import web_context
 
@@ -125,10 +125,13 @@ def _load_trends(
 
 def _benchmark_not_found(tx: Session, project: str, requested_name: str) -> PageNotFound:
     all_series = load_project_series(tx, project, ~is_only_in_pull_requests()).values()
+    by_label = {series.label: series for series in all_series}
     links = build_project_links(project, all_series)
-    suggestions = {series.label: Suggestion(series.label, links.series(series)) for series in all_series}
     return PageNotFound(
         f"The project {project} has no benchmark {requested_name}.",
-        suggest_closest_pages(requested_name, list(suggestions.values())),
+        [
+            Suggestion(label, links.series(by_label[label]))
+            for label in find_closest_names(requested_name, by_label)
+        ],
         "Did you mean",
     )
