@@ -191,7 +191,6 @@ ONLY_IN = {
     "flask": {"perfci_web"},
     "plotly": {"perfci_web", "report"},
     "torch": {"bench"},
-    "git": {"runner"},
     "click": {"cli"},
     "rich": {"cli"},
 }
@@ -268,6 +267,7 @@ def test_only_config_reads_the_environment() -> None:
     # what a script has to read.
     starters = (
         "/runner/fork_server_client.py",
+        "/runner/run_git.py",
         "/runner/user_script.py",
         "/cli/wrap.py",
         "/runner/prepare_commit.py",

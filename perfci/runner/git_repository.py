@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from git import Git, GitCommandError, GitCommandNotFound
-
 from perfci.model import Commit, PerfciError
 from perfci.runner.locks import folder_lock
+from perfci.runner.run_git import run_git
 
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 TAG_PREFIX = "tag: "
@@ -27,7 +26,7 @@ class GitRepository:
 
     def __init__(self, folder: Path) -> None:
         try:
-            root = _run_git(folder, "rev-parse", "--show-toplevel")
+            root = run_git(folder, "rev-parse", "--show-toplevel")
         except PerfciError:
             raise PerfciError(
                 f"{folder} is not inside a git repository; run perfci where the measured code is committed, "
@@ -150,7 +149,7 @@ class GitRepository:
             for role in ("AUTHOR", "COMMITTER")
             for field, value in (("NAME", "perfci"), ("EMAIL", "perfci@localhost"), ("DATE", when))
         }
-        sha = _run_git(
+        sha = run_git(
             self._private_clone(),
             "commit-tree",
             tree,
@@ -170,9 +169,8 @@ class GitRepository:
             shutil.rmtree(tree, ignore_errors=True)
             clone = self._private_clone()
             # A tree whose folder was deleted by hand is still registered, and could not be added again.
-            _run_git(clone, "worktree", "prune")
-            quietly = ("-c", "core.hooksPath=/dev/null")  # a hook of the user must not run here
-            _run_git(clone, *quietly, "worktree", "add", "--detach", "--force", "--quiet", str(tree), sha)
+            run_git(clone, "worktree", "prune")
+            run_git(clone, "worktree", "add", "--detach", "--force", "--quiet", "--", str(tree), sha)
         return tree
 
     def _log_commits(self, arguments: Sequence[str]) -> list[Commit]:
@@ -189,9 +187,9 @@ class GitRepository:
     def _write_tree(self, head: str) -> str:
         """Write the tree of all files that git does not ignore, with an index and objects of perfci's own."""
         env = self._object_variables() | {"GIT_INDEX_FILE": str(self._private_clone() / "working.index")}
-        _run_git(self.root, "read-tree", head, env=env)
-        _run_git(self.root, "add", "--all", env=env)
-        return _run_git(self.root, "write-tree", env=env)
+        run_git(self.root, "read-tree", head, env=env)
+        run_git(self.root, "add", "--all", env=env)
+        return run_git(self.root, "write-tree", env=env)
 
     def _object_variables(self) -> dict[str, str]:
         common = Path(self._run_git("rev-parse", "--path-format=absolute", "--git-common-dir"))
@@ -206,7 +204,7 @@ class GitRepository:
         if not clone.exists():
             unfinished = self.private_folder / "clone.partial"
             shutil.rmtree(unfinished, ignore_errors=True)
-            _run_git(
+            run_git(
                 self.root,
                 "clone",
                 "--quiet",
@@ -229,7 +227,7 @@ class GitRepository:
         )
 
     def _run_git(self, *arguments: str) -> str:
-        return _run_git(self.root, *arguments)
+        return run_git(self.root, *arguments)
 
 
 def ensure_perfci_folder(root: Path) -> Path:
@@ -262,23 +260,3 @@ def _require_full_sha(sha: str) -> str:
     if not FULL_SHA.fullmatch(sha):
         raise ValueError(f"a full sha was expected, got {sha!r}")
     return sha
-
-
-def _run_git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str:
-    """Run git without a shell and without prompts; the last line of its error output becomes the error."""
-    try:
-        out = Git(str(folder)).execute(
-            ["git", *arguments],
-            # https://git-scm.com/docs/git#_environment_variables: ask for no password, and take no
-            # lock for refreshing the user's index, which their own git may need meanwhile.
-            env={"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", **(env or {})},
-            strip_newline_in_stdout=True,
-        )
-    except GitCommandNotFound:
-        raise PerfciError("git was not found; install git 2.25 or newer and put it on the PATH") from None
-    except GitCommandError as error:
-        text = str(error.stderr).strip().removeprefix("stderr: ").strip("' \n")
-        raise PerfciError(
-            f"git {arguments[0]} failed: {text.splitlines()[-1] if text else error.status}"
-        ) from None
-    return str(out)
