@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from werkzeug.test import TestResponse
 
 from perfci.net.url_segments import encode_segment
 from perfci.store import Store
+from perfci_web.api.operations import notifications
 from tests.support.builders import NOON, PROJECT
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
@@ -82,6 +84,17 @@ def test_reports_a_private_address_of_a_test_notification(api: Api) -> None:
 
     assert document["sent"] is False
     assert "not a public address" in document["problem"]
+
+
+def test_sends_few_test_notifications_at_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(api, "inside", {"kind": "webhook", "address": "https://127.0.0.1/"})
+    monkeypatch.setattr(notifications, "test_messages", threading.BoundedSemaphore(1))
+
+    with notifications.test_messages:
+        refused = api.client.post(f"/api/v1{P}/destinations/inside/test")
+
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    assert api.client.post(f"/api/v1{P}/destinations/inside/test").status_code == 200
 
 
 def test_lists_waiting_deliveries(api: Api, store: Store) -> None:

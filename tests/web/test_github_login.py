@@ -21,6 +21,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
 from perfci_web import create_app
+from perfci_web.authentication.github_login import MAX_LOGINS_AT_ONCE
 from tests.support import loopback_github_login
 from tests.support.loopback_github_login import FakeGitHub
 
@@ -248,6 +249,18 @@ def test_keeps_logins_valid_for_an_hour_while_github_is_down(acme_site: Site) ->
     still = acme_site.get("/acme:secret/benchmarks").status_code
     acme_site.now += timedelta(minutes=1)
     assert (still, acme_site.get("/acme:secret/benchmarks").status_code) == (200, 404)
+
+
+def test_asks_github_for_few_users_at_once(site: Site) -> None:
+    github = site.app.extensions["perfci"].authenticator.github
+    for _ in range(MAX_LOGINS_AT_ONCE):
+        github._logins.acquire()
+    refused = site.log_in()
+    github._logins.release()
+
+    assert refused.status_code == 403
+    assert "Others are logging in, and GitHub takes long to answer. Begin again." in refused.text
+    assert site.log_in().status_code == 302
 
 
 def test_keeps_logins_valid_if_github_closes_the_connection(acme_site: Site) -> None:

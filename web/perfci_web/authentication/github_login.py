@@ -27,6 +27,10 @@ class GitHubLoginError(PerfciError):
     """GitHub did not answer, or not as its documentation says."""
 
 
+MAX_LOGINS_AT_ONCE = 2
+"""Users of whom a process asks GitHub at once: each occupies a thread."""
+
+
 @dataclass(frozen=True, slots=True)
 class GitHubUser:
     """A user of GitHub; the access token allows checking the membership again later."""
@@ -57,6 +61,7 @@ class GitHubLogin:
         self._client_id, self._client_secret = access.github_client_id, client_secret
         self._callback = f"{public_url}/login/github/callback"
         self._membership_check = threading.Lock()
+        self._logins = threading.BoundedSemaphore(MAX_LOGINS_AT_ONCE)
         self._retry_at = 0.0
 
     def authorization_url(self, state: str, verifier: str) -> str:
@@ -68,7 +73,15 @@ class GitHubLogin:
         return str(address)
 
     def fetch_user(self, code: str, verifier: str) -> GitHubUser:
-        """Exchange the code of a finished authorization for the user."""
+        """Exchange the code of a finished authorization for the user; of few at once, as GitHub may hang."""
+        if not self._logins.acquire(blocking=False):
+            raise GitHubLoginError("Others are logging in, and GitHub takes long to answer.")
+        try:
+            return self._fetch_user(code, verifier)
+        finally:
+            self._logins.release()
+
+    def _fetch_user(self, code: str, verifier: str) -> GitHubUser:
         with self._client() as client:
             token = self._call_github(
                 lambda: client.fetch_token(

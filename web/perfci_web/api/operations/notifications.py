@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -36,6 +37,9 @@ from perfci_web.api.problem_details import ProblemError
 
 DESTINATION_RULE = f"{PROJECT_RULE}/destinations/<name:destination>"
 NO_DESTINATION = "There is no destination of this name here."
+
+test_messages = threading.BoundedSemaphore(2)
+"""Test messages of a process at once: each occupies a thread for as long as its receiver likes."""
 
 
 def list_destinations(call: Call) -> Reply:
@@ -84,15 +88,20 @@ def send_test_notification(call: Call) -> Reply:
     destination = _require_destination(call)
     if destination.kind == "email" and call.settings.notify.smtp_user:
         raise ProblemError("conflict", "Only the process that sends knows the password of the mail server.")
-    call.group_commit.submit(
-        lambda tx: audit_test_message(tx, call.required_project, destination.name, call.audit_context)
-    )
-    problem = send_test_message(
-        call.required_project.slug,
-        destination,
-        build_sender_config(call.settings, Secrets()),
-        call.audit_context.at,
-    )
+    if not test_messages.acquire(blocking=False):
+        raise ProblemError("unavailable", "Other test messages are being sent: try again in a moment.")
+    try:
+        call.group_commit.submit(
+            lambda tx: audit_test_message(tx, call.required_project, destination.name, call.audit_context)
+        )
+        problem = send_test_message(
+            call.required_project.slug,
+            destination,
+            build_sender_config(call.settings, Secrets()),
+            call.audit_context.at,
+        )
+    finally:
+        test_messages.release()
     return Reply(DestinationTestResult(sent=not problem, problem=problem))
 
 
