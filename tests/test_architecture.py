@@ -273,7 +273,7 @@ def test_only_config_reads_the_environment() -> None:
         "/runner/prepare_commit.py",
         "/harness/suite_discovery.py",
         "/demo/sample_repository.py",
-        "/processes/child_processes.py",
+        "/processes/run_in_child_processes.py",
         "/shared/supervised_process.py",
         "/perfci_web/prometheus.py",
     )

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from perfci.bench.bound_model_hooks import BenchmarkSource, BoundModelHooks
 from perfci.bench.devices.torch_devices import Device, this_device
+from perfci.bench.model_benchmark_callables import BenchmarkSource, ModelBenchmarkCallables
 from perfci.bench.multi_metric_benchmark import Bench
 from perfci.bench.readings import Measurement, metrics, skip_exception
 from perfci.bench.timers.stage_timers import ProfiledWork
@@ -41,8 +41,8 @@ class MetricGroup:
     name: str
     required_hooks: tuple[str, ...]
     metrics: Sequence[Metric]
-    measure: Callable[[BoundModelHooks], Measurement]
-    build_profiled_work: Callable[[BoundModelHooks], ProfiledWork] | None = None
+    measure: Callable[[ModelBenchmarkCallables], Measurement]
+    build_profiled_work: Callable[[ModelBenchmarkCallables], ProfiledWork] | None = None
 
 
 class ModelBench(Bench, ABC):
@@ -150,10 +150,10 @@ class ModelBench(Bench, ABC):
         """The argument of ``.to()`` for models and batches."""
         return self.target_device.torch_device
 
-    def bind_model_hooks(self, p: Parameters) -> BoundModelHooks:
+    def bind_callables(self, p: Parameters) -> ModelBenchmarkCallables:
         """Bind the hooks to the parameters of one cell, for the metric groups."""
         reference = {**p, **self.reference}
-        return BoundModelHooks(
+        return ModelBenchmarkCallables(
             parameters=p,
             device=self.target_device,
             precision=partial(self.precision, p),
@@ -173,7 +173,7 @@ class ModelBench(Bench, ABC):
             steps=self.steps,
             tolerance=self.tolerance,
             budget_s=self.budget_s,
-            reference=self.bind_model_hooks(reference) if reference != p else None,
+            reference=self.bind_callables(reference) if reference != p else None,
             source=BenchmarkSource(type(self).__module__, type(self).__qualname__),
         )
 
@@ -187,11 +187,11 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
     """All metric groups, imported when a first model benchmark is defined: they import torch."""
     from perfci.bench.metric_groups import (
         cold_start,
-        generation,
+        generation_latency,
         generation_stages,
-        numerics,
         stream_request_counts,
         training,
+        training_numerics,
         training_step_counts,
     )
 
@@ -199,13 +199,13 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
     return (
         MetricGroup("training", trains, training.METRICS, training.measure, training.build_profiled_step),
         MetricGroup("step_counts", trains, training_step_counts.METRICS, training_step_counts.measure),
-        MetricGroup("numerics", trains, numerics.METRICS, numerics.measure),
+        MetricGroup("numerics", trains, training_numerics.METRICS, training_numerics.measure),
         MetricGroup(
             "generation",
             streams,
-            generation.METRICS,
-            generation.measure,
-            generation.build_profiled_request,
+            generation_latency.METRICS,
+            generation_latency.measure,
+            generation_latency.build_profiled_request,
         ),
         MetricGroup("stream_counts", streams, stream_request_counts.METRICS, stream_request_counts.measure),
         MetricGroup("stages", streams, generation_stages.METRICS, generation_stages.measure),
@@ -218,12 +218,12 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
 
     @metrics(*group.metrics)
     def measure(self: ModelBench, *values: Any) -> Measurement:
-        return group.measure(_bind_cell_hooks(self, values))
+        return group.measure(_bind_cell_callables(self, values))
 
     def build_profiled_work(self: ModelBench, *values: Any) -> ProfiledWork:
         if group.build_profiled_work is None:
             raise skip_exception(f"the group {group.name} cannot be profiled; profile training or generation")
-        return group.build_profiled_work(_bind_cell_hooks(self, values))
+        return group.build_profiled_work(_bind_cell_callables(self, values))
 
     measure.__name__ = f"measure_{group.name}"
     measure.__qualname__ = f"{cls.__qualname__}.{measure.__name__}"
@@ -235,8 +235,8 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
     return measure
 
 
-def _bind_cell_hooks(benchmark: ModelBench, values: Sequence[Any]) -> BoundModelHooks:
-    return benchmark.bind_model_hooks(dict(zip(benchmark.param_names, values, strict=True)))
+def _bind_cell_callables(benchmark: ModelBench, values: Sequence[Any]) -> ModelBenchmarkCallables:
+    return benchmark.bind_callables(dict(zip(benchmark.param_names, values, strict=True)))
 
 
 def _version_source(cls: type[ModelBench]) -> str:

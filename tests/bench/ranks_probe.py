@@ -15,7 +15,7 @@ import torch
 import torch._dynamo  # the ranks inherit what they would all import
 import torch.distributed as dist
 
-from perfci.bench.processes import child_processes
+from perfci.bench.processes import run_in_child_processes
 from perfci.bench.processes.collective_communication import CommunicationCounter, communication_seconds
 from perfci.bench.processes.distributed_ranks import fork_unsafe_reason, max_over_ranks, run_ranks, time_ranks
 
@@ -108,7 +108,7 @@ def left() -> list[str]:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    child_processes.FAILURE_GRACE_S = (
+    run_in_child_processes.FAILURE_GRACE_S = (
         60.0  # a machine that is busy lets a rank wait before it can tell of itself
     )
     scenes = {

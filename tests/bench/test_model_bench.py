@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from perfci.bench import ModelBench, Reading
 from perfci.bench.parity import ParityFailed
-from perfci.bench.processes.child_processes import ChildFailed
+from perfci.bench.processes.run_in_child_processes import ChildFailed
 from perfci.model import PerfciError
 
 Report = dict[str, Any]
@@ -176,7 +176,7 @@ def test_divides_the_joules_of_a_request_by_its_tokens(monkeypatch: pytest.Monke
         request()
         return Reading([8.0, 10.0])
 
-    monkeypatch.setattr("perfci.bench.metric_groups.generation.joules_per_call", joules)
+    monkeypatch.setattr("perfci.bench.metric_groups.generation_latency.joules_per_call", joules)
 
     assert measure(Served, "generation")["token_energy"]["samples"] == [2.0, 2.5]
 

@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from benchmarks import distributed, ring_attention
 from benchmarks.workload_sizes import PARALLEL
 from perfci.bench import Absent
-from perfci.bench.processes.child_processes import ChildOutOfMemory
+from perfci.bench.processes.run_in_child_processes import ChildOutOfMemory
 
 PROBE = Path(__file__).parent / "distributed_probe.py"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}

@@ -15,7 +15,7 @@ from typing import Any
 
 from perfci.bench.compilers.compile_cache_fingerprint import fingerprint_caches
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.processes.child_processes import (
+from perfci.bench.processes.run_in_child_processes import (
     ChildProcess,
     fork_child,
     fork_unsafe_reason,

@@ -220,7 +220,7 @@ def wait_for_stop(timeout_s: float, parent: int) -> bool:
     return bool(select.select([sys.stdin], [], [], timeout_s)[0]) or os.getppid() != parent
 
 
-def run_sampler_process(uuid: str, interval_s: str) -> None:
+def sampler_process_main(uuid: str, interval_s: str) -> None:
     """Sample until stopped and print the samples as JSON; ``ready`` is printed after the first sample."""
     parent = os.getppid()
     ready = iter(["ready"])
@@ -235,4 +235,4 @@ def run_sampler_process(uuid: str, interval_s: str) -> None:
 
 
 if __name__ == "__main__":
-    run_sampler_process(*sys.argv[1:])
+    sampler_process_main(*sys.argv[1:])

@@ -11,8 +11,8 @@ import tempfile
 import time
 from typing import Any
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
-from perfci.bench.processes.child_processes import kill_children_on_exit, spawn_child, wait_for_results
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
+from perfci.bench.processes.run_in_child_processes import kill_children_on_exit, spawn_child, wait_for_results
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.model import Clock, Metric
 
@@ -29,15 +29,15 @@ START_LIMIT_S = 600.0
 NOT_COMPILED_READING = Absent("nothing was compiled, so cold and warm starts do not differ")
 
 
-def measure(hooks: BoundModelHooks) -> Measurement:
+def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Run the benchmark to its first output in a fresh interpreter. Files come from a warm page cache.
 
     Raises ``ChildFailed`` with the reason where the fresh interpreter does not reach its first output.
     """
     with tempfile.TemporaryDirectory(prefix="perfci-cold-") as caches:
-        cold = _run_cold_start(hooks, caches)
-        warm = _run_cold_start(hooks, caches) if cold["compile"] else None
-    judges_cpu = hooks.device.kind == "cpu"
+        cold = _run_cold_start(callables, caches)
+        warm = _run_cold_start(callables, caches) if cold["compile"] else None
+    judges_cpu = callables.device.kind == "cpu"
 
     def read_span(span: tuple[float, float]) -> Reading:
         return Reading((span[0],), Clock.WALL, cpu=(span[1],) if judges_cpu else ())
@@ -54,15 +54,15 @@ def measure(hooks: BoundModelHooks) -> Measurement:
     )
 
 
-def _run_cold_start(hooks: BoundModelHooks, caches: str) -> dict[str, Any]:
-    module = hooks.source.module
+def _run_cold_start(callables: ModelBenchmarkCallables, caches: str) -> dict[str, Any]:
+    module = callables.source.module
     # The folder to import from: the one that holds the package, or the file of a module without one.
     root = sys.modules[module.partition(".")[0]]
     folder = os.path.dirname(next(iter(getattr(root, "__path__", [])), "") or str(root.__file__))
-    parameters = repr(dict(hooks.parameters))
+    parameters = repr(dict(callables.parameters))
     # The clock starts here, so that creating the process counts.
     start = functools.partial(
-        run_to_first_output, folder, module, hooks.source.qualname, parameters, time.monotonic()
+        run_to_first_output, folder, module, callables.source.qualname, parameters, time.monotonic()
     )
     child = spawn_child("a cold start", start, dict.fromkeys(CACHE_VARIABLES, caches))
     with kill_children_on_exit([child]):
@@ -86,12 +86,12 @@ def run_to_first_output(
     benchmark = functools.reduce(getattr, qualname.split("."), owner)()
     p = _find_parameters(benchmark, parameters)
     moments.append(_read_clocks())
-    hooks: BoundModelHooks = benchmark.bind_model_hooks(p)
-    model = hooks.build()
-    hooks.device.synchronize()
+    callables: ModelBenchmarkCallables = benchmark.bind_callables(p)
+    model = callables.build()
+    callables.device.synchronize()
     moments.append(_read_clocks())
-    _produce_output(hooks, model)
-    hooks.device.synchronize()
+    _produce_output(callables, model)
+    callables.device.synchronize()
     moments.append(_read_clocks())
     pairs = zip(("import", "build", "output"), itertools.pairwise(moments), strict=True)
     spans: dict[str, Any] = {
@@ -119,10 +119,10 @@ def _read_clocks() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
 
 
-def _produce_output(hooks: BoundModelHooks, model: Any) -> None:
-    if hooks.stream is not None:
-        next(iter(hooks.stream(model)), None)
-    elif hooks.loss is not None:
-        with hooks.autocast():
-            loss = hooks.loss(model, hooks.require_batch_hook()(0))
+def _produce_output(callables: ModelBenchmarkCallables, model: Any) -> None:
+    if callables.stream is not None:
+        next(iter(callables.stream(model)), None)
+    elif callables.loss is not None:
+        with callables.autocast():
+            loss = callables.loss(model, callables.require_batch_callable()(0))
         loss.backward()

@@ -7,7 +7,7 @@ from itertools import islice
 
 import torch
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement
 from perfci.bench.timers.stage_timers import Stages, declare_stage_metrics
 
@@ -18,31 +18,31 @@ NO_POSTPROCESS = Absent("it defines no postprocess")
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def measure(hooks: BoundModelHooks) -> Measurement:
+def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Time the start once and every request after it; the stages must cover 98 % of the whole.
 
     Prefill ends with the first chunk, decode with the last. Files are read from a warm page cache wherever
     the model was loaded before on this machine.
     """
     torch.manual_seed(0)
-    start, request = Stages(hooks.device), Stages(hooks.device)
+    start, request = Stages(callables.device), Stages(callables.device)
     with start:
         with start("load"):
-            model = hooks.build()
+            model = callables.build()
         with start("first_call"):
-            deque(hooks.require_stream_hook()(model), maxlen=0)
-    stream = hooks.require_stream_hook()
-    for _ in range(hooks.requests):
+            deque(callables.require_stream_callable()(model), maxlen=0)
+    stream = callables.require_stream_callable()
+    for _ in range(callables.requests):
         with request:
             with request("prefill"):
                 chunks = iter(stream(model))
                 output = list(islice(chunks, 1))
             with request("decode"):
                 output.extend(chunks)
-            if hooks.postprocess is not None:
+            if callables.postprocess is not None:
                 with request("postprocess"):
-                    hooks.postprocess(model, output)
+                    callables.postprocess(model, output)
     readings = {**start.readings(START_STAGES), **request.readings(REQUEST_STAGES)}
-    if hooks.postprocess is None:
+    if callables.postprocess is None:
         readings |= dict.fromkeys(("postprocess", "postprocess_share"), NO_POSTPROCESS)
     return Measurement(readings)

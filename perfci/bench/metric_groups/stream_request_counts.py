@@ -6,8 +6,8 @@ from collections import deque
 
 import torch
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.call_counts import COUNT_METRICS, count_call
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Measurement
 
 TRAINING_ONLY = (
@@ -21,10 +21,10 @@ METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in TRAININ
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def measure(hooks: BoundModelHooks) -> Measurement:
+def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Count the second request: the first fills caches and lazy buffers, which belong to the start."""
     torch.manual_seed(0)
-    model, stream = hooks.build(), hooks.require_stream_hook()
+    model, stream = callables.build(), callables.require_stream_callable()
 
     def request() -> None:
         deque(stream(model), maxlen=0)
@@ -33,8 +33,8 @@ def measure(hooks: BoundModelHooks) -> Measurement:
     counts = count_call(
         request,
         parameters=model.parameters() if hasattr(model, "parameters") else None,
-        cache=hooks.kv_cache(model) if hooks.kv_cache is not None else None,
-        device=hooks.device,
+        cache=callables.kv_cache(model) if callables.kv_cache is not None else None,
+        device=callables.device,
     )
     readings = counts.readings()
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})

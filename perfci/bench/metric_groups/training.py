@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.call_counts.flops import count_flops, mfu
 from perfci.bench.compilers.compile_cache_fingerprint import describe_cache_state
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
@@ -13,8 +12,9 @@ from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
-from perfci.bench.metric_groups.numerics import require_parity
 from perfci.bench.metric_groups.training_loop import TrainingLoop
+from perfci.bench.metric_groups.training_numerics import require_parity
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.timers.stage_timers import ProfiledWork, Stages
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
@@ -38,26 +38,26 @@ PHASE_STEPS = 7
 """Steps with synchronised phases, and steps with fresh batches: enough for a median."""
 
 
-def measure(hooks: BoundModelHooks) -> Measurement:
+def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Time steps on batches that are already on the device, then phases, then steps that fetch their batches.
 
     ``step_time`` is not the sum of the phases: those are synchronised one by one, which a step is not. Raises
     ``ParityFailed`` for a variant that does not compute what the reference computes.
     """
-    require_parity(hooks)
-    device, training = hooks.device, TrainingLoop(hooks)
+    require_parity(callables)
+    device, training = callables.device, TrainingLoop(callables)
     training.check_first_loss()
     with monitor_device(device) as conditions:
         timing = time_blocks(
-            training.step, device=device, warmup_s=hooks.budget_s / 4, budget_s=hooks.budget_s
+            training.step, device=device, warmup_s=callables.budget_s / 4, budget_s=callables.budget_s
         )
         phases = _phase_readings(training, device)
-        data = _data_readings(hooks, training)
+        data = _data_readings(callables, training)
     training.check_loss_finite(f"after {training.steps} steps")
     readings = {
         "step_time": timing.reading(),
         **phases,
-        **_rate_readings(hooks, training, timing),
+        **_rate_readings(callables, training, timing),
         **data,
         "step_energy": joules_per_call(training.step, device=device),
         **allocator_readings(device, training.step),
@@ -66,9 +66,9 @@ def measure(hooks: BoundModelHooks) -> Measurement:
     return Measurement(readings, (*timing.flags, *conditions.flags, *describe_cache_state()))
 
 
-def build_profiled_step(hooks: BoundModelHooks) -> ProfiledWork:
+def build_profiled_step(callables: ModelBenchmarkCallables) -> ProfiledWork:
     """One step with its phases marked, for a profiler; a timed step never has marks."""
-    training = TrainingLoop(hooks)
+    training = TrainingLoop(callables)
     training.check_first_loss()
     return lambda mark_phase: training.train_on_batch(training.next_resident_batch(), mark_phase)
 
@@ -83,14 +83,14 @@ def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading
 
 
 def _rate_readings(
-    hooks: BoundModelHooks, training: TrainingLoop, timing: Timing
+    callables: ModelBenchmarkCallables, training: TrainingLoop, timing: Timing
 ) -> dict[str, Reading | Absent]:
     """Numbers derived from the step time, for display: judging them would judge it twice."""
     step_s = statistics.median(timing.judged)
     flops = count_flops(training.step)
-    device = hooks.device.name
-    utilisation = mfu(flops, step_s, peak_flops(device, hooks.precision()))
-    tokens = hooks.tokens_per_batch()
+    device = callables.device.name
+    utilisation = mfu(flops, step_s, peak_flops(device, callables.precision()))
+    tokens = callables.tokens_per_batch()
     readings: dict[str, Reading | Absent] = {
         "tokens_per_s": Absent("it defines no tokens_per_batch"),
         "flop_per_s": informational(flops / step_s),
@@ -103,9 +103,9 @@ def _rate_readings(
     return readings
 
 
-def _data_readings(hooks: BoundModelHooks, training: TrainingLoop) -> dict[str, Reading | Absent]:
+def _data_readings(callables: ModelBenchmarkCallables, training: TrainingLoop) -> dict[str, Reading | Absent]:
     """Time blocked in ``batch`` while the device may still be busy with the step before."""
-    device, load_batch = hooks.device, hooks.require_batch_hook()
+    device, load_batch = callables.device, callables.require_batch_callable()
     waits: list[tuple[float, float]] = []
     device.synchronize()
     begin = time.perf_counter()

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.devices.compute_precision import create_gradient_scaler
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
 RESIDENT_BATCHES = 2
@@ -20,19 +20,19 @@ class TrainingLoop:
     Equal seeds give equal weights, batches and losses.
     """
 
-    def __init__(self, hooks: BoundModelHooks, *, seed: int = 0) -> None:
+    def __init__(self, callables: ModelBenchmarkCallables, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
-        self._autocast = hooks.autocast
-        self._loss_hook = hooks.require_loss_hook()
-        self.model = hooks.build()
+        self._autocast = callables.autocast
+        self._loss_hook = callables.require_loss_callable()
+        self.model = callables.build()
         if not hasattr(self.model, "parameters"):
             raise TypeError(
                 f"build returned {type(self.model).__name__}; a torch module with parameters was expected"
             )
-        load_batch = hooks.require_batch_hook()
+        load_batch = callables.require_batch_callable()
         self.batches = [load_batch(index) for index in range(RESIDENT_BATCHES)]
-        self.optimizer = hooks.optimizer(self.model)
-        self._scaler = create_gradient_scaler(hooks.precision(), hooks.device.torch_device)
+        self.optimizer = callables.optimizer(self.model)
+        self._scaler = create_gradient_scaler(callables.precision(), callables.device.torch_device)
         self.steps = 0
         self.last_loss: torch.Tensor | None = None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.call_counts import COUNT_METRICS, count_call
 from perfci.bench.call_counts.compilation_counts import count_breaks_and_recompiles
 from perfci.bench.metric_groups.training_loop import TrainingLoop
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement, Reading, exact
 
 GRAPH_METRICS = ("graph_breaks", "recompiles")
@@ -14,14 +14,14 @@ METRICS = tuple(
 )
 
 
-def measure(hooks: BoundModelHooks) -> Measurement:
+def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Count the second step: the first allocates the optimizer's state."""
-    training = TrainingLoop(hooks)
+    training = TrainingLoop(callables)
     training.check_first_loss()
     training.step()
 
     def train_two_steps() -> None:
-        rebuilt = TrainingLoop(hooks)
+        rebuilt = TrainingLoop(callables)
         rebuilt.step()
         rebuilt.step()
 
@@ -30,18 +30,20 @@ def measure(hooks: BoundModelHooks) -> Measurement:
         rebuild=train_two_steps,
         parameters=training.model.parameters(),
         optimizer=training.optimizer,
-        device=hooks.device,
+        device=callables.device,
     ).readings()
-    readings = counted | _graph_readings(hooks, training)
+    readings = counted | _graph_readings(callables, training)
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})
 
 
-def _graph_readings(hooks: BoundModelHooks, training: TrainingLoop) -> dict[str, Reading | Absent]:
+def _graph_readings(
+    callables: ModelBenchmarkCallables, training: TrainingLoop
+) -> dict[str, Reading | Absent]:
     """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not
     traced.
     """
-    model, batch, loss = training.model, training.next_resident_batch(), hooks.require_loss_hook()
-    with hooks.autocast():
+    model, batch, loss = training.model, training.next_resident_batch(), callables.require_loss_callable()
+    with callables.autocast():
         graphs = count_breaks_and_recompiles(lambda: loss(model, batch))
     if isinstance(graphs, Absent):
         return dict.fromkeys(GRAPH_METRICS, graphs)

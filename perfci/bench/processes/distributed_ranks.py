@@ -13,7 +13,7 @@ from time import perf_counter, process_time
 from typing import TYPE_CHECKING, Any
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.processes.child_processes import (
+from perfci.bench.processes.run_in_child_processes import (
     ChildProcess,
     fork_child,
     fork_unsafe_reason,

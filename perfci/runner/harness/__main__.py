@@ -16,7 +16,7 @@ def main() -> None:
     package.__path__ = [here]
     sys.modules["perfci_harness"] = package
     if sys.argv[1] == "cell":
-        importlib.import_module("perfci_harness.cell_supervisor").run_spawned_cell(json.loads(sys.argv[2]))
+        importlib.import_module("perfci_harness.cell_supervisor").spawned_cell_main(json.loads(sys.argv[2]))
     else:
         importlib.import_module("perfci_harness.fork_server").run_fork_server(
             socket.socket(fileno=int(sys.argv[1]))

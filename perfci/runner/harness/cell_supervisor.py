@@ -26,6 +26,7 @@ from .messages import (
     write_report,
 )
 from .process_control import (
+    call_then_exit_process,
     describe_process,
     die_with_parent,
     has_child,
@@ -34,7 +35,6 @@ from .process_control import (
     list_children,
     list_leftover_processes,
     reap,
-    run_as_child,
     wait_for_exit_or_hangup,
 )
 from .run_cell import run_cell
@@ -117,7 +117,7 @@ def fork_and_supervise(
         me = os.getpid()
         pid = os.fork()
         if pid == 0:
-            run_as_child(lambda: run_forked_child(work, report, folder, log, me))
+            call_then_exit_process(lambda: forked_child_main(work, report, folder, log, me))
         # The limit moves while the cell waits for its turns, so it is computed anew after each wait.
         ended, status = False, 0
         while not ended and (left := begin + timeout_s + waited_s() - time.monotonic()) > 0:
@@ -145,7 +145,7 @@ def fork_and_supervise(
     return outcome
 
 
-def run_forked_child(work: CellWork, report: ReportFile, folder: str, log: str, parent: int) -> None:
+def forked_child_main(work: CellWork, report: ReportFile, folder: str, log: str, parent: int) -> None:
     """In the forked child: make a session of its own, redirect the output, and do the work."""
     os.setsid()
     die_with_parent(parent)
@@ -181,7 +181,7 @@ def exec_spawned_cell(
     os.execv(sys.executable, [sys.executable, os.path.dirname(os.path.abspath(__file__)), "cell", arguments])
 
 
-def run_spawned_cell(arguments: JsonMessage) -> None:
+def spawned_cell_main(arguments: JsonMessage) -> None:
     """In that process: import the suite and run the cell, supervised by the commit parent as if forked."""
 
     def work(report: ReportFile) -> None:

@@ -15,12 +15,12 @@ from .commit_visit import run_visit
 from .messages import JsonMessage, send_message
 from .process_control import (
     adopt_orphans,
+    call_then_exit_process,
     die_with_parent,
     has_child,
     kill_group,
     kill_orphans,
     reap,
-    run_as_child,
     wait_for_exit_or_hangup,
 )
 from .suite_discovery import try_import
@@ -45,12 +45,12 @@ def run_fork_server(control: socket.socket) -> None:
         with socket.socket(fileno=descriptors[0]) as worker_socket:
             if os.fork() == 0:
                 control.close()
-                run_as_child(functools.partial(run_worker, worker_socket, me))
+                call_then_exit_process(functools.partial(worker_main, worker_socket, me))
     while has_child():
         os.wait()
 
 
-def run_worker(control: socket.socket, parent: int) -> None:
+def worker_main(control: socket.socket, parent: int) -> None:
     """Run visits until the other side hangs up; nothing that was started outlives this loop."""
     adopt_orphans()
     die_with_parent(parent)
@@ -61,7 +61,7 @@ def run_worker(control: socket.socket, parent: int) -> None:
         me = os.getpid()
         pid = os.fork()
         if pid == 0:
-            run_as_child(functools.partial(run_visit, request, control, me))
+            call_then_exit_process(functools.partial(run_visit, request, control, me))
         ended, status = wait_for_exit_or_hangup(
             pid, time.monotonic() + request["visit_timeout_s"], connection=control
         )

@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def run_as_child(work: Callable[[], None]) -> None:
+def call_then_exit_process(work: Callable[[], None]) -> None:
     """Run in a forked child and leave without the parent's exit handlers."""
     code = 1
     try:

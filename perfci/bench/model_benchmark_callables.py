@@ -22,7 +22,7 @@ class BenchmarkSource:
 
 
 @dataclass(frozen=True, slots=True)
-class BoundModelHooks:
+class ModelBenchmarkCallables:
     """Hooks of one model with the parameters of one cell bound, its device, and the author's settings.
 
     A hook that the author did not define is None. Hooks stay bound to one instance of the benchmark, since
@@ -57,21 +57,21 @@ class BoundModelHooks:
     steps: int
     tolerance: Tolerance | None
     budget_s: float
-    reference: BoundModelHooks | None
+    reference: ModelBenchmarkCallables | None
     """The trusted variant of this model; None where this is the reference or the author names none."""
     source: BenchmarkSource
 
-    def require_loss_hook(self) -> Callable[[Any, Any], Any]:
+    def require_loss_callable(self) -> Callable[[Any, Any], Any]:
         """Return the ``loss`` hook of a benchmark that trains."""
         assert self.loss is not None
         return self.loss
 
-    def require_batch_hook(self) -> Callable[[int], Any]:
+    def require_batch_callable(self) -> Callable[[int], Any]:
         """Return the ``batch`` hook of a benchmark that trains."""
         assert self.batch is not None
         return self.batch
 
-    def require_stream_hook(self) -> Callable[[Any], Iterable[Any]]:
+    def require_stream_callable(self) -> Callable[[Any], Iterable[Any]]:
         """Return the ``stream`` hook of a benchmark that generates."""
         assert self.stream is not None
         return self.stream

@@ -24,7 +24,9 @@ PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>, see prctl(2)
 FAILURE_GRACE_S = 0.3
 """Seconds that other children get to report a failure: the first report need not be the first failure."""
 
-BEGIN_COMMAND = "from perfci.bench.processes.child_processes import run_spawned_child; run_spawned_child()"
+BEGIN_COMMAND = (
+    "from perfci.bench.processes.run_in_child_processes import spawned_child_main; spawned_child_main()"
+)
 
 
 class ChildFailed(RuntimeError):
@@ -109,7 +111,7 @@ def spawn_child(
     return ChildProcess(name, process.pid, reader, stack)
 
 
-def run_spawned_child() -> None:
+def spawned_child_main() -> None:
     """Run in the fresh interpreter of ``spawn_child``: read the function from stdin and call it."""
     result, stack, parent = (int(argument) for argument in sys.argv[1:])
     _run_and_report(lambda: pickle.load(sys.stdin.buffer)(), Connection(result), stack, parent)

@@ -6,10 +6,10 @@ from collections import deque
 
 import torch
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.compilers.compile_cache_fingerprint import describe_cache_state
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.bench.streams.stream_requests import GENERATION_METRICS, measure_stream
 from perfci.bench.timers.stage_timers import PhaseMarker, ProfiledWork
@@ -19,45 +19,45 @@ METRICS = (*GENERATION_METRICS, Metric("token_energy", "joules/token"), *CONDITI
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def measure(hooks: BoundModelHooks) -> Measurement:
+def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Send ``requests`` streams one after the other; definitions are those of
     ``perfci.bench.streams.request_metrics``.
     """
     torch.manual_seed(0)
-    model, stream = hooks.build(), hooks.require_stream_hook()
-    with monitor_device(hooks.device) as conditions:
+    model, stream = callables.build(), callables.require_stream_callable()
+    with monitor_device(callables.device) as conditions:
         measured = measure_stream(
             lambda: stream(model),
-            device=hooks.device,
-            requests=hooks.requests,
-            tokens_of=hooks.tokens_of,
-            audio_seconds=hooks.audio_seconds,
-            sla=hooks.sla,
+            device=callables.device,
+            requests=callables.requests,
+            tokens_of=callables.tokens_of,
+            audio_seconds=callables.audio_seconds,
+            sla=callables.sla,
         )
-    token_energy = _token_energy(hooks, model)
+    token_energy = _token_energy(callables, model)
     readings = {**measured.readings, "token_energy": token_energy, **conditions.readings}
     return Measurement(readings, (*measured.flags, *conditions.flags, *describe_cache_state()))
 
 
-def _token_energy(hooks: BoundModelHooks, model: object) -> Reading | Absent:
+def _token_energy(callables: ModelBenchmarkCallables, model: object) -> Reading | Absent:
     """Joules of a request over its tokens; what the board draws between requests is part of neither."""
-    stream, tokens_of = hooks.require_stream_hook(), hooks.tokens_of
+    stream, tokens_of = callables.require_stream_callable(), callables.tokens_of
     tokens = 0
 
     def request() -> None:
         nonlocal tokens
         tokens = sum(tokens_of(chunk) if tokens_of else 1 for chunk in stream(model))
 
-    joules = joules_per_call(request, device=hooks.device)
+    joules = joules_per_call(request, device=callables.device)
     if isinstance(joules, Absent):
         return joules
     return Reading([sample / tokens for sample in joules.samples], joules.clock, joules.number)
 
 
-def build_profiled_request(hooks: BoundModelHooks) -> ProfiledWork:
+def build_profiled_request(callables: ModelBenchmarkCallables) -> ProfiledWork:
     """One request with prefill and decode marked, for a profiler."""
     torch.manual_seed(0)
-    model, stream = hooks.build(), hooks.require_stream_hook()
+    model, stream = callables.build(), callables.require_stream_callable()
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def request(mark_phase: PhaseMarker) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.metric_groups.training_loop import TrainingLoop
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.parity import (
     PARITY_METRICS,
     NumericsRecord,
@@ -27,34 +27,36 @@ from perfci.bench.readings import Measurement
 METRICS = PARITY_METRICS
 
 
-def measure(hooks: BoundModelHooks) -> Measurement:
+def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Train ``steps`` steps from one seed, and the reference too where this is another variant of it."""
     reference = None
-    if hooks.reference is not None:
-        reference = record_training_numerics(hooks.reference)
-    return check_and_measure_parity(record_training_numerics(hooks), reference, _parity_tolerance(hooks))
+    if callables.reference is not None:
+        reference = record_training_numerics(callables.reference)
+    return check_and_measure_parity(
+        record_training_numerics(callables), reference, _parity_tolerance(callables)
+    )
 
 
-def require_parity(hooks: BoundModelHooks) -> None:
+def require_parity(callables: ModelBenchmarkCallables) -> None:
     """Raise ``ParityFailed`` for a variant that disagrees with its reference, before it is timed."""
-    if hooks.reference is not None:
+    if callables.reference is not None:
         check_parity(
-            record_training_numerics(hooks),
-            record_training_numerics(hooks.reference),
-            _parity_tolerance(hooks),
+            record_training_numerics(callables),
+            record_training_numerics(callables.reference),
+            _parity_tolerance(callables),
         )
 
 
-def record_training_numerics(hooks: BoundModelHooks) -> NumericsRecord:
+def record_training_numerics(callables: ModelBenchmarkCallables) -> NumericsRecord:
     """Record losses and gradient norms of the first steps, and the model's output in the first of them."""
-    training = TrainingLoop(hooks)
+    training = TrainingLoop(callables)
 
     def step(index: int) -> tuple[Any, float]:
         training.train_on_batch(training.batches[index % len(training.batches)])
         return training.last_loss, grad_norm(training.model.parameters())
 
     with capture_first_output(training.model) as outputs:
-        recorded = record_step_numerics(step, hooks.steps)
+        recorded = record_step_numerics(step, callables.steps)
     return replace(recorded, outputs=outputs[0] if outputs else None)
 
 
@@ -78,5 +80,5 @@ def capture_first_output(model: Any) -> Iterator[list[torch.Tensor]]:
         hook.remove()
 
 
-def _parity_tolerance(hooks: BoundModelHooks) -> Tolerance:
-    return hooks.tolerance or default_tolerance(hooks.precision())
+def _parity_tolerance(callables: ModelBenchmarkCallables) -> Tolerance:
+    return callables.tolerance or default_tolerance(callables.precision())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.bench.processes.child_processes import (
+from perfci.bench.processes.run_in_child_processes import (
     ChildFailed,
     ChildOutOfMemory,
     ChildProcess,
@@ -27,7 +27,7 @@ from tests.support.waiting import has_ended, until
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a child is given to tell of itself, on a machine that lets it wait for its turn."""
-    monkeypatch.setattr("perfci.bench.processes.child_processes.FAILURE_GRACE_S", 60.0)
+    monkeypatch.setattr("perfci.bench.processes.run_in_child_processes.FAILURE_GRACE_S", 60.0)
 
 
 def run(*functions: Callable[[], object], timeout_s: float = 30.0) -> list[object]:
