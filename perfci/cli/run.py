@@ -19,8 +19,8 @@ from perfci.cli.shared.options import (
 from perfci.cli.shared.repository_and_config import current_repository, load_repository_config
 from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.cli.upload import print_flush_report
-from perfci.measure.measure_commit_range import RangeResult, measure_commit_range
+from perfci.cli.upload_and_flush import print_flush_report
+from perfci.measure.measure_and_confirm_range import RangeResult, measure_and_confirm_range
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_text import verdict_glyph, verdict_sentence
@@ -73,7 +73,9 @@ def run_command(
         subject = prepare_session_scope(runner, commits, bench, progress.report)
         count = rounds or config.settings.run.rounds
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
-            result = measure_commit_range(store, runner, config, subject, count, progress, confirm=confirm)
+            result = measure_and_confirm_range(
+                store, runner, config, subject, count, progress, confirm=confirm
+            )
             evaluate_and_reconcile(store, config)
             uids = result.sessions if address else ()
             runs = [run for uid in uids for run in load_runs_of_session(store, uid)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perfci.config import Config, load_config
 from perfci.demo.sample_repository import make_sample_repository
-from perfci.measure.measure_commit_range import measure_commit_range
+from perfci.measure.measure_and_confirm_range import measure_and_confirm_range
 from perfci.measure.measurement_session import SessionProgress
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
@@ -68,7 +68,7 @@ def measure_sample_repository(repository: GitRepository, config: Config, watcher
         with create_suite_runner(repository, config, None, smoke=True) as runner:
             subject = prepare_session_scope(runner, commits, "", watcher.report)
             with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
-                measure_commit_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
+                measure_and_confirm_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
     return True
 
 

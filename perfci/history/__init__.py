@@ -1,1 +1,1 @@
-"""Evaluate stored results: points, change points, calibration and replays, without a runner or GitHub."""
+"""Evaluate stored results: points, change points, calibration, and verdicts judged again by a new policy."""

@@ -27,7 +27,7 @@ from perfci.verdicts.compare.pairwise_verdict import Look
 
 @dataclass(frozen=True, slots=True)
 class VerdictDifference:
-    """One way in which a verdict differs from its replay."""
+    """One way in which a verdict differs when recomputed."""
 
     record: VerdictRecord
     description: str
@@ -41,7 +41,7 @@ class VerdictDifference:
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """How many verdicts were replayed, how many could not be, and every difference."""
+    """How many verdicts were recomputed, how many could not be, and every difference."""
 
     verified_count: int
     unverifiable_count: int
@@ -56,7 +56,7 @@ RecordedDecision = tuple[VerdictRecord, DecisionRecord]
 
 
 def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
-    """Replay every verdict, superseded ones too, except those from before looks were stored."""
+    """Recompute every verdict, superseded ones too, except those from before looks were stored."""
     with store.read() as tx:
         decisions = load_verdict_decisions(tx, project)
         records = load_verdict_records(tx, project, current_only=False, with_pull_requests=True)
@@ -68,7 +68,7 @@ def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
 def _find_differences(
     tx: Transaction, project: str, recorded: Sequence[RecordedDecision]
 ) -> Iterator[VerdictDifference]:
-    """Replay session by session, with the samples of one in memory."""
+    """Recompute session by session, with the samples of one in memory."""
     aa_results: dict[int, AAResultsBySeries] = {}
     for uid in dict.fromkeys(record.session_uid for record, _ in recorded):
         own = [(record, decision) for record, decision in recorded if record.session_uid == uid]

@@ -118,7 +118,7 @@ def test_reports_series_that_are_no_longer_judged(stored: Path, capsys: pytest.C
     assert lines[0].endswith("regression (confirmation) -> not judged")
     assert (
         lines[-1]
-        == "2 verdicts and 3 series replayed: 2 and 0 of them would differ; stored verdicts are unchanged"
+        == "2 verdicts and 3 series re-judged: 2 and 0 of them would differ; stored verdicts are unchanged"
     )
 
 

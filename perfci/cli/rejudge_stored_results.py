@@ -12,7 +12,7 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
-from perfci.history.replay_with_policy import ReplayedVerdict, ReplayResult, replay_with_policy
+from perfci.history.rejudge_with_policy import RejudgedVerdict, RejudgingResult, rejudge_with_policy
 from perfci.history.verify_stored_verdicts import (
     VerdictDifference,
     VerificationResult,
@@ -30,13 +30,13 @@ from perfci.verdicts.policy import Policy
 )
 @click.option(
     "--replay",
-    "replay_verdicts",
+    "recompute",
     is_flag=True,
     help="recompute every stored verdict and show any that differ",
 )
 @json_option
 @global_options
-def check_command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -> int:
+def check_command(dry_run: bool, recompute: bool, json_file: str | None) -> int:
     """Re-judge every stored comparison and history by [judge] and [[policy]] of perfci.toml (--dry-run).
 
     Shows per series the stored and the new verdict. Nothing is measured or changed. Always exits 0.
@@ -44,37 +44,37 @@ def check_command(dry_run: bool, replay_verdicts: bool, json_file: str | None) -
     --replay recomputes every interim look of every verdict from the stored samples, with the rule and the
     priors of that time; the results must be identical bit for bit. Exit code 1 if one is not.
     """
-    if dry_run == replay_verdicts:
+    if dry_run == recompute:
         raise PerfciError(
             "perfci check needs --dry-run (judge by the current policy) or --replay (recompute by the "
             "original rules)"
         )
     config = current_config()
     with closing(open_store_to_read(config)) as store:
-        if replay_verdicts:
+        if recompute:
             verification = verify_stored_verdicts(store, config.project)
-            print_verification(verification, config.project, json_file)
+            print_recomputation(verification, config.project, json_file)
             return 1 if verification.differences else 0
         policy = build_policy(config.settings)
-        result = replay_with_policy(store, config.project, policy)
+        result = rejudge_with_policy(store, config.project, policy)
     if json_file:
-        write_json(json_file, serialize_replay(config.project, result, policy))
+        write_json(json_file, serialize_rejudging(config.project, result, policy))
     if json_file != "-":
-        click.echo("\n".join([*format_replay_differences(result), summarize_replay(result)]))
+        click.echo("\n".join([*format_rejudged_differences(result), summarize_rejudging(result)]))
     return 0
 
 
-def print_verification(verification: VerificationResult, project: str, json_file: str | None) -> None:
+def print_recomputation(verification: VerificationResult, project: str, json_file: str | None) -> None:
     """Print recomputed verdicts that differ."""
     if json_file:
-        write_json(json_file, serialize_verification(verification, project))
+        write_json(json_file, serialize_recomputation(verification, project))
     if json_file != "-":
         for difference in verification.differences:
-            click.echo(format_verification_difference(difference))
-        click.echo(summarize_verification(verification))
+            click.echo(format_recomputed_difference(difference))
+        click.echo(summarize_recomputation(verification))
 
 
-def format_verification_difference(difference: VerdictDifference) -> str:
+def format_recomputed_difference(difference: VerdictDifference) -> str:
     """One line: series, commits, verdict and what differs."""
     verdict = difference.record.verdict
     place = f"{verdict.series.label}  {verdict.base[:10]}..{verdict.head[:10]}"
@@ -82,7 +82,7 @@ def format_verification_difference(difference: VerdictDifference) -> str:
     return f"{place}  verdict {difference.record.id}: {difference.description}{others}"
 
 
-def summarize_verification(verification: VerificationResult) -> str:
+def summarize_recomputation(verification: VerificationResult) -> str:
     """One line: how many verdicts were recomputed, and how many differ."""
     recomputed = f"{format_count(verification.verified_count, 'verdict')} recomputed from stored samples"
     wrong = len({difference.record.id for difference in verification.differences})
@@ -93,7 +93,7 @@ def summarize_verification(verification: VerificationResult) -> str:
     return f"{recomputed}: {result}{older}"
 
 
-def serialize_verification(verification: VerificationResult, project: str) -> dict[str, Any]:
+def serialize_recomputation(verification: VerificationResult, project: str) -> dict[str, Any]:
     """The recomputed verdicts as plain JSON values."""
     return {
         "project": project,
@@ -113,11 +113,11 @@ def serialize_verification(verification: VerificationResult, project: str) -> di
     }
 
 
-def format_replay_differences(result: ReplayResult) -> Iterator[str]:
+def format_rejudged_differences(result: RejudgingResult) -> Iterator[str]:
     """One line for every verdict and change point that would differ."""
     for verdict in result.verdicts:
         if verdict.is_different:
-            stored, now = verdict.stored, verdict.replayed
+            stored, now = verdict.stored, verdict.rejudged
             place = f"{stored.series.label}  {stored.base[:10]}..{stored.head[:10]}"
             after = f"{now.kind}: {now.reason}" if now else "not judged"
             yield f"{place}  {stored.kind} ({stored.stage}) -> {after}"
@@ -128,18 +128,18 @@ def format_replay_differences(result: ReplayResult) -> Iterator[str]:
                 yield f"{history.series.label}  {change.commit[:10]}  change point {size} {word}"
 
 
-def summarize_replay(result: ReplayResult) -> str:
+def summarize_rejudging(result: RejudgingResult) -> str:
     """One line: how many verdicts and histories were re-judged, and how many would differ."""
     verdicts = sum(verdict.is_different for verdict in result.verdicts)
     histories = sum(history.is_different for history in result.histories)
     series_count = format_count(len(result.histories), "series", "series")
-    replayed = f"{format_count(len(result.verdicts), 'verdict')} and {series_count} replayed"
+    rejudged = f"{format_count(len(result.verdicts), 'verdict')} and {series_count} re-judged"
     if not verdicts and not histories:
-        return f"{replayed}: this policy gives the same result for all of them"
-    return f"{replayed}: {verdicts} and {histories} of them would differ; stored verdicts are unchanged"
+        return f"{rejudged}: this policy gives the same result for all of them"
+    return f"{rejudged}: {verdicts} and {histories} of them would differ; stored verdicts are unchanged"
 
 
-def serialize_replay(project: str, result: ReplayResult, policy: Policy) -> dict[str, Any]:
+def serialize_rejudging(project: str, result: RejudgingResult, policy: Policy) -> dict[str, Any]:
     """The differences as plain JSON values."""
     return {
         "project": project,
@@ -160,8 +160,8 @@ def serialize_replay(project: str, result: ReplayResult, policy: Policy) -> dict
     }
 
 
-def _serialize_verdict(replayed: ReplayedVerdict, policy: Policy) -> dict[str, Any]:
-    stored, now, rule = replayed.stored, replayed.replayed, policy.rule_for(replayed.stored.series)
+def _serialize_verdict(rejudged: RejudgedVerdict, policy: Policy) -> dict[str, Any]:
+    stored, now, rule = rejudged.stored, rejudged.rejudged, policy.rule_for(rejudged.stored.series)
     return {
         "series": stored.series.label,
         "base": stored.base,

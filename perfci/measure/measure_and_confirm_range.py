@@ -38,7 +38,7 @@ class RangeResult:
     work_s: float
 
 
-def measure_commit_range(
+def measure_and_confirm_range(
     store: Store,
     runner: MeasurementRunner,
     config: Config,

@@ -28,35 +28,35 @@ NUMERIC_KINDS = (*MOVE_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedVerdict:
-    """A stored current verdict and its replay; None where the series is no longer judged."""
+class RejudgedVerdict:
+    """A stored current verdict and the new one; None where the series is no longer judged."""
 
     stored: Verdict
-    replayed: Verdict | None
+    rejudged: Verdict | None
 
     @property
     def is_different(self) -> bool:
         """Whether the kind of the verdict changes."""
-        return self.replayed is None or self.replayed.kind is not self.stored.kind
+        return self.rejudged is None or self.rejudged.kind is not self.stored.kind
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedHistory:
-    """The stored change points of one series, and those of the replay."""
+class RejudgedHistory:
+    """The stored change points of one series, and those of the current policy."""
 
     series: Series
     stored: Sequence[ChangePoint]
-    replayed: Sequence[ChangePoint]
+    rejudged: Sequence[ChangePoint]
 
     @property
     def removed_change_points(self) -> list[ChangePoint]:
-        """The change points that the replay does not have."""
-        return _subtract_commits(self.stored, self.replayed)
+        """The change points that the policy no longer gives."""
+        return _subtract_commits(self.stored, self.rejudged)
 
     @property
     def added_change_points(self) -> list[ChangePoint]:
-        """The change points that only the replay has."""
-        return _subtract_commits(self.replayed, self.stored)
+        """The change points that only the policy gives."""
+        return _subtract_commits(self.rejudged, self.stored)
 
     @property
     def is_different(self) -> bool:
@@ -65,22 +65,22 @@ class ReplayedHistory:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayResult:
-    """Every replayed verdict and history of a project."""
+class RejudgingResult:
+    """Every re-judged verdict and history of a project."""
 
-    verdicts: Sequence[ReplayedVerdict]
-    histories: Sequence[ReplayedHistory]
+    verdicts: Sequence[RejudgedVerdict]
+    histories: Sequence[RejudgedHistory]
 
 
-def replay_with_policy(store: Store, project: str, policy: Policy) -> ReplayResult:
+def rejudge_with_policy(store: Store, project: str, policy: Policy) -> RejudgingResult:
     """Judge every stored comparison and every history of a project again."""
     with store.read() as tx:
-        verdicts = list(_replay_verdicts(tx, project, policy))
-        return ReplayResult(verdicts, list(_replay_histories(tx, project, policy)))
+        verdicts = list(_rejudge_verdicts(tx, project, policy))
+        return RejudgingResult(verdicts, list(_rejudge_histories(tx, project, policy)))
 
 
-def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedVerdict]:
-    """Replay session by session, the oldest first, with the samples of one in memory."""
+def _rejudge_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[RejudgedVerdict]:
+    """Re-judge session by session, the oldest first, with the samples of one in memory."""
     current = load_verdict_records(tx, project, with_pull_requests=True)
     records = [record for record in current if record.verdict.kind in NUMERIC_KINDS]
     decisions = load_verdict_decisions(tx, project)
@@ -95,48 +95,48 @@ def _replay_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[
         }
         aa_results = load_aa_results(tx, project, own_decisions[own[0].id].aa_verdicts_until)
         samples = SessionSamples.from_rows(load_session_processes(tx, session.uid))
-        yield from _replay_session(session, own, own_decisions, samples, policy, aa_results)
+        yield from _rejudge_session(session, own, own_decisions, samples, policy, aa_results)
 
 
-def _replay_session(
+def _rejudge_session(
     session: SessionRecord,
     records: Sequence[VerdictRecord],
     decisions_by_id: Mapping[int, DecisionRecord],
     samples: SessionSamples,
     policy: Policy,
     aa_results: Mapping[Series, Sequence[AAResult]],
-) -> list[ReplayedVerdict]:
+) -> list[RejudgedVerdict]:
     judged = [record for record in records if policy.is_judged(record.verdict.series)]
     if session.kind == "history":
-        replayed = _replay_rounds([record.verdict for record in judged], samples, policy)
+        rejudged = _rejudge_rounds([record.verdict for record in judged], samples, policy)
     else:
-        replayed = [
-            _replay_pairs(record.verdict, decisions_by_id[record.id], samples, policy, aa_results)
+        rejudged = [
+            _rejudge_pairs(record.verdict, decisions_by_id[record.id], samples, policy, aa_results)
             for record in judged
         ]
     if session.kind == "confirm" or any(decisions_by_id[record.id].rate for record in judged):
-        replayed = control_false_discoveries(replayed, FALSE_DISCOVERY_RATE)
-    verdicts_by_id = {record.id: verdict for record, verdict in zip(judged, replayed, strict=True)}
-    return [ReplayedVerdict(record.verdict, verdicts_by_id.get(record.id)) for record in records]
+        rejudged = control_false_discoveries(rejudged, FALSE_DISCOVERY_RATE)
+    verdicts_by_id = {record.id: verdict for record, verdict in zip(judged, rejudged, strict=True)}
+    return [RejudgedVerdict(record.verdict, verdicts_by_id.get(record.id)) for record in records]
 
 
-def _replay_rounds(stored: Sequence[Verdict], samples: SessionSamples, policy: Policy) -> list[Verdict]:
+def _rejudge_rounds(stored: Sequence[Verdict], samples: SessionSamples, policy: Policy) -> list[Verdict]:
     """Screen the neighbours as a session in rounds does; a verdict without samples stays as it is."""
     priors = compute_pair_noise(
         samples.group_by_series(), [(verdict.base, verdict.head) for verdict in stored]
     )
-    replayed = []
+    rejudged = []
     for verdict in stored:
         again = None
         if all(samples.get_screening_processes(verdict)):
             prior = priors.get(verdict.series)
             rule = policy.rule_for(verdict.series)
             again = samples.replay_screening(verdict, rule, prior.sd if prior else None)
-        replayed.append(again or verdict)
-    return replayed
+        rejudged.append(again or verdict)
+    return rejudged
 
 
-def _replay_pairs(
+def _rejudge_pairs(
     verdict: Verdict,
     decision: DecisionRecord,
     samples: SessionSamples,
@@ -150,14 +150,14 @@ def _replay_pairs(
     return look.verdict if look else verdict
 
 
-def _replay_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[ReplayedHistory]:
-    """Replay every series of a project; one that is not judged has no change points."""
+def _rejudge_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[RejudgedHistory]:
+    """Re-judge every series of a project; one that is not judged has no change points."""
     stored: dict[Series, list[ChangePoint]] = {}
     for change in load_change_points(tx, project):
         stored.setdefault(change.series, []).append(change)
-    replayed = SeriesHistories.load(tx, load_project_series(tx, project)).find_change_points(policy)
-    for series in sorted(replayed, key=lambda series: (repr(series.key_without_metric), series.label)):
-        yield ReplayedHistory(series, stored.get(series, []), replayed[series])
+    rejudged = SeriesHistories.load(tx, load_project_series(tx, project)).find_change_points(policy)
+    for series in sorted(rejudged, key=lambda series: (repr(series.key_without_metric), series.label)):
+        yield RejudgedHistory(series, stored.get(series, []), rejudged[series])
 
 
 def _subtract_commits(changes: Sequence[ChangePoint], excluded: Sequence[ChangePoint]) -> list[ChangePoint]:
