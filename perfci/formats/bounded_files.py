@@ -82,8 +82,8 @@ def decompress(body: bytes, source_name: str, limit: int = MAX_FILE_BYTES) -> by
 class FileTree(Protocol):
     """JSON files by their path from a common root."""
 
-    def list_paths(self) -> list[PurePosixPath]:
-        """List the paths of all files, sorted."""
+    def list_json_paths(self) -> list[PurePosixPath]:
+        """List the paths of all JSON files, sorted."""
         ...
 
     def has_file(self, name: PurePosixPath) -> bool:
@@ -101,7 +101,7 @@ class FolderTree:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def list_paths(self) -> list[PurePosixPath]:
+    def list_json_paths(self) -> list[PurePosixPath]:
         paths = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
         return sorted(PurePosixPath(path.relative_to(self._root)) for path in paths if path.suffix == ".json")
 
@@ -129,7 +129,7 @@ class ArchiveTree:
             if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # what every archive ends with
                 raise PerfciError(f"{path} is truncated or damaged: it has no end.")
 
-    def list_paths(self) -> list[PurePosixPath]:
+    def list_json_paths(self) -> list[PurePosixPath]:
         return sorted(self._members)
 
     def has_file(self, name: PurePosixPath) -> bool:

@@ -29,7 +29,7 @@ READER_MODULES = {
 WRITER_MODULES = {
     "perfci": "perfci.formats.run_document",
     "asv": "perfci.formats.asv.asv_writer",
-    "pytorch": "perfci.formats.pytorch.perfci_records",
+    "pytorch": "perfci.formats.pytorch.pytorch_writer",
 }
 """Every format that runs can be written in and its module, imported on first use."""
 

@@ -8,13 +8,13 @@ import pytest
 
 from perfci.formats.asv import asv_writer
 from perfci.formats.format_registry import READER_MODULES, WRITER_MODULES
-from perfci.formats.pytorch import perfci_records
+from perfci.formats.pytorch import pytorch_writer
 
 DOCS = (Path(__file__).parents[2] / "docs" / "formats.md").read_text()
 
 LOSSES = [
     value
-    for module in (asv_writer, perfci_records)
+    for module in (asv_writer, pytorch_writer)
     for name, value in vars(module).items()
     if name.isupper() and isinstance(value, str) and " " in value
 ]

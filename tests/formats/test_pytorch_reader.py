@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from perfci.formats import metric_identification
 from perfci.formats.format_registry import detect_format
-from perfci.formats.pytorch import perfci_records
+from perfci.formats.pytorch import pytorch_writer
 from perfci.model import Clock, Metric, PerfciError, ProcessBoundaries, Role, Run, Status
 from tests.support.builders import (
     a_commit,
@@ -189,7 +189,7 @@ def through_their_database(content: bytes) -> bytes:
 def round_trip(run: Run, tmp_path: Path) -> tuple[list[Run], list[str]]:
     warnings: list[str] = []
     path = tmp_path / "ours.json"
-    path.write_bytes(through_their_database(b"".join(perfci_records.serialize_runs([run], warnings.append))))
+    path.write_bytes(through_their_database(b"".join(pytorch_writer.serialize_runs([run], warnings.append))))
     return list(read_runs(path, "pytorch", run.project)), warnings
 
 
@@ -197,7 +197,7 @@ def test_a_run_comes_back_whole_even_from_their_database(tmp_path: Path) -> None
     reread, warnings = round_trip(a_full_run(), tmp_path)
 
     assert reread == [a_full_run()]
-    assert warnings == [perfci_records.ROUNDED_NOTE, perfci_records.NO_VALUES_NOTE]
+    assert warnings == [pytorch_writer.ROUNDED_NOTE, pytorch_writer.NO_VALUES_NOTE]
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e38, max_value=1e38)
@@ -216,11 +216,11 @@ def test_all_samples_come_back_bit_by_bit(
 
 
 def test_no_runs_are_an_empty_array() -> None:
-    assert b"".join(perfci_records.serialize_runs([], [].append)) == b"[]\n"
+    assert b"".join(pytorch_writer.serialize_runs([], [].append)) == b"[]\n"
 
 
 def test_a_damaged_perfci_record_is_reported(tmp_path: Path) -> None:
-    records = json.loads(b"".join(perfci_records.serialize_runs([a_full_run()], [].append)))
+    records = json.loads(b"".join(pytorch_writer.serialize_runs([a_full_run()], [].append)))
     del records[0]["metric"]["extra_info"]["result"]
     (tmp_path / "x.json").write_text(json.dumps(records))
 

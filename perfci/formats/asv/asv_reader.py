@@ -118,7 +118,7 @@ def parse_memory_gb(ram: object) -> int | None:
 
 def _read_tree(tree: FileTree, project: str, warn: WarnCallback, path: Path) -> Iterator[ImportedRun]:
     any_read = False
-    names = [name for name in tree.list_paths() if name.name not in (BENCHMARKS, MACHINE)]
+    names = [name for name in tree.list_json_paths() if name.name not in (BENCHMARKS, MACHINE)]
     names.sort(key=lambda name: (name.parent, name.name))
     for folder, files in groupby(names, key=lambda name: name.parent):
         reader = _MachineFolderReader(tree, folder, project, warn)

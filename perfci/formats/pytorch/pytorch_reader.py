@@ -14,7 +14,7 @@ from typing import Any, Literal
 from perfci.formats import metric_identification
 from perfci.formats.bounded_files import read_decompressed
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
-from perfci.formats.pytorch import perfci_records
+from perfci.formats.pytorch import perfci_record_reader, pytorch_writer
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,
@@ -60,11 +60,11 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
         raise PerfciError(
             f"{path} holds no record with a metric, the one thing that PyTorch's format version 3 needs."
         )
-    perfci_written = [record for record in records if perfci_records.is_perfci_record(record)]
-    yield from perfci_records.read_perfci_records(perfci_written, defaults.project, str(path))
+    perfci_written = [record for record in records if perfci_record_reader.is_perfci_record(record)]
+    yield from perfci_record_reader.read_perfci_records(perfci_written, defaults.project, str(path))
     jobs: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for record in records:
-        if not perfci_records.is_perfci_record(record):
+        if not perfci_record_reader.is_perfci_record(record):
             job = [to_text(record.get(name)) for name in ("head_sha", "workflow_id", "run_attempt", "job_id")]
             runner = json.dumps(as_list(record.get("runners"))[:1], sort_keys=True)
             jobs[*job, runner].append(record)
@@ -130,7 +130,7 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
 def _is_possibly_rounded(value: object) -> bool:
     """Whether a number above ``FLOAT32_EXACT`` is a Float32, so that the database may have rounded it."""
     number = parse_finite(value)
-    return number is not None and abs(number) > FLOAT32_EXACT and perfci_records.is_exact_in_float32(number)
+    return number is not None and abs(number) > FLOAT32_EXACT and pytorch_writer.is_exact_in_float32(number)
 
 
 def _read_parameters(record: Mapping[str, Any]) -> NamedValues:

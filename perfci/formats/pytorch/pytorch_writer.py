@@ -1,24 +1,21 @@
-"""Write runs as records of the PyTorch OSS benchmark database, version 3, and read such records back whole.
+"""Write runs as records of the PyTorch OSS benchmark database, version 3.
 
 That format has no unit, direction or process, and its database keeps Float32 and maps of strings. All other
 fields therefore stand in ``extra_info``: those of the run in the benchmark's, those of a result and its
-process in the metric's.
+process in the metric's, from where ``perfci_record_reader`` reads them back whole.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 from perfci.formats import run_document
-from perfci.formats.format_types import ImportedRun, WarnCallback, WarnOnce
-from perfci.formats.value_parsing import as_list, as_mapping, parse_finite, to_text
-from perfci.model import Machine, PerfciError, Result, Run
+from perfci.formats.format_types import WarnCallback, WarnOnce
+from perfci.model import Machine, Result, Run
 
 ROUNDED_NOTE = (
     "PyTorch's database keeps Float32: numbers that it rounds stand in metric.extra_info.exact as well, "
@@ -39,31 +36,6 @@ def serialize_runs(runs: Iterable[Run], warn: WarnCallback) -> Iterator[bytes]:
             yield f"{separator}{_dump_json(record)}".encode()
             separator = ",\n"
     yield b"[]\n" if separator == "[\n" else b"\n]\n"
-
-
-def is_perfci_record(record: Mapping[str, Any]) -> bool:
-    """Whether perfci wrote the record."""
-    return "perfci" in as_mapping(as_mapping(record.get("benchmark")).get("extra_info"))
-
-
-def read_perfci_records(
-    records: Sequence[Mapping[str, Any]], project: str, source_name: str
-) -> Iterator[ImportedRun]:
-    """Rebuild the runs from their records; processes keep the order of the records."""
-    runs: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for record in records:
-        runs[to_text(record["benchmark"]["extra_info"]["perfci"])].append(record)
-    for header, group in runs.items():
-        try:
-            run = run_document.run_from_dict(
-                _parse_object(header) | {"results": _read_results(group)}, source_name
-            )
-        except (KeyError, ValueError, TypeError) as error:
-            raise PerfciError(f"{source_name} holds a record of perfci that is damaged: {error}.") from error
-        if run.project != project:
-            run = replace(run, project=project)
-        body = run_document.dump_run(run).encode()
-        yield ImportedRun(run, run_document.idempotency_key(run), sha256(body).hexdigest())
 
 
 def _build_records(run: Run, warn: WarnCallback) -> Iterator[dict[str, Any]]:
@@ -140,23 +112,6 @@ def is_exact_in_float32(value: float) -> bool:
         return False
 
 
-def _read_results(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    results: dict[str, dict[str, Any]] = {}
-    for record in records:
-        metric = as_mapping(record.get("metric"))
-        extra = as_mapping(metric.get("extra_info"))
-        content = results.setdefault(
-            to_text(extra["result"]), _parse_object(extra["result"]) | {"processes": []}
-        )
-        if "process" in extra:
-            values = (
-                json.loads(extra["exact"]) if "exact" in extra else as_list(metric.get("benchmark_values"))
-            )
-            samples = [number for number in map(parse_finite, values) if number is not None]
-            content["processes"].append(_parse_object(extra["process"]) | {"samples": samples})
-    return list(results.values())
-
-
 def _build_runner(machine: Machine) -> dict[str, Any]:
     return {
         "name": machine.label,
@@ -177,10 +132,3 @@ def _parse_number(text: str) -> int:
 def _dump_json(content: object) -> str:
     """Serialize compactly; the maps of that database hold strings, so nested values are stored as JSON."""
     return json.dumps(content, separators=(",", ":"))
-
-
-def _parse_object(raw: object) -> dict[str, Any]:
-    content = json.loads(to_text(raw))
-    if not isinstance(content, dict):
-        raise ValueError("an object was expected")
-    return content
