@@ -52,7 +52,7 @@ def mcp_command(server: str) -> None:
         raise PerfciError("perfci mcp needs the package mcp: run `pip install 'perfci[mcp]'`") from None
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)  # standard output belongs to the protocol
     config = current_config()
-    with open_api_client(config, server or config.settings.client.server) as client:
+    with open_server_or_store_client(config, server or config.settings.client.server) as client:
         mcp_server = MCPServer("perfci", instructions=INSTRUCTIONS, log_level="WARNING")
         for tool in AssistantTools(client, config.project).all_tools:
             mcp_server.tool(structured_output=True)(_with_tool_errors(tool, ToolError))
@@ -75,7 +75,7 @@ def _with_tool_errors(tool: ToolFunction, make_error: Callable[[str], Exception]
 
 
 @contextmanager
-def open_api_client(config: Config, server: str) -> Iterator[ApiClient]:
+def open_server_or_store_client(config: Config, server: str) -> Iterator[ApiClient]:
     """A typed client of a server, or of the application over the local store."""
     if server:
         with open_http_client(server, token=config.secrets.token.get_secret_value()) as http_client:

@@ -49,8 +49,8 @@ class CommitComparison:
     identical_inputs: bool = False
 
     @property
-    def sessions(self) -> list[str]:
-        """The sessions measured for this comparison, in their order."""
+    def session_uids(self) -> list[str]:
+        """The session of the planned looks and, if there was one, that of the confirmation."""
         return [self.session, self.confirmation_session] if self.confirmation_session else [self.session]
 
 

@@ -131,13 +131,13 @@ def judge_variant_goals(
             for group in comparison.variant_session.groups
             if number in group.cells
         ]
-        verdicts += judge_goals_of_variant(
+        verdicts += judge_single_variant_goals(
             goals, comparison.variant_session, comparison.verdicts, pairs, format_assignment(assignment)
         )
     return verdicts
 
 
-def judge_goals_of_variant(
+def judge_single_variant_goals(
     goals: Sequence[Goal],
     variants: VariantSession,
     verdicts: Mapping[ComparisonQuestion, Sequence[Verdict]],

@@ -48,7 +48,7 @@ from perfci.net.api_schemas.suite_reporting_schedules import (
     ReportingSchedulePage,
     ReportingScheduleShape,
 )
-from perfci.net.api_schemas.verdicts import (
+from perfci.net.api_schemas.verdicts_and_expected_changes import (
     AddedExpectedChanges,
     ComparisonPage,
     ExpectedChangePage,

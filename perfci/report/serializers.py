@@ -219,12 +219,12 @@ def serialize_derived_incident_overview(
         "incidents": [
             serialize_derived_incident(budgeted, commits, pages_per_week) for budgeted in budgeted_incidents
         ],
-        "retests": [serialize_retest(retest) for retest in retests],
+        "retests": [serialize_retest_request(retest) for retest in retests],
         "slow_drifts": [serialize_creep(creep) for creep in creeps],
     }
 
 
-def serialize_retest(retest: Retest) -> JsonFields:
+def serialize_retest_request(retest: Retest) -> JsonFields:
     """Serialize a retest and the command that runs it."""
     return {
         "series": serialize_series(retest.series),

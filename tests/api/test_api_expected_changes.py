@@ -12,7 +12,11 @@ from api_client import NOW, Api
 
 from perfci.auth.job_grants import JobGrant, explain_expected_change_refusal
 from perfci.net.api_client import ApiClient, ApiError
-from perfci.net.api_schemas.verdicts import ExpectedChangeShape, NewExpectedChange, NewExpectedChanges
+from perfci.net.api_schemas.verdicts_and_expected_changes import (
+    ExpectedChangeShape,
+    NewExpectedChange,
+    NewExpectedChanges,
+)
 from perfci.net.http_client import open_http_client
 from perfci.store import Store
 from perfci.store.jobs import work_queue_and_leases

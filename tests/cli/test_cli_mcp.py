@@ -16,7 +16,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from perfci.cli import run_cli
-from perfci.cli.mcp import AssistantTools, open_api_client
+from perfci.cli.mcp import AssistantTools, open_server_or_store_client
 from perfci.config import load_config
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
@@ -134,7 +134,7 @@ def test_answers_like_the_commands_with_json(
         assert run_cli(["--db", database, "--project", PROJECT, *arguments, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    with open_api_client(load_config(working_folder, db=database, project=PROJECT), "") as client:
+    with open_server_or_store_client(load_config(working_folder, db=database, project=PROJECT), "") as client:
         tools = AssistantTools(client, PROJECT)
         listed, incident, items = (
             tools.list_open_incidents()["items"],

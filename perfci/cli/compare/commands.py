@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from perfci.cli.compare.ablation import compare_ablation
 from perfci.cli.compare.commits import compare_commits
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.compare.recorded_files import compare_recorded_files
+from perfci.cli.compare.stepwise_ablation import compare_ablation
 from perfci.cli.compare.variants import compare_variants
 from perfci.cli.shared.options import (
     bench_option,

@@ -45,7 +45,7 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     write_commits_report(findings, options)
     if results:
         with closing(open_store_to_read(config)) as store:
-            write_run_documents(results, store, comparison.sessions)
+            write_run_documents(results, store, comparison.session_uids)
     return commits_exit_code(findings, comparison.statuses, strict=options.strict)
 
 

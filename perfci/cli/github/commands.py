@@ -132,7 +132,7 @@ def compare_command(
         _write_outputs(results, job, broken)
         raise
     write_commits_report(findings, options)
-    sessions = comparison.sessions
+    sessions = comparison.session_uids
     if with_main and not repository.has_identical_inputs(base, main, ignored_files):
         findings, drift_sessions = _measure_base_drift(repository, config, findings, main, options)
         sessions = [*sessions, *drift_sessions]
@@ -157,7 +157,7 @@ def _measure_base_drift(
         click.echo(f"drift of the target branch could not be measured: {error}", err=True)
         return findings, ()
     write_commits_report(drift, options)
-    return replace(findings, main_drift=drift.verdicts, main_head=main), comparison.sessions
+    return replace(findings, main_drift=drift.verdicts, main_head=main), comparison.session_uids
 
 
 @github_group.command("report")

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import click
 
-from perfci.cli.incidents import change_incident, mute, notification_destination, reporting_schedule
+from perfci.cli.incidents import change_incident, expected_run_interval, mute, notification_destination
 from perfci.cli.incidents.incident_listing import (
     format_derived_incident,
     format_derived_incident_list,
@@ -88,7 +88,7 @@ def show_command(name: str, json_file: str | None) -> None:
 for subcommand in (
     change_incident.set_incidents_command,
     mute.mute_group,
-    reporting_schedule.schedule_group,
+    expected_run_interval.run_interval_group,
     notification_destination.destination_group,
 ):
     incidents_group.add_command(subcommand)

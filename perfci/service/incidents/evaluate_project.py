@@ -14,7 +14,11 @@ from perfci.history.incident_inputs import IncidentInputs
 from perfci.model import Commit, Incident, IncidentState, Retest
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.retest_and_creep_text import retest_sentence
-from perfci.report.serializers import serialize_creep, serialize_derived_incident_summary, serialize_retest
+from perfci.report.serializers import (
+    serialize_creep,
+    serialize_derived_incident_summary,
+    serialize_retest_request,
+)
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_expected_changes
 from perfci.store.incidents.incident_records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
@@ -95,7 +99,8 @@ class ProjectEvaluation:
     def build_evaluation_record(self, now: datetime) -> EvaluationRecord:
         """Build the record of the evaluation: its retests and slow drifts."""
         retests = tuple(
-            serialize_retest(retest) | {"sentence": retest_sentence(retest)} for retest in self.retests
+            serialize_retest_request(retest) | {"sentence": retest_sentence(retest)}
+            for retest in self.retests
         )
         creeps = tuple(serialize_creep(creep) for creep in self.creeps)
         return EvaluationRecord(now, self.pages_per_week, retests, creeps)

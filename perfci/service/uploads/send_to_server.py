@@ -14,7 +14,7 @@ from perfci.formats.format_registry import detect_format, read_imported_runs
 from perfci.formats.format_types import ImportDefaults, WarnCallback
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient
-from perfci.net.api_schemas.verdicts import NewExpectedChange, NewExpectedChanges
+from perfci.net.api_schemas.verdicts_and_expected_changes import NewExpectedChange, NewExpectedChanges
 from perfci.net.github_job_auth import GitHubJobAuth
 from perfci.net.http_client import open_http_client
 from perfci.net.local_server_tokens import find_local_token

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.auth.job_grants import explain_expected_change_refusal
 from perfci.auth.permissions import AccessDenied, AccessRequirement
 from perfci.net.api_schemas import PageQuery
-from perfci.net.api_schemas.verdicts import (
+from perfci.net.api_schemas.verdicts_and_expected_changes import (
     AddedExpectedChanges,
     ExpectedChangePage,
     ExpectedChangeShape,

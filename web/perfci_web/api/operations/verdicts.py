@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import PageQuery
-from perfci.net.api_schemas import verdicts as shapes
+from perfci.net.api_schemas import verdicts_and_expected_changes as shapes
 from perfci.report.serializers import serialize_verdict
 from perfci.store.column_conversions import series_identity
 from perfci.store.queries import paged_lists

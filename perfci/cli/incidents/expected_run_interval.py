@@ -20,11 +20,11 @@ from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_r
 
 @click.group("schedule")
 @global_options
-def schedule_group() -> None:
+def run_interval_group() -> None:
     """Show and set reporting schedules of suites."""
 
 
-@schedule_group.command("list")
+@run_interval_group.command("list")
 @json_option
 @global_options
 def list_command(json_file: str | None) -> None:
@@ -39,7 +39,7 @@ def list_command(json_file: str | None) -> None:
     write_list(json_file, [_serialize_schedule(schedule) for schedule in schedules], lines, empty_message)
 
 
-@schedule_group.command("set")
+@run_interval_group.command("set")
 @click.argument("number", type=click.IntRange(1))
 @click.option("--every", metavar="TIME", help="expected reporting interval: 90m, 12h, 7d")
 @click.option("--learn", is_flag=True, help="learn it from past reports")
