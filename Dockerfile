@@ -22,6 +22,7 @@ COPY --from=build --chown=10001:10001 /data /data
 ENV PATH=/opt/perfci/bin:/usr/local/bin:/usr/bin:/bin \
     HOME=/data \
     PYTHONUNBUFFERED=1 \
+    GIT_PYTHON_REFRESH=quiet \
     PERFCI_DB=sqlite:////data/perfci.db \
     PERFCI_SERVER_HOST=0.0.0.0 \
     PERFCI_SERVER_LOG=json \

@@ -191,6 +191,7 @@ ONLY_IN = {
     "flask": {"perfci_web"},
     "plotly": {"perfci_web", "report"},
     "torch": {"bench"},
+    "git": {"runner"},
     "click": {"cli"},
     "rich": {"cli"},
 }

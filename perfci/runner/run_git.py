@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from git import Git, GitCommandNotFound
+from git.exc import CommandError
 
 from perfci.model import PerfciError
 
@@ -25,8 +27,6 @@ REPOSITORY_VARIABLES = (
 """What git sets for its hooks (`git rev-parse --local-env-vars`), and what would name another repository."""
 
 ENVIRONMENT = {
-    "LANGUAGE": "C",
-    "LC_ALL": "C",
     # https://git-scm.com/docs/git#_environment_variables: ask for no password, take no lock for refreshing
     # the user's index, which their own git may need meanwhile, know no transport that is a command (ext::).
     "GIT_TERMINAL_PROMPT": "0",
@@ -44,22 +44,28 @@ NO_PROGRAMS = (
 """Filters of files (LFS) stay: what is measured depends on them."""
 
 
+NO_COMMAND = 127
+"""The exit code of `env` where the command is missing."""
+
+
 def run_git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> str:
     """Return the output without its last newline; the last line of an error output becomes the error."""
-    inherited = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
+    variables = {**ENVIRONMENT, **(env or {})}
+    # GitPython adds variables to the environment of this process; it cannot take any out.
+    unwanted = [f"--unset={name}" for name in REPOSITORY_VARIABLES if name in os.environ.keys() - variables]
     try:
-        done = subprocess.run(
-            ["git", *NO_PROGRAMS, *arguments],
-            cwd=folder,
-            env={**inherited, **ENVIRONMENT, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
+        output = Git(str(folder)).execute(
+            [*(("env", *unwanted) if unwanted else ()), "git", *NO_PROGRAMS, *arguments],
+            env=variables,
+            stdout_as_string=False,
+            strip_newline_in_stdout=True,
         )
-    except (FileNotFoundError, PermissionError):
-        raise PerfciError("git was not found; install git 2.25 or newer and put it on the PATH") from None
-    if done.returncode:
-        text = done.stderr.decode("utf-8", "replace").strip()
-        raise PerfciError(f"git {arguments[0]} failed: {text.splitlines()[-1] if text else done.returncode}")
+    except CommandError as error:
+        if isinstance(error, GitCommandNotFound) or error.status == NO_COMMAND:
+            raise PerfciError("git was not found; install git 2.25 or newer and put it on the PATH") from None
+        text = str(error.stderr).strip().removeprefix("stderr: ").strip("' \n")
+        raise PerfciError(
+            f"git {arguments[0]} failed: {text.splitlines()[-1] if text else error.status}"
+        ) from None
     # Names of files and people may hold bytes that are no UTF-8.
-    return done.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
+    return output.decode("utf-8", "surrogateescape")
