@@ -40,7 +40,9 @@ def test_a_stranger_behind_a_proxy_without_headers_gets_no_token(browser: FlaskC
         "/api/v1/projects/acme:secret/tokens", json={"name": "mine", "scopes": ["admin"]}, **LOCAL
     )
 
-    assert (page.status_code, made.status_code) == (401, 401)
+    listed = browser.get("/api/v1/projects", **LOCAL)
+
+    assert (page.status_code, made.status_code, listed.status_code) == (401, 401, 401)
     assert OPEN_PRINTED_ADDRESS in page.text
     assert OPEN_PRINTED_ADDRESS in made.get_json()["detail"]
 

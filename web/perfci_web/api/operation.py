@@ -56,7 +56,8 @@ class Operation:
     ``revision`` requires ``If-Match: "<number>"`` and passes it as ``call.revision``; the handler raises
     ``RevisionMismatch(current)`` where it is stale. ``headers`` are further request headers of the handler,
     each with the pattern of its value. ``is_export`` limits how many of its answers are streamed at once, and
-    refuses anonymous callers unless ``[access] public_exports`` is set.
+    refuses anonymous callers unless ``[access] public_exports`` is set. ``serves_unknown`` answers those as
+    well whom a server of mode "local" does not know.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Operation:
     revision: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     is_export: bool = False
+    serves_unknown: bool = False
 
     @property
     def url_path(self) -> str:

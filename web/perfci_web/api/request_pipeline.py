@@ -89,7 +89,7 @@ class ApiContext:
 
 def execute_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
     """Execute an operation for the current request; refusals are raised as ``ProblemError``."""
-    actor = _identify_actor(context, operation.need)
+    actor = _identify_actor(context, operation)
     audit_context = AuditContext(actor, context.clock(), g.request_id)
     project, etag = None, ""
     if "project" in path:
@@ -129,18 +129,15 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
         return _build_response(reply, etag)
 
 
-def _identify_actor(context: ApiContext, need: AccessRequirement) -> Actor:
-    """Identify the caller and count the request against their rate limit.
-
-    What is public is for those as well whom a server of mode "local" does not know.
-    """
+def _identify_actor(context: ApiContext, operation: Operation) -> Actor:
+    """Identify the caller and count the request against their rate limit."""
     address = f"address:{request.remote_addr}"
     try:
         actor = context.identify(request)
     except AccessDenied as error:
         context.request_limiter.require_allowance(address)
         is_unknown = error.status == 401 and "Authorization" not in request.headers
-        if is_unknown and need is AccessRequirement.PUBLIC:
+        if is_unknown and operation.serves_unknown:
             return ANONYMOUS
         raise ProblemError(KIND_BY_STATUS[error.status], str(error)) from None
     if actor.kind != "local":

@@ -127,6 +127,7 @@ OPERATIONS = (
         "Exchange the OIDC token of a GitHub Actions job for an upload token",
         body=IdTokenExchange,
         answers={201: CreatedJobToken},
+        serves_unknown=True,
     ),
     Operation(
         "get_repository_binding",

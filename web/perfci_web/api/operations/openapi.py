@@ -23,5 +23,6 @@ OPERATIONS = (
         get_openapi_document,
         "This document",
         answers={200: StreamedAnswer("application/json")},
+        serves_unknown=True,
     ),
 )
