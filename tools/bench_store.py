@@ -93,7 +93,7 @@ def ingest_together(store: Store, runs: Sequence[Run], first: int) -> None:
     """As the server stores what arrives together."""
     documents = [(run, a_sha(number), "body") for number, run in enumerate(runs, first)]
     with store.begin() as tx, store.savepoint(tx):
-        writes.ingest_batch(
+        writes.ingest_run_batch(
             tx,
             find_or_add_rows.ensure_project_id(tx, PROJECT),
             documents,

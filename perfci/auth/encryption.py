@@ -26,7 +26,7 @@ class Encryptor:
         except (InvalidToken, ValueError):
             return None
 
-    def has_first_key(self, text: str | bytes) -> bool:
+    def uses_current_key(self, text: str | bytes) -> bool:
         """Whether a text was encrypted with the key that is used now."""
         try:
             self._ciphers[0].decrypt(text)

@@ -184,7 +184,7 @@ def decide_access(
     return ALLOWED
 
 
-def decide_access_without_project(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
+def decide_access_before_body(actor: Actor, requirement: AccessRequirement) -> AccessDecision:
     """Decide what no project changes, before a body that names the project is read."""
     if requirement in (AccessRequirement.PUBLIC, AccessRequirement.SERVER):
         return decide_access(actor, None, requirement)

@@ -17,7 +17,7 @@ from perfci.config import Config
 from perfci.policies import load_project_policies
 from perfci.service.accounts.delete_stored_data import DeletionJob
 from perfci.service.notify.deliver_notifications import deliver_notifications
-from perfci.service.notify.destination_encryption import encrypt_with_current_key
+from perfci.service.notify.destination_encryption import reencrypt_destinations
 from perfci.service.notify.senders import build_sender_config
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.service.pulls.github_event_handler import GitHubEventHandler
@@ -43,7 +43,7 @@ def judge_worker_command(once: bool) -> None:
     config = current_config()
     configure_logging(config.settings.server.log)
     with closing(open_store_to_write(config)) as store:
-        encrypt_with_current_key(store, config.secrets.secret_key.get_secret_value())
+        reencrypt_destinations(store, config.secrets.secret_key.get_secret_value())
         load_policies = partial(load_project_policies, config.settings)
         periodic_jobs = (
             PeriodicJobs(store, load_policies),

@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.stats.noise_floor import compute_noise_floor
 from perfci.store.column_conversions import EPOCH
-from perfci.store.queries.query_records import VerdictCount
-from perfci.store.queries.verdict_counts import (
+from perfci.store.queries.false_alarm_inputs import (
     count_aa_sessions,
     count_aa_verdicts,
     load_verdicts_of_changed_pairs,
 )
+from perfci.store.queries.query_records import VerdictCount
 from perfci.store.verdict_decisions import load_aa_results
 from perfci.verdicts.false_alarm_calibration import (
     Calibration,

@@ -12,7 +12,11 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.series_histories import JudgedPoint, build_judged_points, select_judged_series_by_points
+from perfci.history.series_histories import (
+    JudgedPoint,
+    join_results_into_points,
+    select_judged_series_by_points,
+)
 from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Series, Verdict
 from perfci.store.queries.judging_inputs import (
     ResultLevel,
@@ -148,12 +152,14 @@ class IncidentInputs:
             for sha, row in load_levels_at_commits(self.tx, self.project, any_sha, shas_by_id)
             if sha in shas_by_id[row.series_id]
         ]
-        judged = build_judged_points(self.tx, [row for _, row in rows if not row.is_summary_only]).points
+        judged = join_results_into_points(
+            self.tx, [row for _, row in rows if not row.is_value_without_processes]
+        ).points
         shas = {row.commit_id: sha for sha, row in rows}
         summary_only: dict[int, dict[str, ResultLevel]] = defaultdict(dict)
         # Oldest first, so that the newest summary of a commit is kept.
         for sha, row in sorted(rows, key=lambda item: item[1].started_at):
-            if row.is_summary_only:
+            if row.is_value_without_processes:
                 summary_only[row.series_id][sha] = row
         return _LoadedPoints(
             ids,

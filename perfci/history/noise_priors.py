@@ -45,6 +45,6 @@ class NoisePriors:
         if spread is not None:
             self.spreads[key] = spread
 
-    def get_prior(self, key: Hashable) -> NoisePrior | None:
+    def get_pooled_prior(self, key: Hashable) -> NoisePrior | None:
         """The prior pooled over all spreads, for the question of ``key``."""
         return pooled_noise_prior(self.spreads, key)

@@ -13,11 +13,11 @@ from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Ser
 from perfci.store.queries.judging_inputs import (
     ResultLevel,
     ResultProcesses,
-    load_process_statuses,
     load_processes_by_result,
     load_processes_of_ok_results,
-    load_processes_of_same_results,
     load_result_levels,
+    load_results_of_processes,
+    load_statuses_and_clocks,
     save_result_summaries,
 )
 from perfci.store.queries.measured_samples import load_histories
@@ -144,7 +144,7 @@ class JudgedHistories:
     @classmethod
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> JudgedHistories:
         """Read the histories of these series."""
-        judged = build_judged_points(tx, load_result_levels(tx, series_ids))
+        judged = join_results_into_points(tx, load_result_levels(tx, series_ids))
         commits = load_commits(
             tx, ids={point.commit_id for points in judged.points.values() for point in points}
         )
@@ -173,14 +173,14 @@ class JudgedHistories:
             if point.level is not None
         ]
 
-    def has_fully_flagged_commit(self, series_id: int) -> bool:
+    def has_commit_without_unflagged_process(self, series_id: int) -> bool:
         """Whether at some commit every successful process is flagged, so that it has no level."""
         return any(
             point.summary is not None and point.summary.level is None for point in self.points[series_id]
         )
 
 
-def build_judged_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedPoints:
+def join_results_into_points(tx: Transaction, rows: Sequence[ResultLevel]) -> JudgedPoints:
     """Join the results of each series and commit."""
     # A result that was stored before summaries were has no clock: its summary is computed from its samples.
     old_results = [row.id for row in rows if row.clock is None and row.is_ok]
@@ -228,7 +228,7 @@ def compute_result_summaries(results: Iterable[ResultProcesses]) -> dict[int, Re
 
 def update_result_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
     """Save the summaries of the results that these processes belong to."""
-    summaries = compute_result_summaries(load_processes_of_same_results(tx, process_ids))
+    summaries = compute_result_summaries(load_results_of_processes(tx, process_ids))
     if summaries:
         save_result_summaries(tx, summaries)
 
@@ -245,7 +245,7 @@ def _join_results(
     """
     rows = [row for group in groups.values() for row in group]
     readings = {row.id: OK_READINGS[summaries[row.id].clock] for row in rows if row.id in summaries}
-    for result_id, statuses in load_process_statuses(tx, to_read).items():
+    for result_id, statuses in load_statuses_and_clocks(tx, to_read).items():
         readings[result_id] = frozenset(statuses)
     successful = {row_id for row_id, ends in readings.items() if any(end is Status.OK for end, _ in ends)}
     usable = {key: [row.id for row in group if row.id in successful] for key, group in groups.items()}

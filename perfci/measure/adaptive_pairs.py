@@ -190,7 +190,7 @@ class AdaptivePairing:
     def _judge_series(
         self, question: ComparisonQuestion, series: Series, sides: PairedProcesses, pairs_spent: int
     ) -> tuple[Verdict, int]:
-        prior = self._noise.get_prior((question, series))
+        prior = self._noise.get_pooled_prior((question, series))
         look = self._take_look(question, series, sides, prior)
         verdict = replace(look.verdict, evidence=self._collect_evidence(question, series))
         if look.shrunk_shift is not None:

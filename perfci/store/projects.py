@@ -14,7 +14,7 @@ from perfci.model import PerfciError
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.tables.work_queue_and_leases import OutboxRow
-from perfci.store.transactions import CHANGED_PROJECTS, insert_or_ignore, insert_rows
+from perfci.store.transactions import CHANGED_PROJECTS, build_insert_or_ignore, insert_rows
 
 WorkKind = Literal["judge", "judge_pr", "evaluate"]
 
@@ -63,7 +63,7 @@ def load_projects(tx: Session) -> list[Project]:
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
     """Add a project under a new name."""
     row = {"slug": slug, "visibility": _check_visibility(visibility), "created_at": at, **new_project_id(tx)}
-    added = tx.scalar(insert_or_ignore(tx, ProjectRow, "id"), row)
+    added = tx.scalar(build_insert_or_ignore(tx, ProjectRow, "id"), row)
     if added is None:
         raise PerfciError(f"There is a project {slug} already: name another one.")
     return Project(int(added), slug, visibility, version=0, settings={}, archived=False)

@@ -328,7 +328,7 @@ def insert_rows(
     return rows_added
 
 
-def insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
+def build_insert_or_ignore(tx: Session, row: type[TableBase], *returning: str) -> Any:
     """Build an INSERT that skips existing keys and returns columns of the rows it added."""
     insert: Any = sqlite.insert if tx.get_bind().dialect.name == "sqlite" else postgresql.insert
     statement = insert(row.__table__).on_conflict_do_nothing()

@@ -19,7 +19,7 @@ from perfci.auth.permissions import (
     can_grant_scope,
     can_read,
     decide_access,
-    decide_access_without_project,
+    decide_access_before_body,
 )
 
 
@@ -127,9 +127,7 @@ def test_uses_the_higher_of_project_role_and_server_role() -> None:
 def test_refuses_callers_that_no_project_could_allow_before_lookup() -> None:
     requests = [ANONYMOUS, token(Scope.READ), token(Scope.WRITE), person(), READ_ONLY_LOCAL, LOCAL]
 
-    assert [
-        decide_access_without_project(item, AccessRequirement.WRITE_RESULTS).status for item in requests
-    ] == [
+    assert [decide_access_before_body(item, AccessRequirement.WRITE_RESULTS).status for item in requests] == [
         401,
         403,
         200,
@@ -137,7 +135,7 @@ def test_refuses_callers_that_no_project_could_allow_before_lookup() -> None:
         403,
         200,
     ]
-    assert decide_access_without_project(ANONYMOUS, AccessRequirement.PUBLIC).allowed
+    assert decide_access_before_body(ANONYMOUS, AccessRequirement.PUBLIC).allowed
 
 
 def test_shares_a_visibility_key_among_callers_with_the_same_view() -> None:

@@ -18,7 +18,7 @@ from perfci.model import PerfciError
 from perfci.store import Store
 from perfci.store.access import audit_log, github_bindings
 from perfci.store.jobs import github_events
-from perfci.store.jobs.github_events import RunEventPayload
+from perfci.store.jobs.github_events import GitHubEventPayload
 from perfci_web import create_app
 from tests.support.builders import NOON as NOW
 from tests.support.databases import database_url as database_url
@@ -41,7 +41,7 @@ from tests.support.signed_webhooks import (
     workflow_run_event,
 )
 
-QUEUED_RUN = RunEventPayload("d-1", INSTALLATION, "acme/model", RUN, "completed")
+QUEUED_RUN = GitHubEventPayload("d-1", INSTALLATION, "acme/model", RUN, "completed")
 
 
 @pytest.fixture
@@ -56,9 +56,11 @@ def served(store: Store, over: ExitStack, settings: Settings = SETTINGS, secrets
     return app
 
 
-def load_queued_runs(store: Store) -> list[tuple[str, RunEventPayload]]:
+def load_queued_runs(store: Store) -> list[tuple[str, GitHubEventPayload]]:
     with store.read() as tx:
-        return [(event.project, event.payload) for event in github_events.load_due_run_events(tx, NOW, 100)]
+        return [
+            (event.project, event.payload) for event in github_events.load_due_github_events(tx, NOW, 100)
+        ]
 
 
 @pytest.fixture
@@ -167,7 +169,7 @@ def test_queues_an_accept_comment(app: Flask, store: Store) -> None:
 
     assert status_codes == [202, 200, 200]
     assert load_queued_runs(store) == [
-        ("acme/model", RunEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))
+        ("acme/model", GitHubEventPayload("pe", INSTALLATION, "acme/model", 7, "accepted"))
     ]
 
 

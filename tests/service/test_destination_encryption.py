@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from perfci.auth.permissions import LOCAL
 from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.notify.destination_encryption import decrypt_destination, encrypt_with_current_key
+from perfci.service.notify.destination_encryption import decrypt_destination, reencrypt_destinations
 from perfci.service.notify.manage_destinations import save_destination
 from perfci.store import Store, open_store
 from perfci.store.jobs.notification_destinations import Destination, find_destination
@@ -73,7 +73,7 @@ def test_a_change_without_a_secret_keeps_the_stored_one(store: Store) -> None:
 def test_a_key_of_the_environment_replaces_the_one_in_the_database(store: Store) -> None:
     save(store, HOOK, "s3cret")
 
-    changed = [encrypt_with_current_key(store, key) for key in ("", "new key", "new key")]
+    changed = [reencrypt_destinations(store, key) for key in ("", "new key", "new key")]
 
     assert changed == [0, 1, 0]
     assert load(store, "new key").secret == "s3cret"

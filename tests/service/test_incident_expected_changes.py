@@ -24,9 +24,9 @@ from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents import incident_store
+from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentRecord
 from perfci.store.incidents.incident_store import load_incident_members
-from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.store.projects import Project
@@ -76,7 +76,7 @@ def history(store: Store) -> list[IncidentEvent]:
 def accepted_lines(store: Store) -> list[bool]:
     project = a_project(store)
     with store.read() as tx:
-        return [impact.accepted for impact in list_impacts(tx, project.id)[0]]
+        return [impact.accepted for impact in load_commit_impacts_page(tx, project.id)[0]]
 
 
 def subscribe(store: Store, *states: str) -> Project:
@@ -252,7 +252,7 @@ def upload_a_step(store: Store, group: GroupCommitter) -> None:
             a_result(a_series(), *processes), commit=a_commit(number), session=f"s-{number}", started_at=began
         )
         key = run_document.idempotency_key(run)
-        group.submit_batched(
+        group.submit_to_batch(
             store_uploaded_runs, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test"))
         )
 

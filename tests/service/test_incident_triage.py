@@ -20,8 +20,8 @@ from perfci.service.incidents.triage import (
 from perfci.store import Store
 from perfci.store.access import audit_log
 from perfci.store.incidents import incident_store
+from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci.store.incidents.incident_records import IncidentRecord
-from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
 from tests.support.builders import NOON, acting_as
@@ -213,12 +213,12 @@ def test_an_impact_is_marked_accepted_until_its_incident_is_reopened(
         store, IncidentUpdate(IncidentState.ACCEPTED, reason="bf16 needs it", accepted_until=NEXT_MONTH)
     )
     with store.read() as tx:
-        assert [impact.accepted for impact in list_impacts(tx, a_project(store).id)[0]] == [True]
+        assert [impact.accepted for impact in load_commit_impacts_page(tx, a_project(store).id)[0]] == [True]
 
     decide_state(store, IncidentUpdate(IncidentState.INVESTIGATING))
 
     with store.read() as tx:
-        assert [impact.accepted for impact in list_impacts(tx, a_project(store).id)[0]] == [False]
+        assert [impact.accepted for impact in load_commit_impacts_page(tx, a_project(store).id)[0]] == [False]
     assert current(store).accepted_until is None
 
 

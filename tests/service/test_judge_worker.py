@@ -56,7 +56,7 @@ def upload(group: GroupCommitter, store: Store, *runs: Run) -> None:
             into = find_project(tx, run.project)
         assert into is not None
         key = run_document.idempotency_key(run)
-        group.submit_batched(
+        group.submit_to_batch(
             store_uploaded_runs, IncomingRun(run, key, key, into, AuditContext(LOCAL, NOON, "test"))
         )
 

@@ -12,10 +12,10 @@ from perfci.service.missing_data import find_missing_data
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.worker.judge_worker import PeriodicJobs
 from perfci.store import Store, unresolved_results
-from perfci.store.incidents import reporting_schedules
+from perfci.store.incidents import reporting_schedules_and_run_arrivals
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.incidents.incident_records import IncidentRecord
-from perfci.store.incidents.reporting_schedules import RunArrival
+from perfci.store.incidents.reporting_schedules_and_run_arrivals import RunArrival
 from tests.support.builders import NOON, a_commit, a_failed_process, a_machine, a_result, a_run, a_series
 from tests.support.evaluations import a_project
 from tests.support.stored_runs import ingest_run
@@ -233,15 +233,15 @@ def test_a_person_may_set_the_interval_of_a_suite_or_mute_it(store: Store) -> No
     monitor_headlines(store, last)
     project = a_project(store)
     with store.begin() as tx:
-        [schedule] = reporting_schedules.load_reporting_schedules(tx, project.id)
-        assert reporting_schedules.set_reporting_schedule(
+        [schedule] = reporting_schedules_and_run_arrivals.load_reporting_schedules(tx, project.id)
+        assert reporting_schedules_and_run_arrivals.set_reporting_schedule(
             tx, project.id, schedule.id, every_s=3600.0, muted=False, actor="ada"
         )
     upload_report(store, last + HOUR)
 
     assert len(monitor_headlines(store, last + 5 * HOUR)) == 1
     with store.begin() as tx:
-        reporting_schedules.set_reporting_schedule(
+        reporting_schedules_and_run_arrivals.set_reporting_schedule(
             tx, project.id, schedule.id, every_s=3600.0, muted=True, actor="ada"
         )
     assert monitor_headlines(store, last + 5 * HOUR) == []
@@ -257,7 +257,7 @@ def test_runs_of_pull_requests_are_not_reports(store: Store) -> None:
             ingest_run(tx, run, f"{day}", "body", kind="compare" if day % 2 else "import")
 
     with store.read() as tx:
-        assert reporting_schedules.load_run_arrivals(tx, a_project(store).id) == {}
+        assert reporting_schedules_and_run_arrivals.load_run_arrivals(tx, a_project(store).id) == {}
     assert monitor_headlines(store, NOON + 90 * DAY) == []
 
 

@@ -18,11 +18,11 @@ from perfci.service.incidents.stored_incident_planner import NO_LONGER_SEEN, Inc
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store, open_store
 from perfci.store.incidents import incident_store
+from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import add_mute
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
 from perfci.store.incidents.incident_store import load_incident_members
-from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.verdicts.incidents.page_budget import Disposition
@@ -218,7 +218,7 @@ def test_impacts_keep_a_change_that_a_later_improvement_hides(store: Store) -> N
     reconcile(store, LATER, with_changes(a_budgeted_incident("a1", a_move("x", at=12)), ongoing=False), gain)
 
     with store.read() as tx:
-        lines, _ = list_impacts(tx, a_project_id(store))
+        lines, _ = load_commit_impacts_page(tx, a_project_id(store))
     assert [(impact.commit, impact.relative_change, impact.incident) for impact in lines] == [
         (a_sha(20), -0.3, 2),
         (a_sha(12), 0.2, 1),
@@ -231,7 +231,7 @@ def test_an_impact_moves_when_more_points_locate_the_commit_better(store: Store)
     reconcile(store, LATER, a_budgeted_incident("a2", a_move("x", at=11), good=10, bad=12))
 
     with store.read() as tx:
-        lines, _ = list_impacts(tx, a_project_id(store))
+        lines, _ = load_commit_impacts_page(tx, a_project_id(store))
     assert [impact.commit for impact in lines] == [a_sha(11)]
 
 

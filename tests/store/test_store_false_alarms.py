@@ -14,12 +14,12 @@ import pytest
 import perfci
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.store import Store
-from perfci.store.queries.query_records import VerdictCount
-from perfci.store.queries.verdict_counts import (
+from perfci.store.queries.false_alarm_inputs import (
     count_aa_sessions,
     count_aa_verdicts,
     load_verdicts_of_changed_pairs,
 )
+from perfci.store.queries.query_records import VerdictCount
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha, a_verdict

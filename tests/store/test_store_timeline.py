@@ -68,11 +68,11 @@ def test_reads_only_the_requested_commits_and_series(store: Store) -> None:
         )
         theirs = list(load_levels_at_commits(tx, PROJECT, {a_sha(1), a_sha(2)}, [ids["foreign.time_it"]]))
 
-    assert sorted((sha, row.level, row.is_summary_only) for sha, row in ours) == [
+    assert sorted((sha, row.level, row.is_value_without_processes) for sha, row in ours) == [
         (a_sha(1), 1.0, False),
         (a_sha(2), 2.0, False),
     ]
-    assert sorted((sha, row.value, row.is_summary_only) for sha, row in theirs) == [
+    assert sorted((sha, row.value, row.is_value_without_processes) for sha, row in theirs) == [
         (a_sha(2), 5.0, True),
         (a_sha(2), 6.0, True),
     ]

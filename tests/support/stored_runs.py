@@ -13,7 +13,7 @@ from perfci.store.queries.series_and_commits import project_id_matches
 from perfci.store.tables.measurements import BenchmarkRow
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.store.writes.find_or_add_rows import ensure_project_id, ensure_series_id
-from perfci.store.writes.ingest import ProcessSummarizer, ingest_batch
+from perfci.store.writes.ingest import ProcessSummarizer, ingest_run_batch
 
 
 def ingest_run(
@@ -30,7 +30,7 @@ def ingest_run(
     keyed_run = (run, key, body_hash)
     project_id = ensure_project_id(tx, run.project)
     return bool(
-        ingest_batch(tx, project_id, [keyed_run], kind=kind, received_at=received_at, summarize=summarize)
+        ingest_run_batch(tx, project_id, [keyed_run], kind=kind, received_at=received_at, summarize=summarize)
     )
 
 

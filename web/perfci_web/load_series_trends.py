@@ -54,7 +54,12 @@ def load_trends_from_levels(
     """Load trends without spread, from levels alone."""
     # Judged levels leave flagged processes out: where a commit has no others, its dot needs the processes.
     full_histories = load_histories(
-        tx, [row_id for row_id in histories_read.points if histories_read.has_fully_flagged_commit(row_id)]
+        tx,
+        [
+            row_id
+            for row_id in histories_read.points
+            if histories_read.has_commit_without_unflagged_process(row_id)
+        ],
     )
     series = load_series_by_ids(tx, histories_read.points)
     commits = histories_read.commits

@@ -37,7 +37,7 @@ from perfci.report.pulls.no_results_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
 from perfci.service.pulls.download_results_artifact import ARTIFACT_NAME
 from perfci.service.pulls.expected_changes import fetch_expected_changes_of_push
-from perfci.service.pulls.github_job_event import (
+from perfci.service.pulls.job_trigger_event import (
     PullRef,
     get_pull_of_job,
     get_workflow_log_url,

@@ -15,7 +15,10 @@ from perfci.cli.shared.store_and_machine_lock import (
 from perfci.model import PerfciError
 from perfci.net.api_schemas.suite_reporting_schedules import ReportingScheduleChange
 from perfci.service.missing_data.edit_suite_reporting_schedule import set_suite_reporting_schedule
-from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
+from perfci.store.incidents.reporting_schedules_and_run_arrivals import (
+    ReportingSchedule,
+    load_reporting_schedules,
+)
 
 
 @click.group("schedule")

@@ -80,7 +80,7 @@ def load_stored_incident(name: str) -> tuple[Project, IncidentDetail] | None:
             if incident_store.find_incident(tx, project.id, number) is None:
                 return None
             return project, load_incident_detail(tx, project, number)
-        matches = incident_store.find_incidents_by_derived_id(tx, project.id, name.lower()) if name else []
+        matches = incident_store.find_incidents_by_id_prefix(tx, project.id, name.lower()) if name else []
         if len(matches) != 1:
             return None
         return project, load_incident_detail(tx, project, matches[0].number)

@@ -12,7 +12,8 @@ from perfci.store import Store
 from perfci.store.access.users_and_roles import remove_all_members
 from perfci.store.maintenance.delete_measurements import delete_next_batch, record_deletion
 from perfci.store.projects import PRIVATE, Project, update_project
-from perfci.store.queries.paged_lists import find_run_id, find_series_by_identity
+from perfci.store.queries.paged_lists import find_series_by_identity
+from perfci.store.queries.runs_and_sessions import find_project_run_id
 
 BATCHES_PER_CYCLE = 50
 """Batches between two looks at what has to be judged: about a second."""
@@ -20,7 +21,7 @@ BATCHES_PER_CYCLE = 50
 
 def request_run_deletion(tx: Session, context: AuditContext, project: Project, key: str) -> bool:
     """Record the deletion of a run; return False if there is none."""
-    run_id = find_run_id(tx, project.id, key)
+    run_id = find_project_run_id(tx, project.id, key)
     if run_id is None:
         return False
     record_deletion(tx, project.id, "run", run_id, context.at)

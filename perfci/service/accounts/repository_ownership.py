@@ -53,7 +53,7 @@ class OwnershipEvidence:
     find_administered: FindAdministeredRepository
 
 
-def prove_ownership(
+def find_ownership_proof(
     actor: Actor, repository: BoundRepository, evidence: OwnershipEvidence, now: datetime
 ) -> OwnershipProof | None:
     """Return what proves the ownership, None without any; raise where a token proves something else."""

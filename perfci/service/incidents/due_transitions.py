@@ -75,7 +75,7 @@ def apply_due_transitions(
 
 def _end_expired(tx: Transaction, project: Project, record: IncidentRecord, now: datetime) -> bool:
     """Reopen an expired incident that still needs attention; mark others as verified."""
-    if record.gone_at is not None or not record.needs_attention:
+    if record.gone_at is not None or not record.warrants_paging:
         return _mark_verified(
             tx, record, {"verified_at": now, "snoozed_until": None, "accepted_until": None}, now
         )

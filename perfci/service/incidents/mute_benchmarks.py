@@ -16,8 +16,8 @@ from perfci.store import Store
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import (
     add_mute,
     end_mute,
+    has_mute_ended_since,
     load_mutes,
-    was_unmuted_since,
 )
 from perfci.store.incidents.incident_records import OPEN_STATES, IncidentRecord, Mute
 from perfci.store.incidents.incident_store import load_benchmarks_by_incident, load_incidents
@@ -88,14 +88,14 @@ def mute_noisy_benchmarks(
             if benchmark.judged >= MIN_JUDGED
             and benchmark.invalid_rate > NOISY_RATE
             and benchmark.benchmark not in muted
-            and not was_unmuted_since(tx, project.id, benchmark.benchmark, now - MUTE_DURATION)
+            and not has_mute_ended_since(tx, project.id, benchmark.benchmark, now - MUTE_DURATION)
         ]
     if not noisy:
         return
     with (begin or store.begin)() as tx:
         for benchmark in noisy:
             # A person may have unmuted it since the read.
-            if not was_unmuted_since(tx, project.id, benchmark.benchmark, now - MUTE_DURATION):
+            if not has_mute_ended_since(tx, project.id, benchmark.benchmark, now - MUTE_DURATION):
                 reason = f"{benchmark.invalid} of its {benchmark.judged} judged incidents were nothing"
                 rate, until = benchmark.invalid_rate, now + MUTE_DURATION
                 mute = Mute(benchmark.benchmark, "", rate, reason, now, until, SYSTEM_ACTOR)

@@ -28,11 +28,11 @@ from perfci.service.incidents.stored_incident_planner import (
     COMMIT_KINDS,
     IncidentWrite,
     StoredIncidentPlanner,
-    apply_expected_change,
+    decide_expected_incident_state,
 )
 from perfci.service.notify.enqueue_notifications import (
-    enqueue_new_incident_notifications,
     enqueue_notifications,
+    enqueue_paged_incident_notifications,
 )
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -40,7 +40,7 @@ from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mu
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, Mute
 from perfci.store.incidents.incident_store import (
     add_incident_members,
-    drop_incident_members,
+    mark_members_dropped,
     save_impacts,
     set_impacts_accepted,
 )
@@ -101,13 +101,13 @@ def reconcile_incidents(
     if states & TRANSITION_STATES:
         apply_due_transitions(store, project, policy, now, begin)
     with begin() as tx:
-        paged = incident_store.mark_incidents_paged(tx, project.id, now)
+        paged = incident_store.mark_unpaged_incidents_paged(tx, project.id, now)
         if incident_store.save_evaluation(tx, project.id, evaluation.build_evaluation_record(now)):
             # The first evaluation: old changes of an imported history are no news.
             since = now - MAX_NEWS_AGE
             paged = [record for record in paged if record.measured_at is None or record.measured_at >= since]
         if paged:
-            enqueue_new_incident_notifications(tx, project, paged, now)
+            enqueue_paged_incident_notifications(tx, project, paged, now)
         mark_projects_changed(tx, [project.id])
     return ReconcileResult(
         tuple(number for step, number in written if step.record is None),
@@ -162,7 +162,7 @@ def _plan_new_incident(
     columns |= {"state": IncidentState.NEW.value, "first_seen": now, "changed_at": now}
     events = [IncidentEvent(now, SYSTEM_ACTOR, "state", "", IncidentState.NEW.value, columns["headline"])]
     if budgeted.expected_change_match is not None:
-        decided = apply_expected_change(budgeted.expected_change_match, now)
+        decided = decide_expected_incident_state(budgeted.expected_change_match, now)
         columns |= decided.columns
         events += decided.events
     is_impact = budgeted.incident.settled and budgeted.incident.kind in COMMIT_KINDS
@@ -197,7 +197,7 @@ def _apply_write(tx: Transaction, project: Project, planned: IncidentWrite, now:
             return None
     add_incident_members(tx, record.id, planned.members, is_new_incident=planned.record is None)
     if planned.dropped:
-        drop_incident_members(tx, record.id, planned.dropped, now)
+        mark_members_dropped(tx, record.id, planned.dropped, now)
     save_impacts(tx, project.id, record.id, planned.moves, now)
     incident_store.add_incident_events(tx, [(record.id, event) for event in planned.events])
     if planned.record is None:

@@ -19,9 +19,9 @@ from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentMember, IncidentRecord
 from perfci.store.incidents.incident_store import (
     add_incident_members,
-    drop_incident_members,
     load_incident_members,
     load_member_change_points,
+    mark_members_dropped,
 )
 from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import judging_inputs, series_and_commits
@@ -68,7 +68,7 @@ def _move_members(
         replace(member, added_by=context.actor.name) for member in taken if member.series_id not in kept_ids
     ]
     add_incident_members(tx, kept.id, new)
-    drop_incident_members(tx, merged.id, [member.series_id for member in taken], context.at)
+    mark_members_dropped(tx, merged.id, [member.series_id for member in taken], context.at)
     columns = {
         "state": IncidentState.DUPLICATE.value,
         "duplicate_of": kept.id,
@@ -102,7 +102,7 @@ def split_off_members(
         raise PerfciError(f"Incident {number} cannot be split so: {problem}.")
     line = _load_visit_index(tx, project)
     new = _add_copy(tx, project.id, kept, context)
-    drop_incident_members(tx, kept.id, [member.series_id for member in chosen], context.at)
+    mark_members_dropped(tx, kept.id, [member.series_id for member in chosen], context.at)
     add_incident_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
     stored.update_derived_columns(
         tx, new.id, _build_member_columns(tx, new, new.last_good, new.commit, line.by_sha)

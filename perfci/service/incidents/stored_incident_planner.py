@@ -111,7 +111,7 @@ class StoredIncidentPlanner:
         moved = [
             member
             for k, member in members.items()
-            if k not in had or had[k].computed_change != member.computed_change
+            if k not in had or had[k].computed_fields != member.computed_fields
         ]
         dropped = frozenset(had.keys() - members.keys())
         is_impact = budgeted.incident.settled and budgeted.incident.kind in COMMIT_KINDS
@@ -122,7 +122,7 @@ class StoredIncidentPlanner:
             reopened = {"state": IncidentState.NEW.value, "reason": "", "changed_at": self.now}
             anew = StateDecision()
             if budgeted.expected_change_match is not None:
-                anew = apply_expected_change(budgeted.expected_change_match, self.now)
+                anew = decide_expected_incident_state(budgeted.expected_change_match, self.now)
             decided = StateDecision({**reopened, **anew.columns}, (*decided.events, *anew.events))
         if not columns and not moved and not dropped and not decided.columns:
             return None
@@ -203,7 +203,7 @@ def _merge_members(parts: Sequence[DerivedIncident]) -> dict[int, IncidentMember
     return members
 
 
-def apply_expected_change(match: ExpectedChangeMatch, now: datetime) -> StateDecision:
+def decide_expected_incident_state(match: ExpectedChangeMatch, now: datetime) -> StateDecision:
     """Accept a new incident that was expected in full; of any other, note how it differs."""
     sentence = words.expected_change_sentence(match)
     if match.covers_all:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.service.audit_context import AuditContext
-from perfci.store.incidents import reporting_schedules
+from perfci.store.incidents import reporting_schedules_and_run_arrivals
 from perfci.store.projects import Project, mark_projects_changed
 
 
@@ -20,7 +20,7 @@ def set_suite_reporting_schedule(
 ) -> bool:
     """Set the interval of a suite, None to learn it, or mute it; return False if there is no such suite."""
     actor = context.actor.name
-    if not reporting_schedules.set_reporting_schedule(
+    if not reporting_schedules_and_run_arrivals.set_reporting_schedule(
         tx, project.id, number, every_s=every_s, muted=muted, actor=actor
     ):
         return False

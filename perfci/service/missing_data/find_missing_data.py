@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from perfci.model import Status
 from perfci.report.number_format import format_count
-from perfci.store.incidents.reporting_schedules import ReportingSchedule, RunArrival
+from perfci.store.incidents.reporting_schedules_and_run_arrivals import ReportingSchedule, RunArrival
 from perfci.store.unresolved_results import UnresolvedResult
 
 REPORT_WINDOW = timedelta(hours=1)

@@ -28,10 +28,10 @@ from perfci.service.missing_data.find_missing_data import (
     find_missing_in_newest_report,
     group_runs_into_reports,
 )
-from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
+from perfci.service.notify.enqueue_notifications import enqueue_paged_incident_notifications
 from perfci.store import unresolved_results
 from perfci.store.incidents import incident_store
-from perfci.store.incidents import reporting_schedules as stored
+from perfci.store.incidents import reporting_schedules_and_run_arrivals as stored
 from perfci.store.incidents.incident_records import (
     DATA_KIND,
     OPEN_STATES,
@@ -41,7 +41,7 @@ from perfci.store.incidents.incident_records import (
     IncidentRecord,
 )
 from perfci.store.incidents.incident_store import add_incident_members, load_incident_members
-from perfci.store.incidents.reporting_schedules import ReportingSchedule, ReportSource
+from perfci.store.incidents.reporting_schedules_and_run_arrivals import ReportingSchedule, ReportSource
 from perfci.store.projects import Project, mark_projects_changed
 
 MACHINE_INCIDENT_INTERVAL = timedelta(hours=1)
@@ -71,7 +71,7 @@ class MissingDataMonitor:
             schedule for schedule in stored.load_reporting_schedules(tx, project.id) if not schedule.muted
         ]
         # A clock set back must not make the last report look new.
-        clock = max([now, *filter(None, [stored.load_latest_report_at(tx)])])
+        clock = max([now, *filter(None, [stored.load_overall_latest_report_time(tx)])])
         missing = find_late_reports(expected, clock) + find_metrics_without_unit(
             unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
         )
@@ -219,8 +219,8 @@ def open_missing_data_incident(
             )
         return existing
     record = _add_data_incident(tx, project.id, key, headline, now, explanation, set(series_ids))
-    if paged := incident_store.mark_incidents_paged(tx, project.id, now):
-        enqueue_new_incident_notifications(tx, project, paged, now)
+    if paged := incident_store.mark_unpaged_incidents_paged(tx, project.id, now):
+        enqueue_paged_incident_notifications(tx, project, paged, now)
     mark_projects_changed(tx, [project.id])
     return record
 

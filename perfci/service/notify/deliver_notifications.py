@@ -12,10 +12,11 @@ from itertools import groupby
 from perfci.model import PerfciError
 from perfci.net.address_check import ForbiddenAddress
 from perfci.service.notify.destination_encryption import decrypt_destination
-from perfci.service.notify.quiet_hours import compute_send_time
+from perfci.service.notify.notification_send_time import compute_send_time
 from perfci.service.notify.senders import SENDERS, DeliveryError, SenderConfig
 from perfci.service.retry_backoff import compute_next_attempt_time
 from perfci.store import Store
+from perfci.store.incidents.incident_store import link_incident_to_issue
 from perfci.store.jobs import notification_queue as stored
 from perfci.store.jobs.notification_queue import CLAIMED, Delivery
 
@@ -76,13 +77,13 @@ def _deliver_batch(
         if not is_foreseen:
             log.exception("delivery %s to %s failed", uid, destination.name)
         with store.begin() as tx:
-            stored.mark_delivery_failed(
+            stored.mark_deliveries_failed(
                 tx, mine, holder, problem[:2000], _compute_next_attempt(error, mine, now)
             )
         return 0
     with store.begin() as tx:
         if result.url:
-            stored.link_incident_to_issue(tx, mine[0].incident_id, result.url)
+            link_incident_to_issue(tx, mine[0].incident_id, result.url)
         return stored.mark_deliveries_sent(tx, mine, holder, now)
 
 

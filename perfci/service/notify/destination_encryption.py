@@ -53,7 +53,7 @@ def decrypt_destination(tx: Transaction, destination: Destination, secret_key: s
     return replace(destination, address=address, secret=secret)
 
 
-def encrypt_with_current_key(store: Store, secret_key: str) -> int:
+def reencrypt_destinations(store: Store, secret_key: str) -> int:
     """Encrypt anew what lies in plain text or under the key in the database; return how many changed."""
     if not secret_key:
         return 0
@@ -91,5 +91,5 @@ def _decrypt(encryptor: Encryptor | None, text: str) -> str | None:
 
 def _is_current(encryptor: Encryptor, text: str) -> bool:
     return not text or (
-        text.startswith(ENCRYPTED_PREFIX) and encryptor.has_first_key(text.removeprefix(ENCRYPTED_PREFIX))
+        text.startswith(ENCRYPTED_PREFIX) and encryptor.uses_current_key(text.removeprefix(ENCRYPTED_PREFIX))
     )

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentKind, IncidentState
 from perfci.report.incidents import incident_text as words
-from perfci.service.notify.quiet_hours import compute_send_time
+from perfci.service.notify.notification_send_time import compute_send_time
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci.store.incidents.incident_store import (
     load_benchmarks_by_incident,
@@ -30,7 +30,7 @@ MAX_MEMBERS, MAX_CANDIDATES = 5, 3
 """Limits of one message, sized for a phone screen; the page has the rest."""
 
 
-def enqueue_new_incident_notifications(
+def enqueue_paged_incident_notifications(
     tx: Transaction, project: Project, records: Sequence[IncidentRecord], now: datetime
 ) -> None:
     """Enqueue notifications of incidents that newly page."""

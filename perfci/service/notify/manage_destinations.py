@@ -17,7 +17,7 @@ from perfci.net.smtp_mail import validate_mail_address
 from perfci.net.ssrf_safe_http import parse_destination_url as web_address
 from perfci.service.audit_context import AuditContext
 from perfci.service.notify.destination_encryption import encrypt_text, ensure_encryptor
-from perfci.service.notify.quiet_hours import compute_send_time, parse_time_of_day
+from perfci.service.notify.notification_send_time import compute_send_time, parse_time_of_day
 from perfci.service.notify.senders import SENDERS, SenderConfig
 from perfci.store.jobs import notification_destinations
 from perfci.store.jobs.notification_destinations import Destination

@@ -29,7 +29,7 @@ from perfci.service.pulls.expected_changes import (
     is_pull_merged_into,
     save_expected_changes,
 )
-from perfci.service.pulls.github_job_event import PullRef
+from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.report_pull import (
     build_comparison_page_url,
     build_results_without_artifact,
@@ -42,13 +42,13 @@ from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
     MERGED_PULL,
     STARTED_ACTIONS,
-    is_bound_repository,
     is_bound_workflow_run,
+    is_same_repository,
 )
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
-from perfci.store.jobs.github_events import RunEvent, RunEventPayload
+from perfci.store.jobs.github_events import GitHubEventPayload, StoredGitHubEvent
 from perfci.store.projects import Project, find_project
 
 UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
@@ -65,7 +65,7 @@ class GitHubEventHandler:
     app: GitHubApp
     settings: Settings
 
-    def __call__(self, event: RunEvent, now: datetime) -> str:
+    def __call__(self, event: StoredGitHubEvent, now: datetime) -> str:
         """Process an event; return why there was nothing to do. Repeated calls have no further effect."""
         with self.store.read() as tx:
             project, bound = (
@@ -156,14 +156,14 @@ class GitHubEventHandler:
 def _save_merged_pull(
     store: Store,
     client: GitHubClient,
-    payload: RunEventPayload,
+    payload: GitHubEventPayload,
     project: Project,
     bound: BoundRepository,
     now: datetime,
 ) -> str:
     """Save the expected changes of a merged pull request; return why there was nothing to save."""
     pull = client.get_pull(payload.repository, payload.number)
-    if pull.base.repo is None or not is_bound_repository(pull.base.repo, bound):
+    if pull.base.repo is None or not is_same_repository(pull.base.repo, bound):
         return "The project is bound to another repository by now."
     if pull.merge_commit_sha is None or not is_pull_merged_into(pull, bound.refs):
         return f"{payload.repository}#{payload.number} is merged into no branch whose history is kept."
@@ -177,7 +177,7 @@ def _save_merged_pull(
     return ""
 
 
-def _fetch_workflow_run(client: GitHubClient, payload: RunEventPayload) -> WorkflowRun | None:
+def _fetch_workflow_run(client: GitHubClient, payload: GitHubEventPayload) -> WorkflowRun | None:
     """Fetch the current workflow run; for an acceptance, the one that measured the newest commit."""
     if payload.action != ACCEPT_COMMENT:
         return client.get_workflow_run(payload.repository, payload.number)

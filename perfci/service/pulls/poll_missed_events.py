@@ -28,7 +28,7 @@ from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository, ProjectBinding
 from perfci.store.jobs import github_events
-from perfci.store.jobs.github_events import RunEventPayload
+from perfci.store.jobs.github_events import GitHubEventPayload
 from perfci.verdicts.expected_change import parse_expected_changes
 
 POLL_INTERVAL = timedelta(minutes=15)
@@ -64,15 +64,15 @@ class PolledRepository:
     def is_delivery_overdue(self, at: datetime) -> bool:
         return self.oldest_polled_event_time < at <= self.now - DELIVERY_GRACE
 
-    def build_event_payload(self, delivery: str, number: int, action: str) -> RunEventPayload:
-        return RunEventPayload(f"missed-{delivery}", self.installation, self.slug, number, action)
+    def build_event_payload(self, delivery: str, number: int, action: str) -> GitHubEventPayload:
+        return GitHubEventPayload(f"missed-{delivery}", self.installation, self.slug, number, action)
 
 
 @dataclass(frozen=True, slots=True)
 class MissedEvent:
     """An event that should have been delivered since ``at``, and the bindings it concerns."""
 
-    payload: RunEventPayload
+    payload: GitHubEventPayload
     at: datetime | None
     concerns: Callable[[BoundRepository], bool] = lambda _: True
 
@@ -168,7 +168,7 @@ class ReconciliationPoll:
                 return 0
             with self.store.begin() as tx:
                 added = sum(
-                    github_events.add_run_event(tx, project_id, payload, polled.now)
+                    github_events.add_github_event(tx, project_id, payload, polled.now)
                     for project_id, payload in missed
                 )
             log.info("recovered missed events of %s: %s (%d)", polled.slug, description, added)
@@ -177,7 +177,7 @@ class ReconciliationPoll:
 
     def _select_missed(
         self, events: Sequence[MissedEvent], bound: Sequence[ProjectBinding]
-    ) -> list[tuple[int, RunEventPayload]]:
+    ) -> list[tuple[int, GitHubEventPayload]]:
         """Select the events that were not received, for each project they concern."""
         with self.store.read() as tx:
             return [
@@ -185,7 +185,7 @@ class ReconciliationPoll:
                 for event in events
                 for binding in bound
                 if event.concerns(binding.repository)
-                and not github_events.has_run_event(
+                and not github_events.has_github_event(
                     tx, binding.project_id, event.payload.number, event.payload.action, event.at
                 )
             ]

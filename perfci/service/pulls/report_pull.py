@@ -29,7 +29,7 @@ from perfci.report.pulls.no_results_comment import (
 from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
 from perfci.service.pulls.download_results_artifact import download_results_artifact, find_artifact_of_commit
 from perfci.service.pulls.expected_changes import fetch_expected_changes
-from perfci.service.pulls.github_job_event import PullRef
+from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.results_artifact_files import PullResults
 
 MAX_CHECK_NAME_LENGTH = 100

@@ -117,7 +117,7 @@ def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, cont
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
     require_full_sha(run.commit.sha)
     key = idempotency_key(run)
-    if runs_and_sessions.find_run_by_key(tx, key) is not None:
+    if runs_and_sessions.find_run_id_by_key(tx, key) is not None:
         return True
     [receipt] = store_uploaded_runs(tx, [IncomingRun(run, key, body_hash, project, context)])
     return receipt.stored

@@ -15,7 +15,7 @@ from perfci.service.accounts.repository_bindings import update_repository_name
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
 from perfci.store.jobs import github_events
-from perfci.store.jobs.github_events import RunEventPayload
+from perfci.store.jobs.github_events import GitHubEventPayload
 from perfci.verdicts.expected_change import parse_expected_changes
 
 STARTED_ACTIONS, COMPLETED_ACTION = frozenset({"requested", "in_progress"}), "completed"
@@ -30,31 +30,31 @@ def store_webhook_event(tx: Session, event: WebhookEvent | None, delivery: str, 
     """Store an event; return the number of projects for which it is new."""
     if isinstance(event, WorkflowRunEvent) and event.installation and _is_about_pull(event):
         run, place = event.workflow_run, event.repository
-        payload = RunEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
+        payload = GitHubEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
         return _store_event(tx, payload, place, lambda bound: is_bound_workflow_run(run, bound), now)
     if isinstance(event, IssueCommentEvent) and event.installation and _is_acceptance(event):
-        payload = RunEventPayload(
+        payload = GitHubEventPayload(
             delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPT_COMMENT
         )
         return _store_event(
-            tx, payload, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
+            tx, payload, event.repository, lambda bound: is_same_repository(event.repository, bound), now
         )
     if isinstance(event, PullRequestEvent) and event.installation and _has_expected_changes(event):
-        payload = RunEventPayload(
+        payload = GitHubEventPayload(
             delivery, event.installation.id, event.repository.full_name, event.number, MERGED_PULL
         )
         return _store_event(
-            tx, payload, event.repository, lambda bound: is_bound_repository(event.repository, bound), now
+            tx, payload, event.repository, lambda bound: is_same_repository(event.repository, bound), now
         )
     return 0
 
 
 def is_bound_workflow_run(run: WorkflowRun, bound: BoundRepository) -> bool:
     """Return whether a binding matches the repository, owner and workflow file of a run."""
-    return is_bound_repository(run.repository, bound) and bound.workflow in run.workflow_files
+    return is_same_repository(run.repository, bound) and bound.workflow in run.workflow_files
 
 
-def is_bound_repository(repository: RepositoryRef, bound: BoundRepository) -> bool:
+def is_same_repository(repository: RepositoryRef, bound: BoundRepository) -> bool:
     """Compare numeric ids: a renamed repository still matches, one with a new owner does not."""
     owner = repository.owner.id if repository.owner else None
     return (repository.id, owner) == (bound.repository_id, bound.owner_id)
@@ -62,7 +62,7 @@ def is_bound_repository(repository: RepositoryRef, bound: BoundRepository) -> bo
 
 def _store_event(
     tx: Session,
-    payload: RunEventPayload,
+    payload: GitHubEventPayload,
     repository: RepositoryRef,
     concerns: Callable[[BoundRepository], bool],
     now: datetime,
@@ -72,7 +72,9 @@ def _store_event(
         for binding in github_bindings.load_bindings_of_repository(tx, repository.id)
         if concerns(binding.repository)
     ]
-    new = [binding for binding in bound if github_events.add_run_event(tx, binding.project_id, payload, now)]
+    new = [
+        binding for binding in bound if github_events.add_github_event(tx, binding.project_id, payload, now)
+    ]
     for binding in new:
         update_repository_name(tx, binding, repository.full_name, now, payload.delivery)
     return len(new)

@@ -17,10 +17,10 @@ from perfci.service.audit_context import AuditContext
 from perfci.store.access import audit_log
 from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
-from perfci.store.queries.series_and_commits import HISTORY_KINDS, PULL_REQUEST_KIND
+from perfci.store.queries.series_and_commits import HISTORY_KINDS, PULL_REQUEST_KIND, is_commit_stored
 from perfci.store.transactions import IDS, IdCache
-from perfci.store.writes.find_or_add_rows import load_session_owners
-from perfci.store.writes.ingest import ingest_batch
+from perfci.store.writes.find_or_add_rows import load_session_projects_and_kinds
+from perfci.store.writes.ingest import ingest_run_batch
 from perfci.verdicts.process_levels import summarize_processes
 
 KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
@@ -107,12 +107,12 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
     names = {upload.run.session for upload in incoming}
     suffixed = {name + SESSION_SUFFIX.format(project.slug) for name in names}
-    owners = load_session_owners(tx, names | suffixed)
+    owners = load_session_projects_and_kinds(tx, names | suffixed)
     admitted = [_admit_run(tx, _name_session(upload, owners), kind) for upload in incoming]
     before = {session: kind for session, (_, kind) in owners.items()}
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
-    ingested = ingest_batch(
+    ingested = ingest_run_batch(
         tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_processes
     )
     stored = {key for _, key, _ in ingested}
@@ -172,7 +172,7 @@ def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
         return incoming
     # Position, branch and date of a commit decide the order of histories, which this job may not write: of
     # a new commit it may set the subject.
-    is_stored = runs_and_sessions.has_commit(tx, incoming.project.id, run.commit.sha)
+    is_stored = is_commit_stored(tx, incoming.project.id, run.commit.sha)
     subject = "" if is_stored else run.commit.subject
     commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)
     return replace(incoming, run=replace(run, commit=commit))

@@ -16,7 +16,7 @@ from perfci.store import unresolved_results
 from perfci.store.projects import enqueue_work, find_project
 from perfci.store.queries.measured_samples import load_run
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
-from perfci.store.writes.ingest import insert_results, update_process_count
+from perfci.store.writes.ingest import insert_results, update_run_process_count
 
 
 def apply_unit_to_results(
@@ -30,7 +30,7 @@ def apply_unit_to_results(
             result = _build_result(record, run, answer)
             if result.series not in {existing.series for existing in run.results}:
                 insert_results(tx, project_id, [(record.run_id, result)])
-                update_process_count(tx, record.run_id)
+                update_run_process_count(tx, record.run_id)
             enqueue_work(tx, project_id, "judge", [record.run_key], at)
             done += 1
     return done

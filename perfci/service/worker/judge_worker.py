@@ -21,7 +21,7 @@ from perfci.service.incidents.evaluate_project import evaluate_project
 from perfci.service.incidents.mute_benchmarks import mute_noisy_benchmarks
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
-from perfci.service.notify.enqueue_notifications import enqueue_new_incident_notifications
+from perfci.service.notify.enqueue_notifications import enqueue_paged_incident_notifications
 from perfci.service.worker.lease import Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.incidents import incident_store
@@ -191,5 +191,5 @@ class PeriodicJobs:
             mute_noisy_benchmarks(self._store, project, now)
             apply_due_transitions(self._store, project, self._load_policies(project).policy, now)
             with self._store.begin() as tx:
-                if paged := incident_store.mark_incidents_paged(tx, project.id, now):
-                    enqueue_new_incident_notifications(tx, project, paged, now)
+                if paged := incident_store.mark_unpaged_incidents_paged(tx, project.id, now):
+                    enqueue_paged_incident_notifications(tx, project, paged, now)

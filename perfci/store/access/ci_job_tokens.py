@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.tables.github import RunTokenRow, UsedTokenRow
-from perfci.store.transactions import insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore
 
 USED_TOKENS, RUN_TOKENS = UsedTokenRow.__table__, RunTokenRow.__table__
 
@@ -38,7 +38,7 @@ TOKEN_FIELDS = tuple(RunToken.__dataclass_fields__)
 def mark_oidc_token_used(tx: Session, token_hash: str, expires_at: datetime) -> bool:
     """Mark a foreign token as used; return False if it was used before."""
     row = {"hash": token_hash, "expires_at": expires_at}
-    return tx.scalar(insert_or_ignore(tx, UsedTokenRow, "id"), row) is not None
+    return tx.scalar(build_insert_or_ignore(tx, UsedTokenRow, "id"), row) is not None
 
 
 def delete_expired_tokens(tx: Session, now: datetime) -> None:

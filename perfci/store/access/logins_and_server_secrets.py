@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.store.access.users_and_roles import USERS, User, build_user
 from perfci.store.tables.access import LoginRow, SecretRow
-from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 LOGINS, SECRETS = LoginRow.__table__, SecretRow.__table__
 
@@ -57,7 +57,7 @@ def find_login(tx: Session, secret_hash: str) -> Login | None:
     return Login(row.login_id, build_user(row), row.login_csrf, *moments, row.login_grant)
 
 
-def record_login_confirmation(tx: Session, login_id: int, at: datetime) -> None:
+def record_provider_confirmation(tx: Session, login_id: int, at: datetime) -> None:
     """Record when the provider last confirmed a login."""
     tx.execute(sa.update(LOGINS).where(LOGINS.c.id == login_id).values(checked_at=at))
 
@@ -86,7 +86,7 @@ def ensure_server_secret(tx: Session, name: str, make: Callable[[], bytes], at: 
     """Return a secret of the server; the first process to ask creates it."""
     secret = find_server_secret(tx, name)
     if secret is None:
-        tx.execute(insert_or_ignore(tx, SecretRow), {"name": name, "value": make(), "created_at": at})
+        tx.execute(build_insert_or_ignore(tx, SecretRow), {"name": name, "value": make(), "created_at": at})
         secret = find_server_secret(tx, name)
     assert secret is not None
     return secret

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.tables.access import MembershipRow, UserRow
-from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 USERS, MEMBERSHIPS = UserRow.__table__, MembershipRow.__table__
 
@@ -58,7 +58,7 @@ def ensure_user(tx: Session, provider: str, subject: str, name: str, at: datetim
     stored_user = find_user(tx, provider, subject)
     if stored_user is None:
         tx.execute(
-            insert_or_ignore(tx, UserRow),
+            build_insert_or_ignore(tx, UserRow),
             {"provider": provider, "subject": subject, "name": name, "created_at": at},
         )
     elif name and stored_user.name != name:
@@ -93,7 +93,8 @@ def set_project_role(tx: Session, user_id: int, project_id: int, role: str) -> s
     before = load_roles_by_project(tx, user_id).get(project_id)
     if before is None:
         tx.execute(
-            insert_or_ignore(tx, MembershipRow), {"user_id": user_id, "project_id": project_id, "role": role}
+            build_insert_or_ignore(tx, MembershipRow),
+            {"user_id": user_id, "project_id": project_id, "role": role},
         )
     here = (MEMBERSHIPS.c.user_id == user_id, MEMBERSHIPS.c.project_id == project_id)
     tx.execute(sa.update(MEMBERSHIPS).where(*here).values(role=role))

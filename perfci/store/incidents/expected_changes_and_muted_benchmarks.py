@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.store.incidents.incident_records import Mute
 from perfci.store.queries.series_and_commits import project_id_matches
 from perfci.store.tables.incidents import ExpectedChangeRow, MutedBenchmarkRow
-from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 EXPECTED_CHANGES = ExpectedChangeRow.__table__
 MUTED = MutedBenchmarkRow.__table__
@@ -38,7 +38,7 @@ def add_expected_changes(
     tx: Session, project_id: int, changes: Sequence[ExpectedChangeRecord], actor: str, at: datetime
 ) -> int:
     """Add expected changes; return how many are new. The first of equal ones stays."""
-    statement = insert_or_ignore(tx, ExpectedChangeRow, "id")
+    statement = build_insert_or_ignore(tx, ExpectedChangeRow, "id")
     rows = [
         asdict(change) | {"project_id": project_id, "recorded_by": actor, "recorded_at": at}
         for change in changes
@@ -105,7 +105,7 @@ def end_mute(tx: Session, project_id: int, benchmark: str, metric: str, now: dat
     return bool(execute_and_count_rows(tx, sa.update(MUTED).where(*chosen).values(unmuted_at=now)))
 
 
-def was_unmuted_since(tx: Session, project_id: int, benchmark: str, since: datetime) -> bool:
+def has_mute_ended_since(tx: Session, project_id: int, benchmark: str, since: datetime) -> bool:
     """Whether a mute of a benchmark ended or expired since a moment."""
     ended = sa.func.coalesce(MUTED.c.unmuted_at, MUTED.c.expires_at)
     chosen = (MUTED.c.project_id == project_id, MUTED.c.benchmark == benchmark, ended >= since)

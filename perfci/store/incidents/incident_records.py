@@ -61,14 +61,14 @@ class IncidentRecord:
     duplicate_number: int | None = None
 
     @property
-    def needs_attention(self) -> bool:
+    def warrants_paging(self) -> bool:
         """Whether the statistics ask for a person, or data is missing, whatever people did since."""
         return self.kind == DATA_KIND or (self.disposition == PAGE and self.ongoing)
 
     @property
     def is_open(self) -> bool:
         """Whether a person is still needed for it."""
-        return self.needs_attention and self.state in OPEN_STATES and self.gone_at is None
+        return self.warrants_paging and self.state in OPEN_STATES and self.gone_at is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class IncidentMember:
     dropped_at: datetime | None = None
 
     @property
-    def computed_change(self) -> tuple[str, str, float, float, float]:
+    def computed_fields(self) -> tuple[str, str, float, float, float]:
         """What the statistics say of it."""
         return (self.commit, self.last_good, self.relative_change, self.before, self.after)
 

@@ -30,7 +30,7 @@ from perfci.store.tables.incidents import (
     IncidentRow,
 )
 from perfci.store.tables.measurements import BenchmarkRow, SeriesRow
-from perfci.store.transactions import CHUNK, execute_and_count_rows, in_chunks, insert_or_ignore
+from perfci.store.transactions import CHUNK, build_insert_or_ignore, execute_and_count_rows, in_chunks
 
 INCIDENTS, MEMBERS, IMPACTS = IncidentRow.__table__, IncidentMemberRow.__table__, ImpactRow.__table__
 EVENTS, EVALUATIONS = IncidentEventRow.__table__, EvaluationRow.__table__
@@ -108,7 +108,7 @@ def find_incidents_by_number(
     return records
 
 
-def find_incidents_by_derived_id(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
+def find_incidents_by_id_prefix(tx: Session, project_id: int, prefix: str) -> list[IncidentRecord]:
     """Find incidents by a prefix of their derived id: old links, from before numbers, still work."""
     return load_incidents(tx, project_id, INCIDENTS.c.derived_id.startswith(prefix, autoescape=True))
 
@@ -125,7 +125,7 @@ def load_incident_states(tx: Session, project_id: int) -> set[IncidentState]:
     return {IncidentState(state) for state in tx.scalars(query)}
 
 
-def mark_incidents_paged(tx: Session, project_id: int, now: datetime) -> list[IncidentRecord]:
+def mark_unpaged_incidents_paged(tx: Session, project_id: int, now: datetime) -> list[IncidentRecord]:
     """Mark the incidents that need a person and have not paged yet; return them, oldest first."""
     records = load_incidents(tx, project_id, UNPAGED)[::-1]
     if records:
@@ -137,7 +137,7 @@ def mark_incidents_paged(tx: Session, project_id: int, now: datetime) -> list[In
 def add_incident(tx: Session, project_id: int, columns: Mapping[str, Any]) -> IncidentRecord:
     """Add an incident under the next number of its project."""
     highest = sa.select(sa.func.max(INCIDENTS.c.number)).where(INCIDENTS.c.project_id == project_id)
-    statement = insert_or_ignore(tx, IncidentRow)
+    statement = build_insert_or_ignore(tx, IncidentRow)
     for _ in range(MAX_NUMBER_ATTEMPTS):
         number = (tx.scalar(highest) or 0) + 1
         if execute_and_count_rows(tx, statement, {**columns, "project_id": project_id, "number": number}):
@@ -240,7 +240,7 @@ def add_incident_members(
         if member.series_id not in existing_ids
     ]
     if new:
-        tx.execute(insert_or_ignore(tx, IncidentMemberRow), new)
+        tx.execute(build_insert_or_ignore(tx, IncidentMemberRow), new)
     old = [
         {f"new_{name}": value for name, value in asdict(member).items()}
         for member in members
@@ -256,7 +256,7 @@ def add_incident_members(
         tx.execute(sa.update(MEMBERS).where(*chosen).values(values), old)
 
 
-def drop_incident_members(tx: Session, incident_id: int, series_ids: Iterable[int], at: datetime) -> None:
+def mark_members_dropped(tx: Session, incident_id: int, series_ids: Iterable[int], at: datetime) -> None:
     """Mark members as dropped; their rows stay."""
     for some in in_chunks(sorted(series_ids)):
         chosen = (MEMBERS.c.incident_id == incident_id, MEMBERS.c.series_id.in_(some))
@@ -318,7 +318,7 @@ def save_impacts(
         for member in moved
     ]
     if rows:
-        tx.execute(insert_or_ignore(tx, ImpactRow), rows)
+        tx.execute(build_insert_or_ignore(tx, ImpactRow), rows)
 
 
 def set_impacts_accepted(tx: Session, incident_ids: Collection[int], accepted: bool) -> None:
@@ -333,11 +333,11 @@ def save_evaluation(tx: Session, project_id: int, evaluation: EvaluationRecord) 
     stored = sa.update(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id)
     if execute_and_count_rows(tx, stored.values(**columns)):
         return False
-    tx.execute(insert_or_ignore(tx, EvaluationRow), {"project_id": project_id, **columns})
+    tx.execute(build_insert_or_ignore(tx, EvaluationRow), {"project_id": project_id, **columns})
     return True
 
 
-def was_evaluated(tx: Session, project_id: int) -> bool:
+def was_project_evaluated(tx: Session, project_id: int) -> bool:
     """Whether a project was ever evaluated."""
     return tx.scalar(sa.select(EVALUATIONS.c.id).where(EVALUATIONS.c.project_id == project_id)) is not None
 
@@ -350,3 +350,9 @@ def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | Non
         if row is None
         else EvaluationRecord(row.evaluated_at, row.pages_per_week, tuple(row.retests), tuple(row.creeps))
     )
+
+
+def link_incident_to_issue(tx: Session, incident_id: int, url: str) -> None:
+    """Link an incident to the issue opened for it, unless one is linked already."""
+    chosen = (INCIDENTS.c.id == incident_id, INCIDENTS.c.issue_url == "")
+    tx.execute(sa.update(INCIDENTS).where(*chosen).values(issue_url=url))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
-from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 DESTINATIONS = DestinationRow.__table__
 
@@ -66,7 +66,8 @@ def save_destination(tx: Session, project_id: int, destination: Destination) -> 
     if execute_and_count_rows(tx, sa.update(DESTINATIONS).where(*chosen).values(**columns)):
         return False
     tx.execute(
-        insert_or_ignore(tx, DestinationRow), {"project_id": project_id, "name": destination.name, **columns}
+        build_insert_or_ignore(tx, DestinationRow),
+        {"project_id": project_id, "name": destination.name, **columns},
     )
     return True
 

@@ -15,7 +15,7 @@ from perfci.store.jobs.notification_destinations import DESTINATIONS, Destinatio
 from perfci.store.tables.incidents import IncidentRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.tables.notifications import DeliveryRow
-from perfci.store.transactions import execute_and_count_rows, insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 DELIVERIES, INCIDENTS = DeliveryRow.__table__, IncidentRow.__table__
 
@@ -63,7 +63,7 @@ def add_delivery(
         "state": WAITING,
         "body": body,
     }
-    return tx.scalar(insert_or_ignore(tx, DeliveryRow, "id"), row) is not None
+    return tx.scalar(build_insert_or_ignore(tx, DeliveryRow, "id"), row) is not None
 
 
 def load_due_deliveries(tx: Session, holder: str, now: datetime, limit: int = 100) -> list[Delivery]:
@@ -117,7 +117,7 @@ def mark_deliveries_sent(tx: Session, deliveries: Collection[Delivery], holder: 
     )
 
 
-def mark_delivery_failed(
+def mark_deliveries_failed(
     tx: Session, deliveries: Collection[Delivery], holder: str, problem: str, retry_at: datetime | None
 ) -> int:
     """Record a failed attempt, with the time of the next one or none."""
@@ -136,12 +136,6 @@ def load_deliveries(
     chosen = [DESTINATIONS.c.project_id == project_id]
     chosen += [DELIVERIES.c.incident_id == incident_id] if incident_id is not None else []
     return _load_deliveries(tx, *chosen, limit=limit, newest_first=True)
-
-
-def link_incident_to_issue(tx: Session, incident_id: int, url: str) -> None:
-    """Link an incident to the issue opened for it, unless one is linked already."""
-    chosen = (INCIDENTS.c.id == incident_id, INCIDENTS.c.issue_url == "")
-    tx.execute(sa.update(INCIDENTS).where(*chosen).values(issue_url=url))
 
 
 def _claimed_by(deliveries: Collection[Delivery], holder: str) -> sa.ColumnElement[bool]:

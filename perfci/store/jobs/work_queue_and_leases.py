@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
-from perfci.store.transactions import execute_and_count_rows, in_chunks, insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows, in_chunks
 
 OUTBOX, LEASES = OutboxRow.__table__, LeaseRow.__table__
 
@@ -104,7 +104,7 @@ def find_lease(tx: Session, name: str) -> LeaseRecord | None:
 
 def claim_lease(tx: Session, name: str, holder: str) -> bool:
     """Claim a lease that is new or released; return whether that succeeded."""
-    tx.execute(insert_or_ignore(tx, LeaseRow), {"name": name, "holder": holder, "token": 1, "beat": 0})
+    tx.execute(build_insert_or_ignore(tx, LeaseRow), {"name": name, "holder": holder, "token": 1, "beat": 0})
     given_back = sa.and_(LeaseRow.name == name, LeaseRow.holder == "")
     statement = sa.update(LEASES).where(given_back).values(holder=holder, token=LeaseRow.token + 1, beat=0)
     if execute_and_count_rows(tx, statement) == 1:

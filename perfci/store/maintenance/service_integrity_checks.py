@@ -38,7 +38,7 @@ def check_abandoned_work(tx: Session) -> Iterator[str]:
 
 def check_abandoned_github_events(tx: Session) -> Iterator[str]:
     """Yield the GitHub events that were given up."""
-    for event in github_events.load_failed_run_events(tx):
+    for event in github_events.load_failed_github_events(tx):
         payload = event.payload
         yield (
             f"The GitHub event {payload.number} ({payload.action}) of {payload.repository} "

@@ -83,7 +83,7 @@ class ResultLevel(NamedTuple):
         return self.status == Status.OK.value
 
     @property
-    def is_summary_only(self) -> bool:
+    def is_value_without_processes(self) -> bool:
         """Whether another tool gave only a value, without separate processes."""
         return self.value is not None and self.boundaries != ProcessBoundaries.PROCESS.value
 
@@ -148,7 +148,9 @@ def load_result_levels(
     return [ResultLevel(*row) for query in queries for row in tx.connection().execute(query).all()]
 
 
-def load_process_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, set[tuple[Status, Clock]]]:
+def load_statuses_and_clocks(
+    tx: Session, result_ids: Collection[int]
+) -> dict[int, set[tuple[Status, Clock]]]:
     """Load the status and clock of each process of some results; results without processes are left out."""
     query = sa.select(PROCESSES.c.result_id, PROCESSES.c.status, PROCESSES.c.clock).distinct()
     kinds: dict[int, set[tuple[Status, Clock]]] = defaultdict(set)
@@ -166,7 +168,7 @@ def load_processes_by_result(tx: Session, result_ids: Collection[int]) -> dict[i
     return processes
 
 
-def load_processes_of_same_results(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
+def load_results_of_processes(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
     """Load the results that these processes belong to, with all their processes."""
     return _load_result_processes(
         tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids)))

@@ -209,3 +209,16 @@ def load_stored_results_of_run(tx: Session, run: Run) -> Iterator[Result]:
         .where(*of_run)
     )
     return load_results_where(tx, ResultRow.run_id.in_(run_ids))
+
+
+def load_evidence_processes(tx: Session, ids: Sequence[int], series: Series) -> list[MeasuredProcess]:
+    """Load the processes that a verdict names as evidence, in the order they were stored."""
+    query = (
+        sa.select(*ProcessRow.__table__.c, CommitRow.sha)
+        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
+        .join(RunRow, ResultRow.run_id == RunRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .where(ProcessRow.id.in_(ids))
+        .order_by(ProcessRow.id)
+    )
+    return [MeasuredProcess(row.id, row.sha, series, build_process(row)) for row in tx.execute(query)]

@@ -1,4 +1,4 @@
-"""Load which series were measured, the end of each history and its clock."""
+"""Load which series were measured, the newest commit of each and its clock."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FIRST_BATCH, BATCH_GROWTH = 2, 8
 """The first batch of commits searched for the ends of histories, newest first, and the growth of batches."""
 
 
-class HistoryEnd(NamedTuple):
+class NewestSeriesCommit(NamedTuple):
     """The newest commit of a series with its newest result and its newest result with a value."""
 
     position: int
@@ -74,12 +74,12 @@ def load_series_with_clocks(tx: Session, project: str, series: Mapping[int, Seri
     return sorted(stored, key=lambda item: (item.series.label, item.id))
 
 
-def load_series_with_history_ends(
+def load_series_with_newest_commits(
     tx: Session, project: str, stored: Sequence[StoredSeries]
 ) -> list[SeriesRecord]:
-    """Load the ends of the histories of series, in a fixed number of queries."""
+    """Load the newest commits of series with their results, in a fixed number of queries."""
     points = count_series_commits(tx, project, [item.id for item in stored])
-    ends = load_history_ends(tx, project, set(points))
+    ends = load_newest_series_commits(tx, project, set(points))
     never = [item.id for item in stored if item.never_measured and item.id not in ends]
     result_ids = (
         {row_id: trace.result_id for row_id, trace in _load_series_results(tx, project, never).items()}
@@ -87,7 +87,7 @@ def load_series_with_history_ends(
         else {}
     )
     result_ids |= {row_id: end.result_id for row_id, end in ends.items() if end.measured_result_id is None}
-    why = load_result_statuses(tx, result_ids.values())
+    why = load_statuses_and_reasons(tx, result_ids.values())
     records = []
     for entry in stored:
         end = ends.get(entry.id)
@@ -110,7 +110,9 @@ def count_series_commits(tx: Session, project: str, series_ids: Collection[int])
     return dict(tx.execute(_filter_series(series_ids, query).group_by(ResultRow.series_id)).all())
 
 
-def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, HistoryEnd]:
+def load_newest_series_commits(
+    tx: Session, project: str, series_ids: Collection[int]
+) -> dict[int, NewestSeriesCommit]:
     """Load the newest commit of each history; most histories end within the newest commits, so those come
     first.
     """
@@ -122,13 +124,13 @@ def load_history_ends(tx: Session, project: str, series_ids: Collection[int]) ->
         sa.select(ResultRow.series_id, RunRow.commit_id, LATEST_RESULT, LATEST_MEASURED_RESULT)
     )
     grouped = query.group_by(ResultRow.series_id, RunRow.commit_id)
-    ends: dict[int, HistoryEnd] = {}
+    ends: dict[int, NewestSeriesCommit] = {}
     left, start, count = set(series_ids), 0, FIRST_BATCH
     while left and start < len(newest_first):
         some = newest_first[start : start + count]
         here = _filter_series(left, grouped.where(RunRow.commit_id.in_(some)))
         for series_id, commit_id, *outcome in tx.connection().execute(here):
-            end = HistoryEnd(places[commit_id], commits[commit_id].sha, *outcome)
+            end = NewestSeriesCommit(places[commit_id], commits[commit_id].sha, *outcome)
             ends[series_id] = max(ends.get(series_id, end), end)
         left.difference_update(ends)
         start, count = start + count, min(count * BATCH_GROWTH, CHUNK)
@@ -159,8 +161,8 @@ def _filter_series(series_ids: Collection[int], query: Any, column: Any = Result
     return query.where(column.in_(series_ids)) if len(series_ids) <= CHUNK else query
 
 
-def load_result_statuses(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
-    """Load the status and reason of results without a value."""
+def load_statuses_and_reasons(tx: Session, result_ids: Collection[int]) -> dict[int, tuple[Status, str]]:
+    """Load the status of results, and the reason of those without a value."""
     query = sa.select(ResultRow.id, ResultRow.status, ResultRow.reason)
     rows = (row for some in in_chunks(result_ids) for row in tx.execute(query.where(ResultRow.id.in_(some))))
     return {row_id: (Status(status), reason) for row_id, status, reason in rows}

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
-from perfci.store.column_conversions import build_process, named_values_from_json
-from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
+from perfci.store.column_conversions import named_values_from_json
+from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.series_and_commits import (
     PULL_REQUEST_KIND,
     build_verdict_record,
@@ -27,8 +27,6 @@ from perfci.store.tables.measurements import (
     CommitRow,
     EnvironmentRow,
     MachineRow,
-    ProcessRow,
-    ResultRow,
     RunRow,
     SeriesRow,
     SessionRow,
@@ -123,12 +121,6 @@ def load_runs_page(
     ]
 
 
-def find_run_id(tx: Session, project_id: int, key: str) -> int | None:
-    """Find a run of a project by its key."""
-    query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id)
-    return tx.scalar(query.where(SessionRow.project_id == project_id, RunRow.key == key))
-
-
 def load_series_page(
     tx: Session, project_id: int, *, benchmark: str = "", metric: str = "", after: int, limit: int
 ) -> list[SeriesListItem]:
@@ -195,19 +187,6 @@ def find_verdict(tx: Session, project_id: int, verdict_id: int) -> VerdictRecord
     """Find a verdict of a project by its id."""
     conditions = (VerdictRow.project_id == project_id, VerdictRow.id == verdict_id)
     return next(iter(_load_verdicts(tx, *conditions, limit=1)), None)
-
-
-def load_evidence_processes(tx: Session, ids: Sequence[int], series: Series) -> list[MeasuredProcess]:
-    """Load the processes that a verdict names as evidence, in the order they were stored."""
-    query = (
-        sa.select(*ProcessRow.__table__.c, CommitRow.sha)
-        .join(ResultRow, ProcessRow.result_id == ResultRow.id)
-        .join(RunRow, ResultRow.run_id == RunRow.id)
-        .join(CommitRow, RunRow.commit_id == CommitRow.id)
-        .where(ProcessRow.id.in_(ids))
-        .order_by(ProcessRow.id)
-    )
-    return [MeasuredProcess(row.id, row.sha, series, build_process(row)) for row in tx.execute(query)]
 
 
 def _load_series_items(

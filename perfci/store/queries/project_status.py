@@ -14,8 +14,8 @@ from perfci.store.column_conversions import build_verdict
 from perfci.store.queries.measured_series import (
     LATEST_MEASURED_RESULT,
     LATEST_RESULT,
-    load_history_ends,
-    load_result_statuses,
+    load_newest_series_commits,
+    load_statuses_and_reasons,
 )
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
@@ -95,7 +95,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
     of_head = (project_id_matches(CommitRow.project_id, project), CommitRow.sha == head.sha)
     ends = _load_latest_results_at(tx, of_head)
     unmeasured = {series_id: newest for series_id, newest, measured in ends.values() if measured is None}
-    why, series = load_result_statuses(tx, unmeasured.values()), load_series_by_ids(tx, unmeasured)
+    why, series = load_statuses_and_reasons(tx, unmeasured.values()), load_series_by_ids(tx, unmeasured)
     ended = [UnmeasuredSeries(series[series_id], *why[newest]) for series_id, newest in unmeasured.items()]
     return HeadStatus(
         head,
@@ -250,7 +250,9 @@ def _find_series_not_run(
 
 def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:
     """Pick the version that was measured last; only the ends of histories are read."""
-    ends = load_history_ends(tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids})
+    ends = load_newest_series_commits(
+        tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids}
+    )
     return [
         max(ids, key=lambda item: (ends[item].position, -item)) if len(ids) > 1 else ids[0]
         for ids in versions

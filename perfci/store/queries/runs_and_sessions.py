@@ -33,22 +33,11 @@ from perfci.store.tables.measurements import (
     RunRow,
     SessionRow,
 )
-from perfci.store.transactions import execute_on_driver
 
 
-def find_run_by_key(tx: Session, key: str) -> int | None:
+def find_run_id_by_key(tx: Session, key: str) -> int | None:
     """Find the id of a run by its key."""
     return tx.scalar(sa.select(RunRow.id).where(RunRow.key == key))
-
-
-def has_commit(tx: Session, project_id: int, sha: str) -> bool:
-    """Whether a commit is stored."""
-    return (
-        execute_on_driver(
-            tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]
-        ).fetchone()
-        is not None
-    )
 
 
 def load_session_run_ids(tx: Session, uid: str) -> list[int]:
@@ -179,3 +168,9 @@ def build_session_record(row: Any, project: str) -> SessionRecord:
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
+
+
+def find_project_run_id(tx: Session, project_id: int, key: str) -> int | None:
+    """Find a run of a project by its key."""
+    query = sa.select(RunRow.id).join(SessionRow, RunRow.session_id == SessionRow.id)
+    return tx.scalar(query.where(SessionRow.project_id == project_id, RunRow.key == key))

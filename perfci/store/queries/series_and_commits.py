@@ -40,7 +40,7 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
-from perfci.store.transactions import CHUNK, SERIES_CACHE, in_chunks
+from perfci.store.transactions import CHUNK, SERIES_CACHE, execute_on_driver, in_chunks
 
 MAX_CACHED_SERIES = 50_000
 """Series a store caches for readers, in at most some hundred MB."""
@@ -317,3 +317,13 @@ def load_series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]
     series = load_series_by_ids(tx, [row.id for row in rows])
     for row_id, stored, slug in rows:
         yield row_id, stored, slug, series[row_id]
+
+
+def is_commit_stored(tx: Session, project_id: int, sha: str) -> bool:
+    """Whether a commit is stored."""
+    return (
+        execute_on_driver(
+            tx, "SELECT 1 FROM commits WHERE project_id = ? AND sha = ?", [project_id, sha]
+        ).fetchone()
+        is not None
+    )

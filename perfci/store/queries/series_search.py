@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.column_conversions import EPOCH
-from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_history_ends
+from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_newest_commits
 from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
@@ -29,10 +29,12 @@ def search_series(tx: Session, project: str, *, search: str = "") -> list[Series
     """Load the series of a project whose names contain every word of ``search``, with the ends of
     histories.
     """
-    return load_series_with_history_ends(tx, project, search_stored_series(tx, project, search=search))
+    return load_series_with_newest_commits(
+        tx, project, search_series_without_histories(tx, project, search=search)
+    )
 
 
-def search_stored_series(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
+def search_series_without_histories(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
     """Load the series of a project whose names contain every word of ``search``, without histories."""
     all_series = load_project_series(tx, project, ~is_only_in_pull_requests())
     matching = (
@@ -64,5 +66,5 @@ def find_series_of_benchmark(
         last |= dict(
             tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all()
         )
-    records = load_series_with_history_ends(tx, project, load_series_with_clocks(tx, project, matching))
+    records = load_series_with_newest_commits(tx, project, load_series_with_clocks(tx, project, matching))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)

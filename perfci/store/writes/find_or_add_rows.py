@@ -26,9 +26,9 @@ from perfci.store.tables.measurements import (
 from perfci.store.transactions import (
     IDS,
     IdCache,
+    build_insert_or_ignore,
     execute_on_driver,
     in_chunks,
-    insert_or_ignore,
     insert_rows,
 )
 
@@ -58,7 +58,7 @@ def require_session_id(tx: Session, uid: str) -> int:
     return session_id
 
 
-def load_session_owners(tx: Session, uids: Collection[str]) -> dict[str, tuple[int, str]]:
+def load_session_projects_and_kinds(tx: Session, uids: Collection[str]) -> dict[str, tuple[int, str]]:
     """Load the project ids and the kinds of sessions by uid; missing sessions are left out."""
     query = f"SELECT uid, project_id, kind FROM sessions WHERE uid IN ({', '.join('?' * len(uids))})"
     rows = execute_on_driver(tx, query, sorted(uids)).fetchall()
@@ -67,7 +67,7 @@ def load_session_owners(tx: Session, uids: Collection[str]) -> dict[str, tuple[i
 
 def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
     """Load the kinds of sessions by uid; missing sessions are left out."""
-    return {uid: kind for uid, (_, kind) in load_session_owners(tx, uids).items()}
+    return {uid: kind for uid, (_, kind) in load_session_projects_and_kinds(tx, uids).items()}
 
 
 def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:
@@ -191,7 +191,7 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
             }
             for identity, item in sorted(absent.items())
         ]
-        tx.execute(insert_or_ignore(tx, SeriesRow), rows)
+        tx.execute(build_insert_or_ignore(tx, SeriesRow), rows)
         stored |= find_series_ids_by_identity(tx, absent)
     return {key: stored[identity] for key, identity in identities.items()}
 
@@ -205,7 +205,7 @@ def _ensure_benchmark_ids(
     rows = [{"project_id": project, "name": item.name, "version": item.version} for item in ordered]
     missing = [row for row, item in zip(rows, ordered, strict=True) if ids.find((project, item)) is None]
     if len(missing) > 1:
-        tx.execute(insert_or_ignore(tx, BenchmarkRow), missing)
+        tx.execute(build_insert_or_ignore(tx, BenchmarkRow), missing)
     return {item: ensure_benchmark_id(tx, project, item) for item in ordered}
 
 
@@ -271,7 +271,7 @@ def _find_or_add(
     query = sa.select(columns.id).where(*(columns[name] == value for name, value in key.items()))
     row_id = tx.scalar(query)
     if row_id is None:
-        row_id = tx.scalar(insert_or_ignore(tx, row, "id"), {**key, **(defaults or {})})
+        row_id = tx.scalar(build_insert_or_ignore(tx, row, "id"), {**key, **(defaults or {})})
     if row_id is None:
         row_id = tx.scalar(query)
     assert row_id is not None

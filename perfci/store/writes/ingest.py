@@ -133,7 +133,7 @@ class IngestCounts:
         )
 
 
-def ingest_batch(
+def ingest_run_batch(
     tx: Session,
     project_id: int,
     runs: Sequence[KeyedRun],
@@ -164,7 +164,7 @@ def ingest_runs(
     total = IngestCounts()
     for batch in _split_batches(runs):
         project_id = ensure_project_id(tx, batch[0][0].project)
-        new = ingest_batch(tx, project_id, batch, kind=kind, summarize=summarize, on_changed=on_changed)
+        new = ingest_run_batch(tx, project_id, batch, kind=kind, summarize=summarize, on_changed=on_changed)
         results = [result for run, _, _ in new for result in run.results]
         total += IngestCounts(
             runs_new=len(new),
@@ -314,7 +314,7 @@ def insert_results(
     bulk_insert(tx, PROCESSES, PROCESS_COLUMNS, process_rows)
 
 
-def update_process_count(tx: Session, run_id: int) -> None:
+def update_run_process_count(tx: Session, run_id: int) -> None:
     """Recount the OS processes of a run after results were added."""
     cell = (SeriesRow.benchmark_id, SeriesRow.parameters)
     process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)

@@ -24,7 +24,7 @@ from perfci.auth.permissions import (
     AccessRequirement,
     Actor,
     decide_access,
-    decide_access_without_project,
+    decide_access_before_body,
 )
 from perfci.config import Settings, check_project_name
 from perfci.formats.run_document import JsonTooLarge, require_json_limits
@@ -97,7 +97,7 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
         etag = _build_etag(project, actor) if operation.etag else ""
         if etag and request.if_none_match.contains_weak(etag):
             return _build_response(Reply(None, 304), etag)
-    elif not (decision := decide_access_without_project(actor, operation.need)).allowed:
+    elif not (decision := decide_access_before_body(actor, operation.need)).allowed:
         raise ProblemError(KIND_BY_STATUS[decision.status], decision.reason)
     if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
         raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)

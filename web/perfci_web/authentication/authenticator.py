@@ -284,7 +284,7 @@ class Authenticator:
             return is_in_grace
         if is_allowed:
             self._submit_quietly(
-                partial(logins_and_server_secrets.record_login_confirmation, login_id=login.id, at=now)
+                partial(logins_and_server_secrets.record_provider_confirmation, login_id=login.id, at=now)
             )
         else:
             self._submit_quietly(partial(logins_and_server_secrets.end_login, login_id=login.id))

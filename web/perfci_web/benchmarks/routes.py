@@ -13,7 +13,7 @@ from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import series_search
-from perfci.store.queries.measured_series import count_series_commits, load_series_with_history_ends
+from perfci.store.queries.measured_series import count_series_commits, load_series_with_newest_commits
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries
 from perfci_web.benchmarks import view_model
 from perfci_web.csv_response import build_csv_response, format_name_value_pairs
@@ -34,7 +34,7 @@ def benchmarks_page(project: str) -> str:
         all_series, selection = _load_selection(tx, project, _query_options())
         if selection.show == view_model.UNAVAILABLE:
             never_measured = [series for series in all_series if series.never_measured]
-            records = load_series_with_history_ends(tx, project, never_measured)
+            records = load_series_with_newest_commits(tx, project, never_measured)
             reasons = view_model.group_unmeasured_series_by_reason(records, selection.query)
             return _render_page("unavailable", project, selection, all_series, reasons=reasons)
         cells = _load_cells(tx, project, selection, all_series)
@@ -111,7 +111,7 @@ def _load_selection(
 ) -> tuple[list[StoredSeries], view_model.SeriesSelection]:
     """Load all series of a project, and select the page of them that a request is for."""
     require_project(tx, project)
-    all_series = series_search.search_stored_series(tx, project)
+    all_series = series_search.search_series_without_histories(tx, project)
     ranks = _load_ranks(tx, project, all_series, options["sort"])
     return all_series, view_model.select_series_page(all_series, ranks, **options)
 
@@ -128,7 +128,7 @@ def _load_ranks(
         commits = count_series_commits(tx, project, series_ids)
         return {stored.series: commits.get(stored.id, 0) for stored in all_series}
     if sort == view_model.BY_STATE:
-        records = load_series_with_history_ends(tx, project, all_series)
+        records = load_series_with_newest_commits(tx, project, all_series)
         return {record.series: record.is_last_failed for record in records}
     return {}
 
@@ -137,7 +137,7 @@ def _load_cells(
     tx: Session, project: str, selection: view_model.SeriesSelection, all_series: Iterable[StoredSeries]
 ) -> list[CellRows[view_model.SeriesListRow]]:
     """Load the rows of the selected series."""
-    rows = _load_rows(tx, load_series_with_history_ends(tx, project, selection.series), all_series)
+    rows = _load_rows(tx, load_series_with_newest_commits(tx, project, selection.series), all_series)
     return [CellRows(cell.series, tuple(rows[stored.id] for stored in cell.rows)) for cell in selection.cells]
 
 

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.incidents import notification_text
+from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci.store.incidents.incident_records import ImpactRecord
-from perfci.store.incidents.list_impacts import list_impacts
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_commits_by_sha
 
@@ -84,7 +84,7 @@ def load_impact_page(
 ) -> tuple[Sequence[ImpactRecord], int | None]:
     """Load one page of impacts, with the cursor of the next."""
     worse = query.effect == "worse" if query.effect else None
-    return list_impacts(
+    return load_commit_impacts_page(
         tx, project.id, commit=query.commit or None, worse=worse, before=query.before, limit=PAGE_SIZE
     )
 

@@ -130,7 +130,7 @@ class OpenIncidents:
 def load_open_incidents(tx: Session, project_record: Project, standards: ProjectPolicies) -> OpenIncidents:
     """Load the open incidents; a project that was never evaluated has them derived here."""
     count, records = incident_lists.count_and_load_open_incidents(tx, project_record.id, limit=MAX_IN_SECTION)
-    if not records and not stored.was_evaluated(tx, project_record.id):
+    if not records and not stored.was_project_evaluated(tx, project_record.id):
         evaluation = derive_incidents(tx, project_record.slug, standards.policy, standards.history)
         derived = [evaluation.build_incident_record(incident, EPOCH) for incident in evaluation.incidents]
         records = [record for record in derived if record.is_open]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import commit_impacts as shapes
 from perfci.service.incidents.serialize_incidents import serialize_impact
-from perfci.store.incidents.list_impacts import list_impacts
+from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 
@@ -13,7 +13,7 @@ from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 def list_commit_impacts(call: Call) -> Reply:
     query: shapes.ImpactQuery = call.query
     with call.store.read() as tx:
-        impacts, last_id = list_impacts(
+        impacts, last_id = load_commit_impacts_page(
             tx,
             call.required_project.id,
             commit=query.commit,

@@ -20,7 +20,7 @@ from perfci.service.accounts import repository_bindings
 from perfci.service.accounts.job_tokens import build_expected_issuer, issue_job_token
 from perfci.service.accounts.repository_ownership import (
     OwnershipEvidence,
-    prove_ownership,
+    find_ownership_proof,
     require_ownership,
 )
 from perfci.store.access import github_bindings
@@ -68,7 +68,7 @@ def get_repository_binding(call: Call) -> Reply:
 
 def bind_repository(call: Call) -> Reply:
     request: NewRepositoryBinding = call.body
-    repository = repository_bindings.build_bound_repository(
+    repository = repository_bindings.validate_bound_repository(
         request.repository,
         request.repository_id,
         request.owner_id,
@@ -84,7 +84,7 @@ def bind_repository(call: Call) -> Reply:
         call.find_administered_repository,
     )
     try:
-        proof = prove_ownership(context.actor, repository, evidence, context.at)
+        proof = find_ownership_proof(context.actor, repository, evidence, context.at)
     except IssuerUnavailable as error:
         raise ProblemError("unavailable", str(error), headers={"Retry-After": "5"}) from error
 

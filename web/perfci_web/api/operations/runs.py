@@ -10,6 +10,7 @@ from perfci.formats.run_document_schema import RunDocument
 from perfci.net.api_schemas.runs import RunPage, RunQuery, RunShape, UploadReceipt
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
 from perfci.store.queries import measured_samples, paged_lists
+from perfci.store.queries.runs_and_sessions import find_project_run_id
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
@@ -34,7 +35,7 @@ def list_runs(call: Call) -> Reply:
 def get_run(call: Call) -> Reply:
     """Return a run as a run document, as an upload of it would look."""
     with call.store.read() as tx:
-        row_id = paged_lists.find_run_id(tx, call.required_project.id, call.path["key"])
+        row_id = find_project_run_id(tx, call.required_project.id, call.path["key"])
         if row_id is None:
             raise ProblemError("not-found", "There is no run of this key here.")
         run = measured_samples.load_run(tx, row_id)
@@ -55,7 +56,7 @@ def upload_run(call: Call) -> Reply:
         )
     project = call.require_project(document.project, AccessRequirement.WRITE_RESULTS)
     incoming = IncomingRun(run, key, sha256(call.raw_body).hexdigest(), project, call.audit_context)
-    receipt = call.group_commit.submit_batched(store_uploaded_runs, incoming)
+    receipt = call.group_commit.submit_to_batch(store_uploaded_runs, incoming)
     return Reply(receipt, 201 if receipt.stored else 200)
 
 

@@ -11,7 +11,10 @@ from perfci.net.api_schemas.suite_reporting_schedules import (
     ReportingScheduleShape,
 )
 from perfci.service.missing_data import edit_suite_reporting_schedule
-from perfci.store.incidents.reporting_schedules import ReportingSchedule, load_reporting_schedules
+from perfci.store.incidents.reporting_schedules_and_run_arrivals import (
+    ReportingSchedule,
+    load_reporting_schedules,
+)
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
 

@@ -10,6 +10,7 @@ from perfci.store.column_conversions import series_identity
 from perfci.store.queries import paged_lists
 from perfci.store.queries.commit_levels import load_levels_of_two_commits
 from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
+from perfci.store.queries.measured_samples import load_evidence_processes
 from perfci.store.queries.paged_lists import SeriesListItem, VerdictFilter
 from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
 from perfci_web.api import pagination
@@ -52,7 +53,7 @@ def get_verdict(call: Call) -> Reply:
         if record is None:
             raise ProblemError("not-found", "There is no verdict of this number here.")
         verdict = record.verdict
-        processes = paged_lists.load_evidence_processes(tx, verdict.evidence, verdict.series)
+        processes = load_evidence_processes(tx, verdict.evidence, verdict.series)
     fields = build_verdict_payload(call, record).model_dump()
     fields["processes"] = [_build_evidence_payload(process) for process in processes]
     return Reply(shapes.VerdictDetailShape.model_validate(fields))

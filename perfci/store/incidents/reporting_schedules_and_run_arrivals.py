@@ -1,4 +1,4 @@
-"""Store how often each suite reports from each machine, and what its last report held."""
+"""Store how often each suite reports from each machine, when its runs arrive and what they hold."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from perfci.model import Machine, Status
 from perfci.store.queries.series_and_commits import load_machines
 from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
-from perfci.store.transactions import execute_and_count_rows, in_chunks, insert_or_ignore
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows, in_chunks
 
 COLUMNS = ReportingScheduleRow.__table__.c
 
@@ -110,7 +110,8 @@ def save_learned_schedule(
     """Store a learned schedule; an interval that a person set stays."""
     key = {"project_id": project_id, **source._asdict()}
     tx.execute(
-        insert_or_ignore(tx, ReportingScheduleRow), [{**key, "series": 0, "set_by": LEARNED, "muted": False}]
+        build_insert_or_ignore(tx, ReportingScheduleRow),
+        [{**key, "series": 0, "set_by": LEARNED, "muted": False}],
     )
     its = sa.and_(*(COLUMNS[name] == value for name, value in key.items()))
     seen: dict[str, Any] = {"last_run_at": last_run_at} | ({} if series is None else {"series": series})
@@ -132,7 +133,7 @@ def set_reporting_schedule(
     return bool(execute_and_count_rows(tx, statement))
 
 
-def load_latest_report_at(tx: Session) -> datetime | None:
+def load_overall_latest_report_time(tx: Session) -> datetime | None:
     """Return the time of the latest report of any project: a lower bound of the current time."""
     latest: datetime | None = tx.scalar(sa.select(sa.func.max(COLUMNS.last_run_at)))
     return latest

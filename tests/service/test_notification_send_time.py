@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from perfci.model import PerfciError
-from perfci.service.notify.quiet_hours import compute_send_time
+from perfci.service.notify.notification_send_time import compute_send_time
 
 NIGHT = {"tz": "Europe/Berlin", "from": "22:00", "to": "07:00"}
 

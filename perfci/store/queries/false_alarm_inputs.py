@@ -1,4 +1,4 @@
-"""Count all verdicts ever given, superseded ones included."""
+"""Load what false alarms are counted from: all verdicts ever given, superseded ones included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List impacts: which commit changed which series, newest first."""
+"""Page of commit impacts: which commit changed which series, newest first."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STATES_WITHOUT_IMPACT = (IncidentState.INVALID, IncidentState.ENVIRONMENT, Incid
 IS_WORSE = (IMPACTS.c.after > IMPACTS.c.before) == (SeriesRow.direction == "lower")
 
 
-def list_impacts(
+def load_commit_impacts_page(
     tx: Session,
     project_id: int,
     *,
