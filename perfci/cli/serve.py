@@ -16,7 +16,7 @@ from perfci.cli.shared.store_and_machine_lock import open_store_to_read, open_st
 from perfci.cli.shared.supervised_process import SupervisedProcess
 from perfci.config import Config
 from perfci.model import PerfciError
-from perfci.net.local_server_tokens import kept_local_token
+from perfci.net.local_server_tokens import keep_token_while_serving
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.store import upgrade_if_older
 from perfci_web import serve
@@ -63,7 +63,7 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
 
     def ready(url: str) -> None:
         if local_token:
-            kept.enter_context(kept_local_token(config.state_folder, url, local_token))
+            kept.enter_context(keep_token_while_serving(config.state_folder, url, local_token))
         click.echo(f"serving {url}{'?token=' if local_token else ''}{local_token} (Ctrl-C ends it)")
         for warning in warnings:
             click.echo(warning)

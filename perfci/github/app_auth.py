@@ -74,7 +74,7 @@ class GitHubApp:
         self._tokens: dict[Any, MintedToken] = {}
         self._lock = threading.Lock()
 
-    def fetch_comment_author(self) -> CommentAuthor:
+    def fetch_app_comment_author(self) -> CommentAuthor:
         """The author that comments and checks of this App appear under."""
         app = self._app_client.get_app()
         if not app.slug:

@@ -7,7 +7,7 @@ from perfci.github.payloads import PullRequest, WorkflowRun
 from perfci.github.pull_report import ReportOutdated
 
 
-def find_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
+def find_open_pulls_of_run(client: GitHubClient, run: WorkflowRun) -> list[PullRequest]:
     """Open pull requests from the run's branch that are still at the run's commit: one, or one for each base.
 
     GitHub lists none with runs of forks, and names of branches are not unique among forks of one owner: the

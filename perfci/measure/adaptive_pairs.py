@@ -18,7 +18,7 @@ from perfci.history.decision_records import (
     build_interim_analysis_record,
 )
 from perfci.history.noise_priors import NoisePriors
-from perfci.measure.comparison_questions import ComparisonQuestion, plan_question_visits
+from perfci.measure.comparison_questions import ComparisonQuestion, plan_pair_visits
 from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look_pairs
@@ -146,9 +146,7 @@ class AdaptivePairing:
             # Numbers are unique in a session, since one number stands for one pair of commits.
             number = 1 + max(self._pair_commits, default=-1)
             self._pair_commits[number] = {Role.BASE: base, Role.HEAD: head}
-            self.session.measure_interleaved_visits(
-                plan_question_visits(questions, number, self.session.seed)
-            )
+            self.session.measure_interleaved_visits(plan_pair_visits(questions, number, self.session.seed))
 
     def _has_repeating_counts(self, question: ComparisonQuestion) -> bool:
         """Whether the first pairs gave nothing but counts, equal on both sides: more pairs would add

@@ -1,9 +1,8 @@
-"""Measure a range in rounds, every commit once per round, and screen every pair of neighbours."""
+"""Screen every pair of neighbouring commits of a range that was measured in rounds."""
 
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -14,14 +13,8 @@ from perfci.history.decision_records import (
     build_decision_record,
     build_interim_analysis_record,
 )
-from perfci.measure.measurement_session import (
-    MeasurementSession,
-    SessionProgress,
-    SessionReadings,
-    SessionScope,
-)
+from perfci.measure.measurement_session import SessionReadings, SessionScope
 from perfci.model import Verdict
-from perfci.runner import visit_plan
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
 from perfci.store.verdict_decisions import DecisionRecord
@@ -30,12 +23,6 @@ from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.policy import Policy, group_judged_processes
-
-RENEW_AFTER_S = 30.0
-"""Seconds between restarts of the fork servers.
-
-A restart costs about 3 s, so at most a tenth of the time.
-"""
 
 NeighbourPairs = Sequence[tuple[str, str]]
 """Base and head of each pair of neighbouring commits."""
@@ -48,28 +35,6 @@ class ScreeningResult:
     verdicts: Sequence[Verdict]
     candidates: Sequence[Verdict]
     decisions: dict[DecisionKey, DecisionRecord]
-
-
-def measure_commit_rounds(
-    session: MeasurementSession, scope: SessionScope, rounds: int, progress: SessionProgress
-) -> None:
-    """Visit every commit once per round; a resumed session measures only what it lacks."""
-    measured = {
-        (sha, series.cell, process.round)
-        for sha, rows in session.readings.processes_by_sha.items()
-        for series, process in rows
-    }
-    renewed_at, last_round = time.monotonic(), -1
-    for visit in visit_plan.plan_round_visits(list(scope.commits), scope.cells, rounds, session.seed):
-        cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in measured]
-        if visit.round is not None and visit.round != last_round:
-            last_round = visit.round
-            progress.report_with_time_left(f"round {last_round + 1} of {rounds}")
-            if time.monotonic() - renewed_at > RENEW_AFTER_S:
-                session.runner.close_fork_servers()
-                renewed_at = time.monotonic()
-        if cells:
-            session.measure_visit(visit, cells)
 
 
 def pair_neighbouring_commits(scope: SessionScope) -> NeighbourPairs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,18 +10,24 @@ from perfci.config import Config
 from perfci.history.decision_records import build_decision_key
 from perfci.history.series_histories import update_change_points
 from perfci.measure.commit_range_screening import (
-    measure_commit_rounds,
     pair_neighbouring_commits,
     screen_neighbouring_commits,
 )
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
-from perfci.measure.measurement_session import SessionProgress, SessionScope
+from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Status, Verdict
 from perfci.policies import build_policy
+from perfci.runner import visit_plan
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.store.queries.measured_series import load_series_ids_of_session
+
+RENEW_AFTER_S = 30.0
+"""Seconds between restarts of the fork servers.
+
+A restart costs about 3 s, so at most a tenth of the time.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +86,25 @@ def measure_and_confirm_range(
         confirmed=confirmation.verdicts,
         work_s=session.work_s,
     )
+
+
+def measure_commit_rounds(
+    session: MeasurementSession, scope: SessionScope, rounds: int, progress: SessionProgress
+) -> None:
+    """Visit every commit once per round; a resumed session measures only what it lacks."""
+    measured = {
+        (sha, series.cell, process.round)
+        for sha, rows in session.readings.processes_by_sha.items()
+        for series, process in rows
+    }
+    renewed_at, last_round = time.monotonic(), -1
+    for visit in visit_plan.plan_round_visits(list(scope.commits), scope.cells, rounds, session.seed):
+        cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in measured]
+        if visit.round is not None and visit.round != last_round:
+            last_round = visit.round
+            progress.report_with_time_left(f"round {last_round + 1} of {rounds}")
+            if time.monotonic() - renewed_at > RENEW_AFTER_S:
+                session.runner.close_fork_servers()
+                renewed_at = time.monotonic()
+        if cells:
+            session.measure_visit(visit, cells)

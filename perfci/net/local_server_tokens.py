@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 
 @contextlib.contextmanager
-def kept_local_token(folder: Path, url: str, token: str) -> Iterator[None]:
+def keep_token_while_serving(folder: Path, url: str, token: str) -> Iterator[None]:
     """Keep the token of a server in a file that only this user can read, until the block ends.
 
     Where no file can be written, commands need ``PERFCI_TOKEN``; the server serves all the same.

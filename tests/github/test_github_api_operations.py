@@ -37,7 +37,7 @@ def ask_everything(client: GitHubClient, where: str = "acme/model") -> None:
 
 
 def ask_as_an_app(app: GitHubApp, where: str = "acme/model") -> None:
-    app.fetch_comment_author()
+    app.fetch_app_comment_author()
     app.find_installation(where)
     client = app.open_installation_client(44, [1])
     check = client.create_check_run(where, CHECK | {"head_sha": HEAD})

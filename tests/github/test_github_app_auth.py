@@ -26,7 +26,7 @@ def minted(hub: FakeGitHub) -> int:
 
 
 def test_returns_the_author_of_its_comments(app: GitHubApp) -> None:
-    assert app.fetch_comment_author() == CommentAuthor("perfci[bot]", 7)
+    assert app.fetch_app_comment_author() == CommentAuthor("perfci[bot]", 7)
 
 
 def test_rejects_an_app_without_a_slug(
@@ -37,7 +37,7 @@ def test_rejects_an_app_without_a_slug(
     with pytest.raises(
         PerfciError, match="GitHub tells no short name of App 7, by which its comments would be known"
     ):
-        app.fetch_comment_author()
+        app.fetch_app_comment_author()
 
 
 def test_requests_a_token_for_one_repository_with_few_permissions(app: GitHubApp, hub: FakeGitHub) -> None:
@@ -95,7 +95,7 @@ def test_rejects_an_invalid_key_without_showing_it(hub: FakeGitHub) -> None:
     app = GitHubApp(AppKey("Iv1.7", "-----BEGIN s3cret-----"), hub.description.base_url, transport=hub)
 
     with pytest.raises(PerfciError, match="The private key of the GitHub App is none; expected") as caught:
-        app.fetch_comment_author()
+        app.fetch_app_comment_author()
 
     assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 

@@ -12,7 +12,7 @@ import pytest
 
 from perfci.github.client import GitHubClient
 from perfci.github.pull_report import ReportOutdated
-from perfci.github.pulls_of_workflow_run import find_pulls_of_run
+from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
 from perfci.github.webhook_events import (
     EVENT_TYPES,
     CheckRunEvent,
@@ -220,7 +220,7 @@ def test_rejects_everything_without_a_secret() -> None:
 def test_finds_the_pull_request_of_a_run_by_repository_id(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(6, branch="other"), pull(7), pull(8, repository=3)]
 
-    pulls = find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
+    pulls = find_open_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
     assert [each_pull.number for each_pull in pulls] == [7]
 
@@ -236,14 +236,14 @@ def test_distinguishes_equal_branch_names_in_forks_of_one_owner(
     )
     assert isinstance(result, WorkflowRunEvent)
 
-    assert [each_pull.number for each_pull in find_pulls_of_run(client, result.workflow_run)] == [8]
+    assert [each_pull.number for each_pull in find_open_pulls_of_run(client, result.workflow_run)] == [8]
 
 
 def test_a_run_of_an_older_commit_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
     hub.pulls = [pull(7, head="d" * 40)]
 
     with pytest.raises(ReportOutdated) as caught:
-        find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
+        find_open_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
     assert str(caught.value) == (
         "acme/model#7 is at dddddddddddd by now and workflow run 4 measured aaaaaaaaaaaa: its "
@@ -255,7 +255,7 @@ def test_a_run_without_an_open_pull_request_has_no_report(client: GitHubClient, 
     hub.pulls[0]["state"] = "closed"
 
     with pytest.raises(ReportOutdated, match="No open pull request of acme/model comes from acme:faster"):
-        find_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
+        find_open_pulls_of_run(client, client.get_workflow_run("acme/model", 4))
 
 
 def test_a_run_of_a_fork_that_is_gone_has_no_report(client: GitHubClient, hub: FakeGitHub) -> None:
@@ -266,4 +266,4 @@ def test_a_run_of_a_fork_that_is_gone_has_no_report(client: GitHubClient, hub: F
     assert isinstance(result, WorkflowRunEvent)
 
     with pytest.raises(ReportOutdated, match="Workflow run 4 of acme/model came from a fork that is gone"):
-        find_pulls_of_run(client, result.workflow_run)
+        find_open_pulls_of_run(client, result.workflow_run)

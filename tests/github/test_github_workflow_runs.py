@@ -218,7 +218,7 @@ def test_retries_and_records_an_internal_error(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(
-        "perfci.service.pulls.github_event_handler.find_pulls_of_run", lambda client, ran: 1 / 0
+        "perfci.service.pulls.github_event_handler.find_open_pulls_of_run", lambda client, ran: 1 / 0
     )
     server.receive_run_event()
 

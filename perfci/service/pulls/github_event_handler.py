@@ -14,7 +14,7 @@ from perfci.github.client import GitHubClient
 from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
 from perfci.github.payloads import WorkflowRun
 from perfci.github.pull_report import CommentAuthor, ReportOutdated
-from perfci.github.pulls_of_workflow_run import find_pulls_of_run
+from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.no_results_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
@@ -109,7 +109,7 @@ class GitHubEventHandler:
         repository = workflow_run.repository.full_name
         pulls = [
             PullRef(repository, pull.number, pull.base.sha, pull.head.sha)
-            for pull in find_pulls_of_run(client, workflow_run)
+            for pull in find_open_pulls_of_run(client, workflow_run)
         ]
         if started:
             for pull in pulls:
@@ -150,7 +150,7 @@ class GitHubEventHandler:
 
     @cached_property
     def _author(self) -> CommentAuthor:
-        return self.app.fetch_comment_author()
+        return self.app.fetch_app_comment_author()
 
 
 def _save_merged_pull(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from perfci.config.github_job import GitHubJob
 from perfci.github import accept_comment, webhook_events
 from perfci.github.client import GitHubClient
-from perfci.github.pulls_of_workflow_run import find_pulls_of_run
+from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
 from perfci.model import PerfciError
 
@@ -41,7 +41,7 @@ def list_pulls_of_job(job: GitHubJob, client: GitHubClient) -> list[PullRef]:
         return _find_commented_pull(event, client)
     if not isinstance(event, WorkflowRunEvent):
         return [get_pull_of_job(job)]
-    pulls = find_pulls_of_run(client, event.workflow_run)
+    pulls = find_open_pulls_of_run(client, event.workflow_run)
     return [PullRef(event.repository.full_name, pull.number, pull.base.sha, pull.head.sha) for pull in pulls]
 
 
