@@ -90,8 +90,10 @@ def _state_folder(environ: Mapping[str, str]) -> Path:
     """Return where this user's running programs leave word of each other
     (https://specifications.freedesktop.org/basedir-spec/latest/).
     """
-    base = environ.get("XDG_STATE_HOME", "")
-    return Path(base if os.path.isabs(base) else os.path.expanduser("~/.local/state")) / "perfci"
+    named, usual = environ.get("XDG_STATE_HOME", ""), os.path.expanduser("~/.local/state")
+    # A user without a home has no such place, and `~` is no folder of this one.
+    base = next(filter(os.path.isabs, (named, usual)), "/nonexistent")
+    return Path(base, "perfci")
 
 
 def load_project_override_tables(path: Path) -> dict[str, Any]:
