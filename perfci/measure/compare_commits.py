@@ -72,7 +72,9 @@ def measure_commit_comparison(
     run too.
     """
     policy = build_policy(config.settings, strict=strict)
-    identical_inputs = runner.repository.has_identical_inputs(base, head, config.settings.suite.ignored_files)
+    identical_inputs = runner.repository.differ_only_in_ignored_files(
+        base, head, config.settings.suite.ignored_files
+    )
     session = open_measurement_session(
         store,
         runner,

@@ -64,4 +64,4 @@ def plan_pair_visits(
         group = cells_by_baseline.setdefault(question.round_cells[0], {})
         group.update(dict.fromkeys(question.round_cells))
     groups = [tuple(cells) for cells in cells_by_baseline.values()]
-    return (visit_plan.plan_variant_visit(head, groups, number, order, seed),)
+    return (visit_plan.plan_variant_comparison(head, groups, number, order, seed),)

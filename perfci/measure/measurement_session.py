@@ -216,7 +216,7 @@ class MeasurementSession:
                 commit=self.scope.commits[sha],
                 machine=bench.machine,
                 environment=bench.describe_environment(sha),
-                variant=bench.describe_variant(sha),
+                variant=bench.describe_environment_variant(sha),
                 suite=bench.suite.name,
                 harness=bench.harness,
                 started_at=datetime.now(UTC),
@@ -242,7 +242,7 @@ class MeasurementSession:
                 parameters=outcome.cell.parameters,
                 metric=Metric(metric.name, metric.unit, metric.direction),
                 machine=self.runner.machine,
-                variant=self.runner.describe_variant(visit.sha),
+                variant=self.runner.describe_environment_variant(visit.sha),
                 harness=self.runner.harness,
             )
             process = Process(

@@ -51,7 +51,7 @@ class VariantSession:
         groups = [tuple(group.cells.values()) for group in self.groups]
         if not self.session.readings:
             self.session.measure_visit(
-                visit_plan.plan_variant_visit(self.sha, groups, 0, 0, self.session.seed)
+                visit_plan.plan_variant_comparison(self.sha, groups, 0, 0, self.session.seed)
             )
 
     def build_question(self, base: Cell, head: Cell, round_cells: Sequence[Cell]) -> ComparisonQuestion:

@@ -16,9 +16,9 @@ from typing import Any
 
 from perfci.model import PerfciError
 from perfci.runner.frozen_suite import FrozenSuite
-from perfci.runner.measurement_worker import (
+from perfci.runner.measurement_worker_client import (
     JsonLineReader,
-    MeasurementWorker,
+    MeasurementWorkerClient,
     WorkerSettings,
     close_connection,
 )
@@ -49,7 +49,7 @@ class ForkServerClient:
         self._python = python
         self._worker_settings = WorkerSettings(suite, launch, dict(variables or {}), self._exit_reason)
         self._scratch = tempfile.mkdtemp(prefix="perfci-")
-        self._workers: list[MeasurementWorker] = []
+        self._workers: list[MeasurementWorkerClient] = []
         connection, child_socket = socket.socketpair()
         with child_socket:
             self._process = self._start(child_socket, threads)
@@ -80,11 +80,11 @@ class ForkServerClient:
             self._process.wait()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def get_worker(self, number: int = 0) -> MeasurementWorker:
+    def get_worker(self, number: int = 0) -> MeasurementWorkerClient:
         """Return one of its workers, all forked from one process; forked on first use."""
         while len(self._workers) <= number:
             place = Path(self._scratch, f"worker-{len(self._workers)}")
-            self._workers.append(MeasurementWorker(self._open_worker(), self._worker_settings, place))
+            self._workers.append(MeasurementWorkerClient(self._open_worker(), self._worker_settings, place))
         return self._workers[number]
 
     def _open_worker(self) -> socket.socket:

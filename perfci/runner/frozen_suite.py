@@ -23,7 +23,7 @@ class FrozenSuite:
     digest: str
 
 
-def find_suite_folder(folder: Path) -> Path:
+def resolve_suite_folder(folder: Path) -> Path:
     """Accept the folder of the benchmarks, or one whose asv.conf.json names it."""
     if not folder.is_dir():
         raise PerfciError(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from perfci.config import ModelTable
 from perfci.model import PerfciError
-from perfci.runner.frozen_suite import IGNORED_NAMES, FrozenSuite, find_suite_folder, freeze_suite
+from perfci.runner.frozen_suite import IGNORED_NAMES, FrozenSuite, freeze_suite, resolve_suite_folder
 
 MODULE_NAME = "perfci_models.py"
 
@@ -27,11 +27,11 @@ HOOK_TEMPLATE = """
 def freeze_suite_with_models(folder: Path, models: Sequence[ModelTable], private_folder: Path) -> FrozenSuite:
     """Freeze a suite with its models; where there are models, the folder itself need not exist."""
     if not models:
-        return freeze_suite(find_suite_folder(folder), private_folder)
+        return freeze_suite(resolve_suite_folder(folder), private_folder)
     with tempfile.TemporaryDirectory(prefix="perfci-suite-") as scratch:
         merged = Path(scratch) / folder.name
         if folder.exists():
-            own = find_suite_folder(folder)
+            own = resolve_suite_folder(folder)
             merged = Path(scratch) / own.resolve().name
             shutil.copytree(own, merged, ignore=shutil.ignore_patterns(*IGNORED_NAMES))
         if (merged / MODULE_NAME).exists():

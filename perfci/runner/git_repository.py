@@ -127,7 +127,9 @@ class GitRepository:
         )
         return hashlib.sha256("\0".join(kept).encode("utf-8", "surrogateescape")).hexdigest()
 
-    def has_identical_inputs(self, first: Commit, second: Commit, ignored_files: Sequence[str]) -> bool:
+    def differ_only_in_ignored_files(
+        self, first: Commit, second: Commit, ignored_files: Sequence[str]
+    ) -> bool:
         """Whether two commits differ only in ignored files; a dirty working tree equals no other commit."""
         if first.sha == second.sha or first.dirty or second.dirty:
             return first.sha == second.sha
@@ -162,7 +164,7 @@ class GitRepository:
         now, branch = datetime.now(UTC), self.current_branch
         return Commit(sha, "uncommitted changes", "", now, (head.sha,), branch, dirty=True)
 
-    def checkout(self, sha: str) -> Path:
+    def export_commit_files(self, sha: str) -> Path:
         """Write a commit's files below ``.perfci/trees`` (once) and return the folder."""
         tree = self.private_folder / "trees" / _require_full_sha(sha)
         if not (tree / ".git").exists():

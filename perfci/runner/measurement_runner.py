@@ -21,7 +21,7 @@ from perfci.runner.frozen_suite import FrozenSuite
 from perfci.runner.generated_model_suite import freeze_suite_with_models
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.machine_and_environment import describe_environment, describe_machine
-from perfci.runner.measurement_worker import CellResult, ProfileRequest, run_interleaved_cells
+from perfci.runner.measurement_worker_client import CellResult, ProfileRequest, run_interleaved_cells
 from perfci.runner.prepare_commit import PreparedCommit, prepare_commit
 from perfci.runner.suite_cells import Cell
 
@@ -145,7 +145,7 @@ class MeasurementRunner:
         hello = self._environment_hello(sha)
         return describe_environment(python=hello.get("python", ""), torch=hello.get("torch", ""))
 
-    def describe_variant(self, sha: str) -> Variant:
+    def describe_environment_variant(self, sha: str) -> Variant:
         """The chosen variant: the minor version of Python, and whether the smoke sizes were requested."""
         python = ".".join(str(self._environment_hello(sha).get("python", "")).split(".")[:2])
         return Variant((("python", python), *((("size", "smoke"),) if self.smoke else ())))

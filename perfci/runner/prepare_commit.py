@@ -46,7 +46,7 @@ class BuildFailed(Exception):
 def prepare_commit(repository: GitRepository, commit: Commit, settings: EnvironmentTable) -> PreparedCommit:
     """Check a commit out, find or make its environment and build it; finished steps are reused."""
     with folder_lock(repository.private_folder):
-        tree = repository.checkout(commit.sha)
+        tree = repository.export_commit_files(commit.sha)
         try:
             python = ensure_environment(repository, tree, settings)
             built = build_commit(repository, commit, tree, python, settings)

@@ -29,7 +29,7 @@ class TurnScheduler:
         self._request_counts = Counter[socket.socket]()
 
     @property
-    def participants(self) -> Sequence[socket.socket]:
+    def live_participants(self) -> Sequence[socket.socket]:
         """Processes that have not ended."""
         return tuple(self._queue)
 

@@ -57,7 +57,7 @@ def plan_pair_visits(
     return first, second
 
 
-def plan_variant_visit(
+def plan_variant_comparison(
     sha: str, variant_groups: Sequence[Sequence[Cell]], number: int, order: int, seed: int
 ) -> CommitVisit:
     """Measure the variants of each benchmark of one commit next to each other, all in random order.

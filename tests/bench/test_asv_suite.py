@@ -165,7 +165,7 @@ def test_runs_under_perfci(tmp_path: Path) -> None:
 
 
 def test_is_a_suite_folder_perfci_accepts() -> None:
-    assert suites.find_suite_folder(SUITE) == SUITE
+    assert suites.resolve_suite_folder(SUITE) == SUITE
 
 
 def _copy_in_a_repository(folder: Path) -> Path:

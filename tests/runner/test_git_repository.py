@@ -66,7 +66,7 @@ def test_checks_a_commit_out_without_touching_the_users_repository(project: GitP
         project.git("branch", "--all"),
     )
 
-    tree = GitRepository(project.folder).checkout(first)
+    tree = GitRepository(project.folder).export_commit_files(first)
 
     assert (tree / "thing.py").read_text() == "A = 1\n"
     assert (
@@ -87,8 +87,8 @@ def test_takes_the_working_tree_as_a_dirty_commit(project: GitProject) -> None:
 
     assert (clean.sha, clean.dirty) == (head, False)
     assert (dirty.dirty, dirty.parents, dirty.short_sha[-1]) == (True, (head,), "+")
-    assert (repository.checkout(dirty.sha) / "thing.py").read_text() == "A = 3\n"
-    assert (repository.checkout(dirty.sha) / "new.py").exists()
+    assert (repository.export_commit_files(dirty.sha) / "thing.py").read_text() == "A = 3\n"
+    assert (repository.export_commit_files(dirty.sha) / "new.py").exists()
     assert project.git("status", "--porcelain").splitlines() == ["M thing.py", "?? new.py"]
     missing = subprocess.run(
         ["git", "cat-file", "-e", dirty.sha], cwd=project.folder, capture_output=True, check=False
@@ -102,7 +102,7 @@ def test_runs_no_hook_of_the_user(project: GitProject, tmp_path: Path) -> None:
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     hook.chmod(0o755)
 
-    GitRepository(project.folder).checkout(sha)
+    GitRepository(project.folder).export_commit_files(sha)
 
     assert not (tmp_path / "ran").exists()
 

@@ -111,7 +111,7 @@ def test_a_process_that_hangs_up_is_not_waited_for() -> None:
     keeper.handle_message(b)
     keeper.handle_message(a)
 
-    assert (_has_the_turn(hers), keeper.participants) == (True, (b,))
+    assert (_has_the_turn(hers), keeper.live_participants) == (True, (b,))
     for item in (a, b, hers):
         item.close()
 

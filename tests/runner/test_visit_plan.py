@@ -53,9 +53,11 @@ def test_pairs_alternate_at_random_with_equal_cells_on_both_sides() -> None:
 def test_a_round_of_variants_keeps_each_benchmarks_together_in_random_order() -> None:
     groups = [tuple(replace(cell, parameters=(("attn", value),)) for value in "abc") for cell in CELLS]
 
-    visits = [visit_plan.plan_variant_visit("a" * 40, groups, number, number, seed=7) for number in range(40)]
+    visits = [
+        visit_plan.plan_variant_comparison("a" * 40, groups, number, number, seed=7) for number in range(40)
+    ]
 
-    assert visits[3] == visit_plan.plan_variant_visit("a" * 40, groups, 3, 3, seed=7)
+    assert visits[3] == visit_plan.plan_variant_comparison("a" * 40, groups, 3, 3, seed=7)
     assert all(
         {cell.benchmark for cell in visit.cells[start : start + 3]} == {visit.cells[start].benchmark}
         for visit in visits

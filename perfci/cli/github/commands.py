@@ -117,7 +117,7 @@ def compare_command(
     job = require_github_job(config)
     base, head, main = resolve_pull_commits(repository, get_pull_of_job(job))
     ignored_files = config.settings.suite.ignored_files
-    if repository.has_identical_inputs(base, head, ignored_files):
+    if repository.differ_only_in_ignored_files(base, head, ignored_files):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
         reason = NotMeasuredReason.IDENTICAL
         _write_outputs(results, job, PullResults(config.project, base, head, not_measured=reason))
@@ -133,7 +133,7 @@ def compare_command(
         raise
     write_commits_report(findings, options)
     sessions = comparison.session_uids
-    if with_main and not repository.has_identical_inputs(base, main, ignored_files):
+    if with_main and not repository.differ_only_in_ignored_files(base, main, ignored_files):
         findings, drift_sessions = _measure_base_drift(repository, config, findings, main, options)
         sessions = [*sessions, *drift_sessions]
     with closing(open_store_to_read(config)) as store:

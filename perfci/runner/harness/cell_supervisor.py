@@ -30,8 +30,8 @@ from .process_control import (
     describe_process,
     die_with_parent,
     has_child,
+    kill_descendants,
     kill_group,
-    kill_orphans,
     list_children,
     list_leftover_processes,
     reap,
@@ -65,14 +65,14 @@ def supervise_cell(
     work = functools.partial(start, benchmark, cell, request, slot)
     try:
         return fork_and_supervise(
-            work, cell["timeout_s"], folder, request, slot.waited_s if slot else waited_s_without_turns
+            work, cell["timeout_s"], folder, request, slot.waited_s if slot else zero_turn_wait_s
         )
     finally:
         if not cell["cache_dir"]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def waited_s_without_turns() -> float:
+def zero_turn_wait_s() -> float:
     """Seconds a cell waits for its turns when it is measured by itself."""
     return 0.0
 
@@ -102,7 +102,7 @@ def fork_and_supervise(
     timeout_s: float,
     folder: str,
     request: JsonMessage,
-    waited_s: Callable[[], float] = waited_s_without_turns,
+    waited_s: Callable[[], float] = zero_turn_wait_s,
 ) -> JsonMessage:
     """Fork, do the work in its own session, and kill the whole group at the time limit or after it.
 
@@ -132,7 +132,7 @@ def fork_and_supervise(
         kill_group(pid)
         if not ended:
             status = reap(pid)
-        kill_orphans()  # those that left the group, in a session of their own
+        kill_descendants()  # those that left the group, in a session of their own
         report.seek(0)
         outcome = parse_report(report.read())
     kills_after = count_oom_kills()

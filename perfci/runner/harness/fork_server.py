@@ -18,8 +18,8 @@ from .process_control import (
     call_then_exit_process,
     die_with_parent,
     has_child,
+    kill_descendants,
     kill_group,
-    kill_orphans,
     reap,
     wait_for_exit_or_hangup,
 )
@@ -68,7 +68,7 @@ def worker_main(control: socket.socket, parent: int) -> None:
         if not ended:
             kill_group(pid)
             status = reap(pid)
-        kill_orphans()
+        kill_descendants()
         send_message(control, {"event": "visit_ended", "timed_out": not ended, "status": status})
 
 

@@ -53,7 +53,7 @@ def wait_for_exit_or_hangup(
                 return True, reap(pid)
             if ready:
                 kill_group(pid)
-                kill_orphans()
+                kill_descendants()
                 os._exit(0)
     finally:
         os.close(handle)
@@ -72,7 +72,7 @@ def kill_group(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)  # it may not have made its own group yet
 
 
-def kill_orphans() -> None:
+def kill_descendants() -> None:
     """Kill all descendants: as subreaper this process inherits orphans of any group or session."""
     while True:
         try:
@@ -132,7 +132,7 @@ def read_command_line(pid: int) -> str:
         return ""
 
 
-def terminate_daemons() -> None:
+def terminate_daemonic_children() -> None:
     """Terminate the daemonic children of multiprocessing (workers of a DataLoader or a Pool).
 
     An interpreter that exits would do so; a cell exits without the exit handlers it shares with its parent.

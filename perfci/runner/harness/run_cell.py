@@ -13,7 +13,7 @@ from typing import Any
 
 from .interleaved_samples import enable_interleaved_sampling
 from .messages import JsonMessage, ReportFile, write_report
-from .process_control import terminate_daemons
+from .process_control import terminate_daemonic_children
 from .profile_cell import profile_benchmark
 from .suite_discovery import (
     CLOCKS,
@@ -41,7 +41,7 @@ def run_cell(
     measured["interleaved"] = process_turns.was_offered
     wrong = describe_foreign_module(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
-    terminate_daemons()  # else they would count as processes that the benchmark left behind
+    terminate_daemonic_children()  # else they would count as processes that the benchmark left behind
 
 
 def load_setup_cache(cell: JsonMessage) -> Any:
@@ -63,7 +63,7 @@ def measure_cell(benchmark: Any, cell: JsonMessage, resident: int | None) -> Jso
             return profile_benchmark(benchmark, cell["profile"])
         if stopwatch is not None:
             benchmark.timer = stopwatch
-        if benchmark.type == "time" and process_turns.is_shared:
+        if benchmark.type == "time" and process_turns.takes_turns:
             enable_interleaved_sampling(benchmark)
         value = benchmark.do_run()
         if benchmark.type == "measure":

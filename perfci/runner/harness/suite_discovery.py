@@ -82,13 +82,13 @@ def discover_benchmarks(module: Any, discovery: Any) -> Iterator[Any]:
         else:
             continue
         for attribute, owner, function in candidates:
-            if is_written_by_author(function):
+            if is_handwritten_routine(function):
                 benchmark = discovery._get_benchmark(attribute, module, owner, function)
                 if benchmark is not None and not lacks_metrics_declaration(benchmark):
                     yield benchmark
 
 
-def is_written_by_author(function: Any) -> bool:
+def is_handwritten_routine(function: Any) -> bool:
     """Whether this is not a ``track_*`` made by perfci.bench for plain asv; ``measure_*`` runs instead."""
     routine = inspect.isfunction(function) or inspect.ismethod(function)
     return routine and not getattr(function, "perfci_generated", False)

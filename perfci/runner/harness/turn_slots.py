@@ -91,7 +91,7 @@ class ProcessTurns:
         slot.wait_for_turn()
 
     @property
-    def is_shared(self) -> bool:
+    def takes_turns(self) -> bool:
         return self._slot is not None
 
     def offer_turn(self) -> None:

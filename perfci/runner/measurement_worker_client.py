@@ -81,7 +81,7 @@ class JsonLineReader:
         return message
 
 
-class MeasurementWorker:
+class MeasurementWorkerClient:
     """A process that visits one commit at a time; commits measured beside each other have a worker each."""
 
     def __init__(self, connection: socket.socket, settings: WorkerSettings, scratch: Path) -> None:
@@ -98,7 +98,7 @@ class MeasurementWorker:
     def discover_suite(self, prepared: PreparedCommit) -> Discovery:
         """Import the suite against a commit and list what it holds."""
         visit = self.start_visit(prepared, [], None)
-        visit.finish()
+        visit.wait_for_end()
         return visit.discovery
 
     def measure_cells(
@@ -116,7 +116,7 @@ class MeasurementWorker:
         for cell in cells:
             visit.start_next_cell()
             yield visit.wait_for_outcome(cell), visit.discovery
-        visit.finish()
+        visit.wait_for_end()
 
     def start_visit(
         self,
@@ -172,7 +172,7 @@ class MeasurementWorker:
 class WorkerVisit:
     """One commit that a worker has imported; its cells run one after another, each when started."""
 
-    def __init__(self, worker: MeasurementWorker, discovery: Discovery, ended_reason: str = "") -> None:
+    def __init__(self, worker: MeasurementWorkerClient, discovery: Discovery, ended_reason: str = "") -> None:
         self.worker = worker
         self.discovery = discovery
         self.ended_reason = ended_reason
@@ -194,7 +194,7 @@ class WorkerVisit:
             )
         return build_failed_outcome(cell, self.ended_reason)
 
-    def finish(self) -> None:
+    def wait_for_end(self) -> None:
         """Wait for the end of the visit."""
         if not self.ended_reason:
             self.worker.read_message()
@@ -211,7 +211,7 @@ def run_interleaved_cells(
             (visit.wait_for_outcome(cell), visit.discovery) for visit, cell in zip(running, row, strict=True)
         ]
     for visit in visits:
-        visit.finish()
+        visit.wait_for_end()
 
 
 def _run_turns(visits: Sequence[WorkerVisit]) -> None:
@@ -228,7 +228,7 @@ def _run_turns(visits: Sequence[WorkerVisit]) -> None:
         running = {visit.worker.connection: visit.worker for visit in visits if not visit.ended_reason}
         # A message that was read along with an earlier one would not make select return.
         while running := {conn: worker for conn, worker in running.items() if not worker.has_message}:
-            ready, _, _ = select.select([*scheduler.participants, *running], [], [])
+            ready, _, _ = select.select([*scheduler.live_participants, *running], [], [])
             for connection in ready:
                 if connection in running:
                     del running[connection]
