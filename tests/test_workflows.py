@@ -238,11 +238,12 @@ def test_nothing_is_named_by_a_draft_of_the_workflow_syntax(folder: Path) -> Non
     assert [path.name for path in folder.rglob("*.yml") if "uses: $/" in path.read_text()] == []
 
 
-def test_the_called_workflow_has_the_steps_of_the_action() -> None:
-    action = yaml.safe_load((ROOT / ".github/actions/perfci/action.yml").read_text())["runs"]["steps"]
+def test_the_called_workflow_has_the_steps_and_outputs_of_the_action() -> None:
+    action = yaml.safe_load((ROOT / ".github/actions/perfci/action.yml").read_text())
     (job,) = yaml.safe_load((ROOT / ".github/workflows/compare.yml").read_text())["jobs"].values()
 
-    assert job["steps"][2:] == action
+    assert job["steps"][2:] == action["runs"]["steps"]
+    assert job["outputs"] == {name: output["value"] for name, output in action["outputs"].items()}
 
 
 def test_the_job_that_holds_a_token_runs_no_foreign_code() -> None:
