@@ -6,7 +6,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 STUDY ?= demo slowdowns noise history adaptive compare
 
-.PHONY: help demo test check proof lint bench torture fuzz study serve lock assets
+.PHONY: help demo test check proof lint bench torture fuzz study serve wheel lock assets
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -63,6 +63,12 @@ study: ## ten demos in a row, planted slowdowns, equals against each other, hist
 serve: ## show the dashboard of this folder's store (ARGS="--port 8787")
 	@.ci/setup demo
 	@$(BIN)/perfci serve $(ARGS)
+
+wheel: ## build into dist/ what a server is installed from: the wheel, and its requirements with their hashes
+	@.ci/setup dev
+	@rm -f dist/perfci-*.whl dist/requirements-*.txt
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -m tools.server_requirements dist/perfci-*.whl > dist/requirements-$$($(BIN)/hatchling version).txt
 
 lock: ## write the hashed requirements of an image and of a release anew, from constraints.txt (uv is needed)
 	@for extra in "server pyproject.toml --extra login --extra postgres" "release requirements/release.in"; do \

@@ -27,6 +27,7 @@ import pytest
 
 from perfci.config.loader import SERVICE_TABLES, environment_variable_name
 from perfci.config.settings import Settings
+from tests.support.system_python import find_system_python, pip_environment
 
 ROOT = Path(__file__).parent.parent
 NOBODY = 65534
@@ -90,22 +91,9 @@ class Box:
         )
 
 
-def installer() -> dict[str, str]:
-    """How this machine finds packages, for somebody who cannot read its settings."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True
-    ).stdout
-    result = dict(re.findall(r"^(?:global|install|user|:env:)\.([\w-]+)='(.*)'$", listed, flags=re.M))
-    return {
-        f"PIP_{name.upper().replace('-', '_')}": value.replace("\\n", " ") for name, value in result.items()
-    }
-
-
 @pytest.fixture(scope="module")
 def box() -> Iterator[Box]:
-    python = next((path for path in ("/usr/bin/python3", "/usr/local/bin/python3") if usable(path)), None)
-    if python is None:
-        pytest.skip("needs a Python of 3.11 to 3.13 with venv that every user may run")
+    python = find_system_python()
     folder = Path(tempfile.mkdtemp(prefix="perfci-box-"))
     folder.chmod(0o755)
     try:
@@ -114,18 +102,15 @@ def box() -> Iterator[Box]:
         shutil.rmtree(folder)
 
 
-def usable(python: str) -> bool:
-    code = "import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))"
-    return (
-        Path(python).exists()
-        and subprocess.run([python, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
-    )
-
-
 def built(box: Box) -> Box:
     box.copy_sources()
     path = f"{box.folder}/bin:/usr/bin:/bin"
-    env = {"PATH": path, "HOME": str(box.folder / "tmp"), "TMPDIR": str(box.folder / "tmp"), **installer()}
+    env = {
+        "PATH": path,
+        "HOME": str(box.folder / "tmp"),
+        "TMPDIR": str(box.folder / "tmp"),
+        **pip_environment(),
+    }
     env["PIP_NO_COMPILE"] = "0"  # zero turns compiling off: the option stores a false
     for line in of("RUN"):
         process = box.start(["sh", "-c", box.inside(line)], env, "src")

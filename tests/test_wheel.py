@@ -13,31 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.built_wheel import find_or_build_wheel
 from tests.support.git_project import GitProject
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bare environment with the wheel, which borrows the installed dependencies but not the checkout."""
     folder = tmp_path_factory.mktemp("wheel")
-    wheel = [
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--wheel-dir",
-        str(folder),
-        str(ROOT),
-    ]
-    subprocess.run([sys.executable, *wheel], check=True)
+    built = find_or_build_wheel(tmp_path_factory)
     venv.create(folder / "env", with_pip=False, symlinks=True)
     (site,) = (folder / "env" / "lib").glob("python3*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    (built,) = folder.glob("perfci-*.whl")
     install = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(built)]
     subprocess.run([sys.executable, *install], check=True)
     return folder / "env" / "bin" / "python"
