@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.stats.incremental_segmentation import (
     SegmentedSeries,

@@ -38,7 +38,7 @@ from perfci.net.api_client import ApiClient
 from perfci.net.http_client import build_wsgi_transport, open_http_client
 from perfci.net.spool_sender import FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import check_integrity, open_store
 from perfci.store.writes.group_commit import MAX_WAIT_S

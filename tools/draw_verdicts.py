@@ -38,8 +38,8 @@ from perfci.model import (
     VerdictKind,
     freeze_named_values,
 )
-from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.svg_charts import render_trend_chart
+from perfci.report.series_trend import Trend, build_trend
 from perfci.store import open_store, verdicts_and_change_points
 from perfci.store.queries import measured_samples, runs_and_sessions, series_search
 from perfci.store.queries.query_records import MeasuredProcess

@@ -59,7 +59,7 @@ from perfci.model import (
     Variant,
 )
 from perfci.net.url_segments import encode_segment
-from perfci.policies import load_project_policies
+from perfci.project_policies import load_project_policies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, open_store
 from perfci.store.projects import create_project

@@ -119,7 +119,7 @@ def build_noise_line(series: Series, processes: Sequence[Process], sha: str, jud
     return Line(
         series.cell,
         series.metric.name,
-        sides.pairs,
+        sides.pair_count,
         log_ratios=tuple(float(item) for item in sides.head - sides.base),
         visible={number: compute_detectable_effect(shift, number, judge) for number in SEEN_WITH},
         is_false_alarm=verdict.kind in MOVE_KINDS,

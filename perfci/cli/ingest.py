@@ -17,7 +17,7 @@ from perfci.formats.format_registry import READER_MODULES
 from perfci.formats.format_types import ImportDefaults
 from perfci.history.series_histories import update_change_points
 from perfci.model import Commit, Direction, PerfciError
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.report.number_format import format_count
 from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile

@@ -19,7 +19,7 @@ from perfci.history.verify_stored_verdicts import (
     verify_stored_verdicts,
 )
 from perfci.model import ChangePoint, PerfciError
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.verdicts.policy import Policy
 

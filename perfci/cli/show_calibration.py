@@ -12,7 +12,7 @@ from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.history.false_alarm_calibration import compute_calibration
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.report.calibration_text import format_calibration
 from perfci.report.serializers import serialize_calibration
 

@@ -25,7 +25,7 @@ from perfci.stats.group_sequential import next_look_pairs
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store.verdict_decisions import DecisionRecord, LookRecord
 from perfci.verdicts.compare.false_discovery import control_false_discoveries, is_exact_verdict
-from perfci.verdicts.compare.nonstatistical_verdict import have_one_exact_value
+from perfci.verdicts.compare.nonstatistical_verdict import have_same_exact_value
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 from perfci.verdicts.policy import Policy
@@ -158,7 +158,7 @@ class AdaptivePairing:
         if len(self._find_complete_pairs(question)) != EXACT_COUNT_PAIRS:
             return False
         sides = self._collect_sides(question).values()
-        return bool(sides) and all(have_one_exact_value(*both) for both in sides)
+        return bool(sides) and all(have_same_exact_value(*both) for both in sides)
 
     def _judge_questions(self, questions: Sequence[ComparisonQuestion]) -> dict[ComparisonQuestion, int]:
         """Take a look at each question, keep its verdicts and return how many more pairs each needs.

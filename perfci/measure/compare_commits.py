@@ -13,7 +13,7 @@ from perfci.measure.confirmation import build_interim_look_reporter, confirm_cha
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import ALTERNATING_FLAG, Commit, EnvironmentChange, Stage, Status, Verdict
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pooled_verdict_of_series

@@ -21,7 +21,7 @@ from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, Stage, Status, Verdict
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries

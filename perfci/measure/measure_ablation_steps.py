@@ -22,13 +22,13 @@ from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
 from perfci.model import Commit, PerfciError, Stage, Status, Verdict
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.suite_cells import Cell
 from perfci.store import Store
 from perfci.verdicts.goals.goal_clauses import Goal
-from perfci.verdicts.variants.ablation import Ablation, AblationStep
 from perfci.verdicts.variants.numeric_parity import NumericsCheck
+from perfci.verdicts.variants.stepwise_ablation import Ablation, AblationStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Status, Verdict
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.runner import visit_plan
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store

@@ -28,7 +28,7 @@ from perfci.model import (
     Status,
     Variant,
 )
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.runner.machine_and_environment import describe_environment, describe_machine
 from perfci.runner.user_script import Script, ScriptResult, read_interpreter_versions, run_script
 from perfci.stats.warmup_length import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length

@@ -8,9 +8,9 @@ from perfci.model import Series, Verdict, VerdictKind
 from perfci.report.escaping import code_block, code_span, make_printable, strip_parameter_quotes
 from perfci.report.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.text_table import align_table
-from perfci.report.verdict_text import GLYPHS, direction_arrow, format_levels, interval_cell
+from perfci.report.verdict_text import GLYPHS, direction_arrow, format_in_common_unit, interval_cell
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.variants.ablation import (
+from perfci.verdicts.variants.stepwise_ablation import (
     Ablation,
     AblationRow,
     find_total_verdict,
@@ -60,7 +60,7 @@ def format_rejected_steps(ablation: Ablation) -> str:
 
 def _format_metric(ablation: Ablation, series: Series) -> str:
     step_results = list_ablation_rows(ablation, series.metric.name)
-    levels = format_levels([step_result.level for step_result in step_results], series.metric)
+    levels = format_in_common_unit([step_result.level for step_result in step_results], series.metric)
     previous_names = ["", *(step_result.step.name for step_result in step_results)]
     rows = [
         _step_row(step_result, level, previous_name)

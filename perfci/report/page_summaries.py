@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.model import Series, Verdict, VerdictKind
-from perfci.report.charts.series_trend import Trend
 from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
 from perfci.report.number_format import (
     format_count,
     format_quantity,
 )
+from perfci.report.series_trend import Trend
 from perfci.report.verdict_text import (
     level_change_phrase,
     most_severe_verdict,

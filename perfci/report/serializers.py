@@ -7,11 +7,10 @@ from typing import Any
 
 from perfci.model import Commit, Retest, Series, Verdict
 from perfci.report.charts.plot_axes import choose_trend_scale, value_axis_range
-from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
 from perfci.report.incidents.incident_sections import incident_counts_sentence
 from perfci.report.incidents.incident_text import (
     CommitsBySha,
-    disposition_sentence,
+    alert_decision_sentence,
     incident_explanation,
     incident_headline,
     member_change_sentence,
@@ -24,6 +23,7 @@ from perfci.report.incidents.retest_and_creep_text import (
 )
 from perfci.report.number_format import DisplayScale
 from perfci.report.page_summaries import trend_summary
+from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import status_label, verdict_sentence
 from perfci.verdicts.false_alarm_calibration import (
     Calibration,
@@ -33,7 +33,7 @@ from perfci.verdicts.false_alarm_calibration import (
     SeriesNoiseFloor,
 )
 from perfci.verdicts.history.release_creep import Creep
-from perfci.verdicts.incidents.page_budget import BudgetedIncident
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident
 
 JsonFields = dict[str, Any]
 
@@ -174,8 +174,8 @@ def serialize_derived_incident_summary(
         "explanation": incident_explanation(incident, commits),
         "disposition": budgeted.disposition.value,
         "ongoing": incident.ongoing,
-        "open": budgeted.is_open,
-        "disposition_text": disposition_sentence(budgeted, pages_per_week),
+        "open": budgeted.needs_attention,
+        "disposition_text": alert_decision_sentence(budgeted, pages_per_week),
         "week": budgeted.week or None,
         "last_good": incident.last_good,
         "commit": incident.commit,

@@ -10,7 +10,7 @@ from perfci.report.goal_text import tradeoff_sentence
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import (
-    format_levels,
+    format_in_common_unit,
     interval_cell,
     verdict_counts_sentence,
     verdict_glyph,
@@ -94,7 +94,7 @@ def _format_group(group_key: VariantGroupKey, comparison: VariantResults) -> str
 
 def _contrast_row(contrast: VariantContrast, comparison: VariantResults) -> tuple[str, ...]:
     verdict = contrast.verdict
-    base, head = format_levels((verdict.base_level, verdict.head_level), verdict.series.metric)
+    base, head = format_in_common_unit((verdict.base_level, verdict.head_level), verdict.series.metric)
     return (
         verdict_glyph(verdict),
         make_printable(verdict.series.metric.name),

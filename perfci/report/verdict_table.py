@@ -10,8 +10,8 @@ from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.page_summaries import comparison_summary
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import (
+    format_in_common_unit,
     format_interval,
-    format_levels,
     rank_verdicts_by_severity,
     verdict_advice,
     verdict_glyph,
@@ -67,7 +67,7 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
         verdict_label(verdict),
         make_printable(verdict.series.cell),
         make_printable(metric.name),
-        *format_levels((verdict.base_level, verdict.head_level), metric),
+        *format_in_common_unit((verdict.base_level, verdict.head_level), metric),
         "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
         "" if verdict.interval is None else format_interval(verdict.interval),
         str(verdict.pairs) if verdict.pairs else "",

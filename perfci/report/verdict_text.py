@@ -237,7 +237,7 @@ def interval_cell(verdict: Verdict) -> str:
     return "exact" if verdict.interval.lo == verdict.interval.hi else format_interval(verdict.interval)
 
 
-def format_levels(values: Sequence[float | None], metric: Metric) -> list[str]:
+def format_in_common_unit(values: Sequence[float | None], metric: Metric) -> list[str]:
     """Format levels that are read side by side in one unit; empty where there is none."""
     scale = choose_display_scale((value for value in values if value is not None), metric.unit, metric.name)
     return ["" if value is None else scale.format_value(value) for value in values]

@@ -1,7 +1,7 @@
 """Change points of series that grow: appending points gives what a run from scratch gives.
 
 ``optimal_partitioning`` proposes boundaries. Backward elimination then removes the weakest one that its
-points do not support (``boundary_test``), until all that are left pass. Both keep their
+points do not support (``segment_boundary_test``), until all that are left pass. Both keep their
 intermediate results with the series, so an update starts at the first point that changed. When the
 estimated noise of a series changes, which is rare (``optimal_partitioning.LOG_SIGMA_STEP``), all of it is
 computed again.
@@ -16,14 +16,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats.boundary_test import (
-    MAX_SIDE_POINTS,
-    MAX_SPIKE_POINTS,
-    BoundaryTest,
-    BoundaryTestCache,
-    RemovedBoundary,
-    sort_with_median,
-)
 from perfci.stats.location_estimates import Floats
 from perfci.stats.optimal_partitioning import (
     CLIP_REACH,
@@ -34,6 +26,14 @@ from perfci.stats.optimal_partitioning import (
     clip_spikes,
     extend_partitions,
     preprocess_series,
+)
+from perfci.stats.segment_boundary_test import (
+    MAX_SIDE_POINTS,
+    MAX_SPIKE_POINTS,
+    BoundaryTest,
+    BoundaryTestCache,
+    RemovedBoundary,
+    sort_with_median,
 )
 from perfci.stats.variance_inflation import ar1_variance_inflation
 
@@ -72,16 +72,11 @@ class SegmentedSeries:
     _test_cache: BoundaryTestCache = field(default_factory=BoundaryTestCache)
 
 
-def detect_change_points(values: Sequence[float], min_effect: float = 0.05) -> list[tuple[int, float]]:
-    """The (index, after / before - 1) of every lasting step of at least ``min_effect``; 0 means
-    every step."""
-    return detect_change_points_in_many([values], min_effect)[0]
-
-
 def detect_change_points_in_many(
     series: Sequence[Sequence[float] | Floats], min_effect: float = 0.05
 ) -> list[list[tuple[int, float]]]:
-    """Detect the change points of many series; each is independent, batches only save time."""
+    """The (index, after / before - 1) of every lasting step of at least ``min_effect`` in each series; 0
+    means every step. Series are independent, batches only save time."""
     empty, results = SegmentedSeries(bar=min_effect), []
     for start in range(0, len(series), SERIES_PER_BATCH):
         batch = series[start : start + SERIES_PER_BATCH]
@@ -177,7 +172,7 @@ def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> list[int]
     # only these first removals are replayed: the second phase depends on the whole series
     test.cache.point_count, test.cache.candidates = len(test.logs), candidates
     while any(test.compute_strength(edges, k, MAX_ERROR_INFLATION) < 1 for k in range(1, len(edges) - 1)):
-        inflation = math.sqrt(_variance_inflation(test.clipped, edges))
+        inflation = math.sqrt(_variance_inflation(test.clipped_values, edges))
         strengths = [test.compute_strength(edges, k, inflation) for k in range(1, len(edges) - 1)]
         if (lowest := min(strengths)) >= 1:
             break

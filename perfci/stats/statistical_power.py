@@ -67,7 +67,7 @@ def estimate_pairs_to_p_value(pairs: int, p_value: float, target_p_value: float)
     return more if pairs + more <= MAX_PAIRS_TO_DECIDE else None
 
 
-def predictive_interval_probability(shift: Shift, pairs: int, low: float, high: float) -> float:
+def predictive_probability_between(shift: Shift, pairs: int, low: float, high: float) -> float:
     """Probability that the estimate from ``pairs`` pairs will lie between ``low`` and ``high``.
 
     Predictive probability with a flat prior on the true shift (Spiegelhalter, Freedman & Blackburn

@@ -51,7 +51,7 @@ class Rule:
         """The subject as part of a sentence, or nothing."""
         return f" for {self.subject}" if self.subject else ""
 
-    def apply_floor(self, level: float | None) -> Rule:
+    def raise_bar_to_floor(self, level: float | None) -> Rule:
         """The rule at a known level, where the floor is a share that the bar may not fall below."""
         share = self.floor * (1 + 2 * ROUNDING_TOLERANCE) / level if level is not None and level > 0 else 0.0
         if share <= min(self.bar, self.effective_exact_bar):

@@ -149,7 +149,7 @@ def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
         "verdict": kind.value,
         **_serialize_shift(shift),
         "p_value": shift.p_value(limits.null),
-        "pairs": case.costs.pairs,
+        "pairs": case.costs.pair_count,
     }
 
 
@@ -238,7 +238,7 @@ def _group_noise_priors(
     """Pooled priors of the cases of one group; those without A/A history share one."""
     spreads: dict[Hashable, PairNoise] = {}
     for k, case in cases.items():
-        aa_runs = [(ratio, initial_pairs or case.costs.pairs) for ratio in case.aa_log_ratios]
+        aa_runs = [(ratio, initial_pairs or case.costs.pair_count) for ratio in case.aa_log_ratios]
         if spread := PairNoise.from_shift(MetricClass.OTHER, own_shifts[k], aa_runs):
             spreads[k] = spread
     without_history = next((k for k, spread in spreads.items() if spread.aa_variance is None), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from api_client import NOW, Api
 
 from perfci.formats import run_document
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.service.accounts.delete_stored_data import DeletionJob
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, check_integrity

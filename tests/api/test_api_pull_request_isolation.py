@@ -12,7 +12,7 @@ import pytest
 from github_jobs import ORIGIN, Jobs, measured
 
 from perfci.model import Clock, Process, Role, Run
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store
 from perfci.store.incidents.incident_store import load_incidents

@@ -11,7 +11,7 @@ from functools import partial
 from api_client import Api
 
 from perfci.net.url_segments import encode_segment
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.senders import SenderConfig
 from perfci.service.worker.judge_worker import JudgeWorker

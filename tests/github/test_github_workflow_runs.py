@@ -13,7 +13,7 @@ import pytest
 from test_github_commands import job as job
 
 from perfci.config import Settings
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, verdicts_and_change_points
 from perfci.store.access import audit_log, github_bindings

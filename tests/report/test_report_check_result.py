@@ -17,7 +17,7 @@ from perfci.report.pulls.check_result import (
     format_status_description,
 )
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.no_results_comment import NotMeasuredReason
+from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 from perfci.verdicts.variants.variant_contrast import VariantRejection

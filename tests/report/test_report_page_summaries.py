@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from perfci.model import ChangePoint, Status, VerdictKind
-from perfci.report.charts.series_trend import build_trend, hide_levels_of_informational_trend
 from perfci.report.page_summaries import comparison_summary, project_overview_summary, trend_summary
+from perfci.report.series_trend import build_trend, hide_levels_of_informational_trend
 from tests.support.report_builders import (
     a_failure,
     a_history,

@@ -24,17 +24,14 @@ from perfci.model import (
 )
 from perfci.report.ablation_text import render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.no_results_comment import (
-    NotMeasuredReason,
-    render_not_measured_comment,
-    render_outdated_comment,
-)
+from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_not_measured_comment
+from perfci.report.pulls.outdated_comment import render_outdated_comment
 from perfci.report.pulls.pull_comment import MAX_COMMENT_BYTES, render_pull_comment, should_comment
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_clauses import GoalClause
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.variants.ablation import Ablation, AblationStep
+from perfci.verdicts.variants.stepwise_ablation import Ablation, AblationStep
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 from tests.support.comment_forms import (
     EXPECTED,

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Point, Process, SampleSummary, Stage, Status, VerdictKind
-from perfci.report.charts.series_trend import (
+from perfci.report.series_trend import (
     build_trend,
     downsample_trend,
     hide_levels_of_informational_trend,

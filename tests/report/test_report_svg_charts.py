@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
-from perfci.report.charts.series_trend import Trend, build_trend
 from perfci.report.charts.svg_charts import (
     MAX_DOTS,
     downsampling_note,
@@ -18,6 +17,7 @@ from perfci.report.charts.svg_charts import (
 )
 from perfci.report.charts.svg_elements import SVG_STYLE
 from perfci.report.color_palette import DARK, LIGHT
+from perfci.report.series_trend import Trend, build_trend
 from tests.support.report_builders import EXPECTED, a_failure, a_history, a_point, a_series, a_verdict
 
 

@@ -14,7 +14,7 @@ from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import IncidentState
-from perfci.policies import load_project_policies
+from perfci.project_policies import load_project_policies
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.incident_update_requests import IncidentUpdate
 from perfci.service.incidents.regroup_incidents import split_off_members
@@ -32,7 +32,7 @@ from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
-from perfci.verdicts.incidents.page_budget import BudgetedIncident, ExpectedChangeMatch
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident, ExpectedChangeMatch
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series, a_sha, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 

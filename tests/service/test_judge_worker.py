@@ -16,7 +16,7 @@ from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
-from perfci.policies import load_project_policies
+from perfci.project_policies import load_project_policies
 from perfci.service.accounts.projects_members_tokens import change_project
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from perfci.model import Incident, IncidentKind, IncidentState
 from perfci.service.incidents.match_incidents import DerivedIncident, StoredIncident, match_incidents
 from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
-from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition
 from tests.support.builders import a_sha
 
 NOW = datetime(2026, 5, 4, tzinfo=UTC)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from perfci.model import IncidentState, Result, Status
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.service.missing_data import find_missing_data
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.worker.judge_worker import PeriodicJobs

@@ -9,7 +9,7 @@ from perfci.stats.location_shift import Shift
 from perfci.stats.statistical_power import (
     estimate_pairs_to_decide,
     minimum_detectable_effect,
-    predictive_interval_probability,
+    predictive_probability_between,
 )
 
 
@@ -45,9 +45,9 @@ def test_the_predictive_probability_agrees_with_simulation() -> None:
     more = rng.normal(0, 1, (4000, 1)) * sd / math.sqrt(first) + rng.normal(at, sd, (4000, all_pairs - first))
     ends = (first * at + more.sum(axis=1)) / all_pairs
 
-    expected = predictive_interval_probability(
+    expected = predictive_probability_between(
         Shift(at, sd / math.sqrt(first), 9, first), all_pairs, -0.02, 0.02
     )
 
     assert np.mean((ends > -0.02) & (ends < 0.02)) == pytest.approx(expected, abs=0.03)
-    assert predictive_interval_probability(Shift(at, sd, 9, first), all_pairs, 0.02, -0.02) == 0.0
+    assert predictive_probability_between(Shift(at, sd, 9, first), all_pairs, 0.02, -0.02) == 0.0

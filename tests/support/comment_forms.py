@@ -13,11 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from perfci.model import EnvironmentChange, Interval, Machine, Series, Stage, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.no_results_comment import (
-    NotMeasuredReason,
-    render_not_measured_comment,
-    render_outdated_comment,
-)
+from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_not_measured_comment
+from perfci.report.pulls.outdated_comment import render_outdated_comment
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange

@@ -13,7 +13,7 @@ from perfci.service.incidents.reconcile_incidents import ReconcileResult, reconc
 from perfci.store import Store, projects
 from perfci.store.projects import Project
 from perfci.store.writes.find_or_add_rows import ensure_series_ids
-from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition
 from perfci.verdicts.policy import Policy
 from tests.support.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha
 

@@ -10,7 +10,7 @@ import pytest
 from perfci.model import ChangePoint, Incident, IncidentKind, Stage
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.history.step_evidence import LevelPoint
-from perfci.verdicts.incidents.page_budget import (
+from perfci.verdicts.incidents.paging_budget import (
     ExpectedChangeMatch,
     MergedExpectedChange,
     match_expected_changes,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Interval, VerdictKind
-from perfci.verdicts.history.change_point_detection import Jump, find_jumps
+from perfci.verdicts.history.change_point_detection import Jump, find_newest_jumps
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
 from perfci.verdicts.history.step_evidence import estimate_step
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_overlapping_ranges
@@ -33,7 +33,7 @@ PLACE = {a_sha(number): number - 1 for number in range(1, LENGTH + 1)}
 
 
 def test_a_jump_on_the_newest_point_requests_a_retest_of_the_commit_and_its_parent() -> None:
-    (jump,) = find_jumps({STEP: simulate_points(stepped_level((LENGTH, 1.3)))})
+    (jump,) = find_newest_jumps({STEP: simulate_points(stepped_level((LENGTH, 1.3)))})
     retest = jump.as_retest
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 1), a_sha(LENGTH))
@@ -41,7 +41,7 @@ def test_a_jump_on_the_newest_point_requests_a_retest_of_the_commit_and_its_pare
 
 
 def test_a_jump_of_two_points_retests_the_first_of_them() -> None:
-    (jump,) = find_jumps({STEP: simulate_points(stepped_level((LENGTH - 1, 1.3)))})
+    (jump,) = find_newest_jumps({STEP: simulate_points(stepped_level((LENGTH - 1, 1.3)))})
     retest = jump.as_retest
 
     assert (retest.base, retest.head) == (a_sha(LENGTH - 2), a_sha(LENGTH - 1))
@@ -50,7 +50,7 @@ def test_a_jump_of_two_points_retests_the_first_of_them() -> None:
 def test_a_jump_that_went_back_does_not_persist() -> None:
     points = {STEP: simulate_points(lambda number: 1.3 if number == LENGTH - 1 else 1.0)}
 
-    (jump,) = find_jumps(points)
+    (jump,) = find_newest_jumps(points)
 
     assert jump.persists is False
 
@@ -60,13 +60,13 @@ def test_noise_known_steps_and_settled_jumps_request_no_retest() -> None:
     existing = {STEP: simulate_points(stepped_level((LENGTH - 4, 1.3)))}
     settled = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(LENGTH - 1), head=a_sha(LENGTH))]
 
-    assert find_jumps(noisy) == []
-    assert find_jumps(existing, change_points_of(existing)) == []
-    assert find_jumps({STEP: simulate_points(stepped_level((LENGTH, 1.3)))}, verdicts=settled) == []
+    assert find_newest_jumps(noisy) == []
+    assert find_newest_jumps(existing, change_points_of(existing)) == []
+    assert find_newest_jumps({STEP: simulate_points(stepped_level((LENGTH, 1.3)))}, verdicts=settled) == []
 
 
 def test_a_short_history_has_no_jump() -> None:
-    assert find_jumps({STEP: simulate_points(stepped_level((7, 2.0)), length=7)}) == []
+    assert find_newest_jumps({STEP: simulate_points(stepped_level((7, 2.0)), length=7)}) == []
 
 
 # ------------------------------------------------------------------ bad days
@@ -91,7 +91,7 @@ def test_jumps_gone_in_the_next_run_are_one_incident() -> None:
         for k, item in enumerate(series)
     }
 
-    (day,), left = build_bad_session_incidents(find_jumps(gone), history_context_of(gone))
+    (day,), left = build_bad_session_incidents(find_newest_jumps(gone), history_context_of(gone))
 
     assert (day.cause, day.sessions, len(day.members)) == ("transient", (f"session-{LENGTH - 1}",), 5)
     assert left == []
@@ -101,7 +101,7 @@ def test_persistent_jumps_in_one_direction_are_left_for_retests() -> None:
     series = [a_series(f"training.Part.time_{k}") for k in range(5)]
     there = {item: simulate_points(stepped_level((LENGTH - 1, 1.4)), seed=k) for k, item in enumerate(series)}
 
-    days, left = build_bad_session_incidents(find_jumps(there), history_context_of(there))
+    days, left = build_bad_session_incidents(find_newest_jumps(there), history_context_of(there))
 
     assert (days, len(left)) == ([], 5)
     assert all(isinstance(item, Jump) for item in left)

@@ -17,7 +17,7 @@ from perfci.store import Store
 from perfci.store.incidents.incident_records import DATA_KIND
 from perfci.store.incidents.incident_store import add_incident
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
-from perfci.verdicts.incidents.page_budget import ExpectedChangeMatch
+from perfci.verdicts.incidents.paging_budget import ExpectedChangeMatch
 from perfci_web import create_app
 from tests.support.builders import a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile

@@ -45,7 +45,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.report.charts.series_trend import Trend, build_trend
+from perfci.report.series_trend import Trend, build_trend
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci_web.benchmarks import view_model as benchmarks
@@ -150,7 +150,7 @@ def test_distinguishes_four_kinds_of_coverage() -> None:
     coverage = overview.build_head_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
 
     assert coverage.head == a_commit(39)
-    assert [(share.label, share.count) for share in coverage.status_shares] == [
+    assert [(share.label, share.count) for share in coverage.status_counts] == [
         ("measured", 1),
         ("not available", 1),
         ("failed", 1),
@@ -185,7 +185,7 @@ def test_links_only_series_that_the_overview_names() -> None:
         (),
     )
 
-    assert (len(page.linked_series), page.coverage.status_shares[3].count) == (20, 300)
+    assert (len(page.linked_series), page.coverage.status_counts[3].count) == (20, 300)
 
 
 def test_splits_benchmarks_into_pages() -> None:

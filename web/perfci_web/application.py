@@ -13,7 +13,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound, TooManyRequ
 from perfci.auth.permissions import AccessDenied, Actor
 from perfci.config import Secrets, Settings
 from perfci.model import PerfciError
-from perfci.policies import load_project_policies
+from perfci.project_policies import load_project_policies
 from perfci.store import Store
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web import (

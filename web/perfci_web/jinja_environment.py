@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from perfci import __version__
 from perfci.model import Commit, Verdict
-from perfci.report import calibration_text, number_format, verdict_text
-from perfci.report.charts import series_trend, svg_charts
+from perfci.report import calibration_text, number_format, series_trend, verdict_text
+from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
 from perfci_web.authentication.authenticator import Authenticator
@@ -67,7 +67,7 @@ def register_filters_and_globals(
         "count_noun": number_format.format_count,
         "coverage_bar": coverage_bar,
         "csrf_token": lambda: authenticator.csrf_token(current_actor()),
-        "format_levels": lambda metric, *values: verdict_text.format_levels(values, metric),
+        "format_in_common_unit": lambda metric, *values: verdict_text.format_in_common_unit(values, metric),
         "interval_bar": interval_bar,
         "kind_tone": lambda kind: verdict_text.TONES[kind],
         "move": verdict_text.change_phrase,

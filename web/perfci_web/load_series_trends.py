@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.history.incident_inputs import group_by_series
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import ChangePoint, Point, Series, Verdict
-from perfci.report.charts.series_trend import (
+from perfci.report.series_trend import (
     Dot,
     Trend,
     build_dot_from_level,

@@ -10,7 +10,7 @@ from typing import cast
 from flask import current_app, request
 
 from perfci.auth.permissions import Actor
-from perfci.policies import LoadPolicies
+from perfci.project_policies import LoadPolicies
 from perfci.store import Store
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.rate_limit import RateLimiter

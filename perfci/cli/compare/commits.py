@@ -18,7 +18,7 @@ from perfci.measure.compare_commits import CommitComparison, measure_commit_comp
 from perfci.measure.judge_goals import judge_commit_goals, parse_goals, require_known_metrics
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Status
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pooled_verdict_text import format_pooled_verdict
 from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findings, compute_verdict_bars

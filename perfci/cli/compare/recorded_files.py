@@ -12,7 +12,7 @@ from perfci.cli.shared.repository_and_config import current_config
 from perfci.measure.compare_recorded_files import FileComparison, compare_files
 from perfci.measure.judge_goals import build_goal_inputs, judge_goals, parse_goals, require_recorded_metrics
 from perfci.model import VerdictKind
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment

@@ -33,7 +33,7 @@ from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.pulls.check_result import GateMode
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.no_results_comment import NotMeasuredReason
+from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
 from perfci.service.pulls.download_results_artifact import ARTIFACT_NAME
 from perfci.service.pulls.expected_changes import fetch_expected_changes_of_push

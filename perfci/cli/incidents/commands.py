@@ -20,14 +20,14 @@ from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.repository_and_config import current_config, current_repository
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import PerfciError
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.report.serializers import serialize_derived_incident, serialize_derived_incident_overview
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.serialize_incidents import (
     serialize_incident_detail,
     serialize_stored_incident_overview,
 )
-from perfci.verdicts.incidents.page_budget import BudgetedIncident
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident
 
 
 @click.group("incidents")

@@ -10,7 +10,12 @@ from sqlalchemy.orm import Session
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import IncidentKind
-from perfci.report.incidents import activity_log, incident_sections, notification_text, retest_and_creep_text
+from perfci.report.incidents import (
+    activity_log_text,
+    incident_sections,
+    notification_text,
+    retest_and_creep_text,
+)
 from perfci.report.incidents import incident_text as words
 from perfci.service.incidents.evaluate_project import ProjectEvaluation
 from perfci.service.incidents.load_incidents import (
@@ -23,7 +28,7 @@ from perfci.store import projects
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci.store.projects import Project
-from perfci.verdicts.incidents.page_budget import BudgetedIncident
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident
 
 MISSING_DATA_GLYPH = "?"
 MAX_LISTED = 100
@@ -119,8 +124,8 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
             yield f"  {candidate['commit'][:10]} {candidate.get('subject') or ''}".rstrip()
     yield from ("", "History")
     for event in incident.events:
-        heading = activity_log.activity_heading(event.action, event.text)
-        text = activity_log.activity_text(event.action, event.before, event.after, event.text)
+        heading = activity_log_text.activity_heading(event.action, event.text)
+        text = activity_log_text.activity_text(event.action, event.before, event.after, event.text)
         yield f"  {event.at:%Y-%m-%d %H:%M}  {event.actor}  {heading}: {text}"
     if command := record.detail.get("next_measurement"):
         yield from ("", "Next measurement", f"  {command}")
@@ -159,7 +164,7 @@ def format_derived_list_entry(budgeted: BudgetedIncident, evaluation: ProjectEva
     yield f"  {words.GLYPHS[incident.kind]} {incident.id}  {headline}"
     explained = words.incident_explanation(incident, evaluation.commits)
     yield f"    {words.member_change_sentence(incident.members[0])}. {explained}".rstrip()
-    yield f"    {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
+    yield f"    {words.alert_decision_sentence(budgeted, evaluation.pages_per_week)}"
     if command := words.next_measurement_command(incident):
         yield f"    {command}"
 
@@ -169,7 +174,7 @@ def format_derived_incident(budgeted: BudgetedIncident, evaluation: ProjectEvalu
     incident = budgeted.incident
     yield f"{words.GLYPHS[incident.kind]} {words.incident_headline(incident, evaluation.commits)}"
     yield from filter(None, [words.incident_explanation(incident, evaluation.commits)])
-    yield f"{incident.id}, {words.disposition_sentence(budgeted, evaluation.pages_per_week)}"
+    yield f"{incident.id}, {words.alert_decision_sentence(budgeted, evaluation.pages_per_week)}"
     yield from ("", "Changed series, largest first")
     yield from (f"  {words.member_change_sentence(change)}" for change in incident.members)
     if incident.candidates:

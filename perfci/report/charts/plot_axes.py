@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from perfci.report.charts.series_trend import Trend
 from perfci.report.number_format import DisplayScale, choose_display_scale
+from perfci.report.series_trend import Trend
 
 MIN_RELATIVE_SPAN = 0.06
 """The smallest height of the value axis, relative to the level, so that 0.1 % noise looks small."""

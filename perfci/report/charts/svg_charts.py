@@ -17,7 +17,6 @@ from perfci.report.charts.plot_axes import (
     tick_values,
     value_axis_range,
 )
-from perfci.report.charts.series_trend import ChangeMark, Dot, Trend, change_mark_sentence, downsample_trend
 from perfci.report.charts.svg_elements import (
     SVG_STYLE,
     format_px,
@@ -31,6 +30,7 @@ from perfci.report.color_palette import standalone_svg_palette_css
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import DisplayScale, format_count, format_signed_percent
 from perfci.report.page_summaries import trend_summary
+from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence, downsample_trend
 from perfci.report.verdict_text import (
     Tone,
     direction_arrow,

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Iterable
 
 from perfci.model import VerdictKind
-from perfci.report.charts.series_trend import ChangeMark, Trend
+from perfci.report.series_trend import ChangeMark, Trend
 
 RECOVERED_WITHIN = 0.025
 """The remaining relative cost at which a regression counts as recovered: half of the default 5 % bar."""

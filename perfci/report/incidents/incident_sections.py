@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from perfci.report.number_format import format_count
-from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition
 
 LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
-    ("Open", lambda budgeted: budgeted.is_open),
+    ("Open", lambda budgeted: budgeted.needs_attention),
     ("Not alerted", lambda budgeted: budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)),
     ("Waiting", lambda budgeted: budgeted.disposition is Disposition.WAITING),
     ("Resolved or informational", lambda budgeted: True),
@@ -31,7 +31,7 @@ def group_incidents_by_section(
 def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
     """Sort key: open ones first, confirmed and clearest ahead; the others keep their order."""
     incident = budgeted.incident
-    if not budgeted.is_open:
+    if not budgeted.needs_attention:
         return True, 2.0, 0  # after every open one: p values are at most 1
     return not incident.confirmed_count, incident.p_value, -len(incident.members)
 
@@ -40,7 +40,7 @@ def incident_counts_sentence(
     budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int
 ) -> str:
     """Count incidents: ``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
-    opened = sum(budgeted.is_open for budgeted in budgeted_incidents)
+    opened = sum(budgeted.needs_attention for budgeted in budgeted_incidents)
     held = sum(
         budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)
         for budgeted in budgeted_incidents

@@ -10,7 +10,7 @@ from perfci.model import ChangePoint, Commit, Incident, IncidentKind
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.verdict_text import Tone, level_change_phrase, short_series_name
-from perfci.verdicts.incidents.page_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
 from perfci.verdicts.incidents.step_causes import is_next_commit
 
 MAX_OBSERVED_SHOWN = 4
@@ -140,7 +140,7 @@ def member_change_sentence(change: ChangePoint) -> str:
     return f"{short_series_name(change.series)} went from {change.before:g} to {change.after:g}"
 
 
-def disposition_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str:
+def alert_decision_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str:
     """Describe whether an incident raises an alert, and why not."""
     if budgeted.is_expected:
         return "as expected: no alert"

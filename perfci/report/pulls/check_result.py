@@ -14,7 +14,7 @@ from perfci.report.pulls.comparison_findings import (
     verdict_count_label,
 )
 from perfci.report.pulls.comparison_headline import build_comparison_headline
-from perfci.report.pulls.no_results_comment import TITLES, NotMeasuredReason
+from perfci.report.pulls.not_measured_comment import TITLES, NotMeasuredReason
 from perfci.verdicts.goals.goal_verdict import GoalOutcome
 
 GateMode = Literal["advisory", "block"]

@@ -11,8 +11,8 @@ from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.pulls.comparison_findings import verdict_count_label
 from perfci.report.verdict_text import (
     CHANGE_KINDS,
+    format_in_common_unit,
     format_interval,
-    format_levels,
     is_candidate,
     verdict_advice,
     verdict_glyph,
@@ -107,7 +107,7 @@ def machine_and_variant_label(series: Series) -> str:
 
 def _level_cells(verdict: Verdict) -> list[str]:
     metric = verdict.series.metric
-    texts = format_levels((verdict.base_level, verdict.head_level), metric)
+    texts = format_in_common_unit((verdict.base_level, verdict.head_level), metric)
     if metric.unit in KNOWN_UNITS:
         return [_keep_together(text) for text in texts]
     return [code_span(text, in_table=True) if text else "" for text in texts]

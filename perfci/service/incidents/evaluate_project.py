@@ -22,13 +22,13 @@ from perfci.report.serializers import (
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_expected_changes
 from perfci.store.incidents.incident_records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
-from perfci.verdicts.history.change_point_detection import find_jumps
+from perfci.verdicts.history.change_point_detection import find_newest_jumps
 from perfci.verdicts.history.release_creep import Creep, find_creeps
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, build_incidents
-from perfci.verdicts.incidents.page_budget import (
+from perfci.verdicts.incidents.paging_budget import (
     PAGING_KINDS,
     BudgetedIncident,
-    allocate_pages,
+    apply_paging_budget,
     match_expected_changes,
 )
 from perfci.verdicts.incidents.step_causes import HistoryContext
@@ -116,7 +116,7 @@ def evaluate_project(
     """Evaluate a project; ``tags`` by sha come from a local git repository, else from the store."""
     inputs = IncidentInputs.load(tx, project, policy)
     newest, context = inputs.load_newest_points(), inputs.load_attribution_context(history.canaries)
-    jumps = find_jumps(newest, inputs.changes, inputs.verdicts, rules=policy.rule_for)
+    jumps = find_newest_jumps(newest, inputs.changes, inputs.verdicts, rules=policy.rule_for)
     incidents = build_incidents(inputs.changes, context)
     if jumps:
         # jumps that a bad session explains are incidents; what is left may be retested
@@ -165,7 +165,7 @@ def _budget_incidents(
     if merged:
         paging = [incident for incident in derived if incident.kind in PAGING_KINDS]
         matches = match_expected_changes(paging, merged, inputs.changes, move_context)
-    return allocate_pages(
+    return apply_paging_budget(
         derived,
         inputs.visit_index.weekly_numbers,
         series_count=len(inputs.series),

@@ -13,7 +13,7 @@ from operator import itemgetter
 
 from perfci.model import IncidentKind
 from perfci.store.incidents.incident_records import IncidentMember, IncidentRecord
-from perfci.verdicts.incidents.page_budget import BudgetedIncident
+from perfci.verdicts.incidents.paging_budget import BudgetedIncident
 
 KIND_GROUPS: Mapping[str, str] = {
     IncidentKind.REGRESSION: "worse",

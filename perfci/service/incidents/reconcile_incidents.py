@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import Config
 from perfci.model import IncidentState
-from perfci.policies import build_policy
+from perfci.project_policies import build_policy
 from perfci.service.audit_context import SYSTEM_ACTOR
 from perfci.service.incidents.due_transitions import (
     TRANSITION_STATES,

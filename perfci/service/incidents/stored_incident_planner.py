@@ -18,7 +18,7 @@ from perfci.service.incidents.match_incidents import DerivedIncident, StoredInci
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, IncidentRecord, Mute
 from perfci.store.incidents.incident_store import load_member_change_points, load_members_by_incident
-from perfci.verdicts.incidents.page_budget import PAGING_KINDS, BudgetedIncident, ExpectedChangeMatch
+from perfci.verdicts.incidents.paging_budget import PAGING_KINDS, BudgetedIncident, ExpectedChangeMatch
 
 NO_LONGER_SEEN = "no longer seen after more points"
 UNEXPECTED_CHANGE_REASON = "the regression is not the expected change"

@@ -16,7 +16,7 @@ from perfci.github.payloads import WorkflowRun
 from perfci.github.pull_report import CommentAuthor, ReportOutdated
 from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
 from perfci.model import Commit, PerfciError
-from perfci.report.pulls.no_results_comment import NotMeasuredReason
+from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
 from perfci.service.pulls.download_results_artifact import (
     ResultsArtifact,

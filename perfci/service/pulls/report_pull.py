@@ -21,11 +21,8 @@ from perfci.report.pulls.check_result import (
     format_status_description,
 )
 from perfci.report.pulls.comparison_findings import may_fail_check
-from perfci.report.pulls.no_results_comment import (
-    NotMeasuredReason,
-    render_not_measured_comment,
-    render_outdated_comment,
-)
+from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_not_measured_comment
+from perfci.report.pulls.outdated_comment import render_outdated_comment
 from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
 from perfci.service.pulls.download_results_artifact import download_results_artifact, find_artifact_of_commit
 from perfci.service.pulls.expected_changes import fetch_expected_changes

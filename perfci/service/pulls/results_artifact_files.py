@@ -18,7 +18,7 @@ from perfci.formats import run_document
 from perfci.formats.run_document import require_json_limits
 from perfci.model import Commit, PerfciError
 from perfci.report.pulls.comparison_findings import Findings
-from perfci.report.pulls.no_results_comment import NotMeasuredReason
+from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.service.uploads.send_to_server import load_runs_of_session
 from perfci.store import Store
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from perfci.history.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
 from perfci.history.series_histories import SeriesHistories
 from perfci.model import PerfciError
-from perfci.policies import LoadPolicies
+from perfci.project_policies import LoadPolicies
 from perfci.service.gc_tuning import tune_gc
 from perfci.service.incidents.due_transitions import apply_due_transitions
 from perfci.service.incidents.evaluate_project import evaluate_project

@@ -151,7 +151,8 @@ def _step_candidates(
     sign = series.metric.cost_sign
     candidates = []
     for step in segment_commit_levels(levels, penalty=CANDIDATE_SIGMAS**2):
-        smallest = MIN_BAR_SHARE * math.log1p(rule.apply_floor(_level_at(levels, step.index - 1, sign)).bar)
+        raised_rule = rule.raise_bar_to_floor(_level_at(levels, step.index - 1, sign))
+        smallest = MIN_BAR_SHARE * math.log1p(raised_rule.bar)
         if abs(step.size) < smallest or abs(step.sigmas) < CANDIDATE_SIGMAS:
             continue
         candidates += [
@@ -167,7 +168,7 @@ def _build_candidate(
 ) -> ConfirmationCandidate:
     base, head = order[step.index - 1], order[step.index]
     sign = series.metric.cost_sign
-    rule = rule.apply_floor(_level_at(commit_levels, step.index - 1, sign))
+    rule = rule.raise_bar_to_floor(_level_at(commit_levels, step.index - 1, sign))
     low, high = sorted(math.exp(sign * (step.size + k * NORMAL_95 * step.error)) for k in (-1, 1))
     ratio = math.exp(sign * step.size)
     clear = abs(step.size) >= math.log1p(rule.bar) and abs(step.sigmas) >= NORMAL_95

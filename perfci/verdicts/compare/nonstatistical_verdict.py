@@ -13,7 +13,7 @@ from perfci.verdicts.compare.reason_text import (
     format_both_levels,
     format_disqualified_processes,
     format_failure,
-    format_level,
+    format_measured_level,
     format_missing_reason,
     format_percent_change,
 )
@@ -81,7 +81,7 @@ def _is_mostly_failed(side: Sequence[Process]) -> bool:
     return failed > 0 and 2 * failed >= len(side)
 
 
-def have_one_exact_value(base: Sequence[Process], head: Sequence[Process]) -> bool:
+def have_same_exact_value(base: Sequence[Process], head: Sequence[Process]) -> bool:
     """Whether all processes of both sides ended well with one and the same exact value."""
     both = [*base, *head]
     usable = select_usable_processes(both)
@@ -113,7 +113,7 @@ def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence
     if before == after:
         return case.make_verdict(
             VerdictKind.UNCHANGED,
-            f"Exactly {format_level(before)} on both sides.",
+            f"Exactly {format_measured_level(before)} on both sides.",
             ratio=1.0,
             interval=Interval(1.0, 1.0),
             p_value=1.0,
@@ -148,7 +148,7 @@ def _from_zero_verdict(
 ) -> Verdict:
     text = f"Counted exactly: {format_both_levels(before, after)}, which no ratio expresses."
     if abs(after - before) <= case.rule.floor:
-        text = f"{text} That is within its floor of {format_level(case.rule.floor)}."
+        text = f"{text} That is within its floor of {format_measured_level(case.rule.floor)}."
         return case.make_verdict(VerdictKind.UNCHANGED, text, p_value=1.0, **fields)
     return case.make_verdict(_move_kind(case, after - before), text, p_value=0.0, **fields)
 

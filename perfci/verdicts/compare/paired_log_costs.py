@@ -35,7 +35,7 @@ class PairedLogCosts:
         return cls(costs[0], costs[1], sign, in_pairs)
 
     @property
-    def pairs(self) -> int:
+    def pair_count(self) -> int:
         """Number of pairs, or of the smaller side."""
         return min(len(self.base), len(self.head))
 

@@ -117,7 +117,7 @@ def interim_analysis(
 
 def _rule_at_level(rule: Rule | None, base: Sequence[Process]) -> Rule:
     rule = rule or Rule()
-    return rule.apply_floor(steady_level(base)) if rule.floor else rule
+    return rule.raise_bar_to_floor(steady_level(base)) if rule.floor else rule
 
 
 def _statistical_verdict(
@@ -154,7 +154,7 @@ def _statistical_verdict(
         mde=_relative_change(
             minimum_detectable_effect(shift.error, shift.df, limits.bar, case.limits.null, tail)
         ),
-        pairs=sides.pairs,
+        pairs=sides.pair_count,
         pairs_to_decide=more,
         # of the confirming limits at every stage, so that p-values of one group are comparable
         p_value=min(1.0, shift.p_value(case.limits.null) * ALPHA / tail),

@@ -129,10 +129,10 @@ def format_percent_change(ratio: float) -> str:
 
 def format_both_levels(before: float, after: float) -> str:
     """Both numbers, with all digits where fewer would look equal."""
-    texts = [format_level(value) for value in (before, after)]
+    texts = [format_measured_level(value) for value in (before, after)]
     return " became ".join(texts if texts[0] != texts[1] else map(repr, (before, after)))
 
 
-def format_level(value: float) -> str:
+def format_measured_level(value: float) -> str:
     """A level in its own unit, without the unit."""
     return f"{value:,.10g}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from perfci.model import VerdictKind
 from perfci.stats.group_sequential import next_look_pairs, nominal_look_levels, plan_error_spending
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.stats.statistical_power import predictive_interval_probability
+from perfci.stats.statistical_power import predictive_probability_between
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.comparison_rule import Rule
@@ -28,21 +28,21 @@ def plan_next_pairs(
     Earlier looks are replayed from the pairs they saw, so no state is kept.
     """
     looks = rule.planned_looks
-    past_looks = [look for look in looks if look <= costs.pairs] or looks[:1]
+    past_looks = [look for look in looks if look <= costs.pair_count] or looks[:1]
     # own shifts without the prior: what a prior says may change between two calls, a replay must not
     shifts = [costs.truncate_to_pairs(look).estimate_shift() for look in past_looks]
     # the share of the information that decides a change half a bar away from a limit
     deciding_error = limits.equivalence / 2 / DECIDING_SIGMAS
     information = [(deciding_error / shift.error) ** 2 if shift.df > 0 else 0.0 for shift in shifts]
     tail = nominal_look_levels(plan_error_spending(information, past_looks, looks[-1]))[-1]
-    if costs.pairs >= looks[-1]:
+    if costs.pair_count >= looks[-1]:
         return 0, tail
-    if costs.pairs >= looks[0]:
+    if costs.pair_count >= looks[0]:
         shift = costs.estimate_shift(prior)
         is_decided = limits.classify(shift, tail) is not VerdictKind.INCONCLUSIVE
         if is_decided or limits.is_near_bar(shift, tail) or _is_futile(shift, limits, tail, looks[-1]):
             return 0, tail
-    return next_look_pairs(looks, costs.pairs) - costs.pairs, tail
+    return next_look_pairs(looks, costs.pair_count) - costs.pair_count, tail
 
 
 def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:
@@ -58,6 +58,6 @@ def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> b
     last = replace(shift, error=shift.error * math.sqrt(shift.pairs / cap), df=shift.df * cap / shift.pairs)
     half = last.half_width(tail)
     inside, beyond = limits.equivalence - half, max(limits.bar, limits.null + half)
-    unchanged = predictive_interval_probability(shift, cap, -inside, inside)
-    moved = 1 - predictive_interval_probability(shift, cap, -beyond, beyond)
+    unchanged = predictive_probability_between(shift, cap, -inside, inside)
+    moved = 1 - predictive_probability_between(shift, cap, -beyond, beyond)
     return unchanged + moved < FUTILITY_LEVEL

@@ -197,7 +197,7 @@ class Jump:
         return Retest(self.series, self.base, self.head, reason)
 
 
-def find_jumps(
+def find_newest_jumps(
     newest_points: Mapping[Series, Sequence[LevelPoint]],
     changes: Iterable[ChangePoint] = (),
     verdicts: Iterable[Verdict] = (),

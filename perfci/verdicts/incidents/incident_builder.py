@@ -69,7 +69,7 @@ def build_bad_session_incidents(
 ) -> tuple[list[Incident], list[Jump]]:
     """One incident for each bad session, and the jumps of the other sessions."""
     changes = [jump.as_change_point for jump in jumps]
-    sessions = [visit.session if (visit := context.first_visit(change)) else "" for change in changes]
+    sessions = [visit.session if (visit := context.first_session_visit(change)) else "" for change in changes]
     session_jumps = [
         SessionJump(jump.series, session, jump.log_cost_change > 0, jump.persists)
         for jump, session in zip(jumps, sessions, strict=True)
@@ -145,7 +145,7 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
     good, bad = end_shas
     is_unanswered = cause.name not in ANSWERED_CAUSES and not verdicts
     decisive = worse or steps
-    visits = [visit for step in steps if (visit := context.first_visit(step.change))]
+    visits = [visit for step in steps if (visit := context.first_session_visit(step.change))]
     return Incident(
         id=compute_incident_id(context.project, good, bad, kind, cause),
         kind=kind,

@@ -122,7 +122,7 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     blamable: dict[int, str] = {}
     suites: dict[tuple[str, Machine], set[str]] = defaultdict(set)
     for k, step in enumerate(steps):
-        series, visit = step.change.series, context.first_visit(step.change)
+        series, visit = step.change.series, context.first_session_visit(step.change)
         if visit is None or step.estimate is None or not _may_be_machine(step, context):
             continue
         end = step.estimate.index + step.estimate.points_after

@@ -60,7 +60,7 @@ class HistoryContext:
     rules: RuleLookup = default_rule
     is_canary: Callable[[Series], bool] = lambda series: False
 
-    def first_visit(self, change: ChangePoint) -> SessionVisit | None:
+    def first_session_visit(self, change: ChangePoint) -> SessionVisit | None:
         """The first session that measured the new level."""
         visits = self.visits.get((change.commit, change.series.machine), ())
         return min(visits, key=lambda visit: (visit.started_at, visit.session), default=None)

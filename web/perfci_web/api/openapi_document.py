@@ -23,6 +23,7 @@ REF_TEMPLATE = "#/components/schemas/{model}"
 TAGS_BY_MODULE = {
     "commit_impacts": "impact",
     "commits_machines_environments": "series",
+    "comparisons": "verdicts",
     "github_trusted_publishing": "trusted_publishers",
     "incident_changes": "triage",
     "project_access_and_audit": "access",

@@ -6,6 +6,7 @@ from perfci_web.api.operation import Operation
 from perfci_web.api.operations import (
     commit_impacts,
     commits_machines_environments,
+    comparisons,
     deletions,
     expected_changes,
     exports,
@@ -31,6 +32,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *series.OPERATIONS,
     *commits_machines_environments.OPERATIONS,
     *verdicts.OPERATIONS,
+    *comparisons.OPERATIONS,
     *project_access_and_audit.OPERATIONS,
     *github_trusted_publishing.OPERATIONS,
     *incidents.OPERATIONS,

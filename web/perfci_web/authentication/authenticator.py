@@ -166,7 +166,7 @@ class Authenticator:
         return actor
 
     def _authenticate_token(self, text: str) -> Actor:
-        if self.auth_settings.mode == "local" and self.local_login and self.local_login.is_token(text):
+        if self.auth_settings.mode == "local" and self.local_login and self.local_login.matches_token(text):
             return self._local_actor
         token_hash = hash_token_if_valid(text)
         if token_hash is None:

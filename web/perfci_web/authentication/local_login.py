@@ -26,14 +26,14 @@ class LocalLogin:
         self._token = token
 
     def is_local_user(self, request: Request) -> bool:
-        return self.is_token(request.cookies.get(_cookie_name(request), ""))
+        return self.matches_token(request.cookies.get(_cookie_name(request), ""))
 
-    def is_token(self, text: str) -> bool:
+    def matches_token(self, text: str) -> bool:
         return hmac.compare_digest(text.encode(), self._token.encode())
 
     def answer_login(self, request: Request) -> Response | None:
         """Give who opens the printed address the cookie, and send them on to the page without the token."""
-        if request.method != "GET" or not self.is_token(request.args.get(TOKEN_PARAMETER, "")):
+        if request.method != "GET" or not self.matches_token(request.args.get(TOKEN_PARAMETER, "")):
             return None
         rest = [item for item in request.args.items(multi=True) if item[0] != TOKEN_PARAMETER]
         # One slash: two would make a path the name of another host.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Series, Stage, Verdict
-from perfci.report.charts.series_trend import (
+from perfci.report.serializers import serialize_series
+from perfci.report.series_trend import (
     ChangeMark,
     Trend,
     hide_levels_of_informational_trend,
     keep_last_commits,
 )
-from perfci.report.serializers import serialize_series
 from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries, series_matches_search
 from perfci_web.view_parts.table_row_groups import (

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Commit, Run, Series, Status, Verdict
-from perfci.report.charts.series_trend import Dot
 from perfci.report.number_format import format_count
+from perfci.report.series_trend import Dot
 from perfci.report.verdict_text import rank_verdicts_by_severity, verdict_counts_sentence
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
 from perfci.verdicts.policy import select_judged_series

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import Commit, Environment, Run, Series, Status, Verdict, VerdictKind
-from perfci.report.charts.series_trend import Dot
 from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
+from perfci.report.series_trend import Dot
 from perfci.report.verdict_text import (
     VerdictKindCount,
     count_verdicts_by_kind,

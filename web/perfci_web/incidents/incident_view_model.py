@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, Series
-from perfci.report.incidents import activity_log, notification_text
+from perfci.report.incidents import activity_log_text, notification_text
 from perfci.service.incidents.incident_update_requests import ALLOWED_TRANSITIONS
 from perfci.service.incidents.load_incidents import IncidentDetail
 from perfci.service.incidents.triage import find_undoable_change
@@ -74,8 +74,9 @@ def build_incident_view(
         rows.append(IncidentSeriesRow(change, identity, worse=change.log_cost_change > 0))
     history = []
     for event in reversed(incident.events):
-        text = activity_log.activity_text(event.action, event.before, event.after, event.text)
-        history.append(HistoryEntry(event, activity_log.activity_heading(event.action, event.text), text))
+        heading = activity_log_text.activity_heading(event.action, event.text)
+        text = activity_log_text.activity_text(event.action, event.before, event.after, event.text)
+        history.append(HistoryEntry(event, heading, text))
     next_states = sorted(ALLOWED_TRANSITIONS[record.state], key=list(IncidentState).index)
     return IncidentView(
         project=project,
@@ -92,7 +93,7 @@ def build_incident_view(
 def describe_undoable_change(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
     """Describe the last change of state if it can be undone."""
     change = find_undoable_change(record, history)
-    return activity_log.activity_text("state", change.before, change.after, "") if change else ""
+    return activity_log_text.activity_text("state", change.before, change.after, "") if change else ""
 
 
 def is_missing_data(page: IncidentView) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState
-from perfci.policies import ProjectPolicies
+from perfci.project_policies import ProjectPolicies
 from perfci.report.incidents import incident_sections, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.report.verdict_text import Tone
@@ -21,7 +21,7 @@ from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, EvaluationRecord, IncidentRecord
 from perfci.store.incidents.incident_store import load_member_change_points, load_members_by_incident
 from perfci.store.projects import Project
-from perfci.verdicts.incidents.page_budget import Disposition
+from perfci.verdicts.incidents.paging_budget import Disposition
 
 MAX_ON_OVERVIEW = 5
 MAX_IN_SECTION = 50

@@ -8,9 +8,9 @@ from datetime import datetime
 from types import MappingProxyType
 
 from perfci.model import Commit, Series, Stage, Status, Verdict
-from perfci.report.charts.series_trend import ChangeMark, Trend
 from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
 from perfci.report.page_summaries import PageSummary, project_overview_summary
+from perfci.report.series_trend import ChangeMark, Trend
 from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.query_records import ProjectRecord
@@ -57,7 +57,7 @@ class HeadCoverage:
     not_run: tuple[Series, ...] = ()
 
     @property
-    def status_shares(self) -> tuple[CoverageShare, ...]:
+    def status_counts(self) -> tuple[CoverageShare, ...]:
         """The counts of the coverage bar."""
         return (
             CoverageShare("measured", "measured", self.measured),

@@ -6,9 +6,9 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.net.url_segments import encode_segment
-from perfci.report.charts.series_trend import Trend, downsample_trend, hide_levels_of_informational_trend
 from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.report.serializers import serialize_trend
+from perfci.report.series_trend import Trend, downsample_trend, hide_levels_of_informational_trend
 from perfci.store import verdicts_and_change_points
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import measured_samples, series_search

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import CPU_METRIC_PREFIX, Commit, Point, Series
-from perfci.report.charts.series_trend import ChangeMark, Dot, Trend
 from perfci.report.charts.svg_charts import downsampling_note
 from perfci.report.number_format import format_quantity
 from perfci.report.page_summaries import PageSummary, trend_summary, unmeasurable_series_summary
+from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
 from perfci.verdicts.policy import select_judged_series

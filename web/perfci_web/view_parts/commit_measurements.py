@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from perfci.model import Point, Process, Result, Role, Run, Series, Status
-from perfci.report.charts.series_trend import Dot, build_trend
+from perfci.report.series_trend import Dot, build_trend
 
 
 def merge_runs_into_dots(runs: Iterable[Run]) -> dict[Series, Dot]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import Point
 from perfci.net.api_schemas import series as shapes
-from perfci.report.charts.series_trend import build_trend, downsample_trend
 from perfci.report.serializers import serialize_series, serialize_trend
+from perfci.report.series_trend import build_trend, downsample_trend
 from perfci.store import verdicts_and_change_points
 from perfci.store.queries import measured_samples, paged_lists
 from perfci.store.queries.paged_lists import SeriesListItem

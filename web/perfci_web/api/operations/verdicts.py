@@ -1,21 +1,17 @@
-"""Verdicts, and the comparison of two commits."""
+"""Verdicts: listed, and one with the samples it rests on."""
 
 from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.net.api_schemas import PageQuery
 from perfci.net.api_schemas import verdicts_and_expected_changes as shapes
 from perfci.report.serializers import serialize_verdict
 from perfci.store.column_conversions import series_identity
 from perfci.store.queries import paged_lists
-from perfci.store.queries.commit_levels import load_levels_of_two_commits
-from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
 from perfci.store.queries.measured_samples import load_evidence_processes
 from perfci.store.queries.paged_lists import SeriesListItem, VerdictFilter
 from perfci.store.queries.query_records import MeasuredProcess, VerdictRecord
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.operations.commits_machines_environments import require_commit
 from perfci_web.api.operations.series import build_series_payload, require_series
 from perfci_web.api.problem_details import ProblemError
 
@@ -57,45 +53,6 @@ def get_verdict(call: Call) -> Reply:
     fields = build_verdict_payload(call, record).model_dump()
     fields["processes"] = [_build_evidence_payload(process) for process in processes]
     return Reply(shapes.VerdictDetailShape.model_validate(fields))
-
-
-def get_comparison_summary(call: Call) -> Reply:
-    """Return the current verdicts between two commits; nothing is computed here."""
-    query: PageQuery = call.query
-    with call.store.read() as tx:
-        base, head = (require_commit(tx, call, call.path[side]) for side in ("base", "head"))
-        pair = CommitPair(call.required_project.id, base.sha, head.sha)
-        counts = count_ranked_verdicts(tx, pair)
-        ranked = list_ranked_verdicts(
-            tx, pair, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
-        )
-    return pagination.build_page_reply(
-        shapes.ComparisonPage,
-        ranked,
-        query.limit,
-        lambda verdict: verdict.rank,
-        lambda verdict: build_verdict_payload(call, verdict.record),
-        base=base.sha,
-        head=head.sha,
-        counts=counts,
-    )
-
-
-def list_levels_at_two_commits(call: Call) -> Reply:
-    """List the level of every series at two commits, without reading a sample."""
-    query: shapes.ResultSummaryQuery = call.query
-    with call.store.read() as tx:
-        base, head = (require_commit(tx, call, call.path[side]) for side in ("base", "head"))
-        pairs = load_levels_of_two_commits(
-            tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(query.cursor)
-        )
-    return pagination.build_page_reply(
-        shapes.ResultSummaryPage,
-        pairs,
-        query.limit,
-        lambda pair: pair.series_id,
-        lambda pair: shapes.ResultSummaryShape(series=pair.identity, base=pair.base, head=pair.head),
-    )
 
 
 def build_verdict_payload(call: Call, record: VerdictRecord) -> shapes.VerdictShape:
@@ -146,28 +103,6 @@ OPERATIONS = (
         get_verdict,
         "One verdict with the samples it rests on",
         answers={200: shapes.VerdictDetailShape},
-        etag=True,
-    ),
-    Operation(
-        "get_comparison",
-        "GET",
-        f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>",
-        AccessRequirement.READ,
-        get_comparison_summary,
-        "Current verdicts between two commits, worst first, with counts",
-        query=PageQuery,
-        answers={200: shapes.ComparisonPage},
-        etag=True,
-    ),
-    Operation(
-        "list_result_summaries",
-        "GET",
-        f"{PROJECT_RULE}/comparisons/<name:base>...<name:head>/summaries",
-        AccessRequirement.READ,
-        list_levels_at_two_commits,
-        "Level of every series at two commits, compared or not",
-        query=shapes.ResultSummaryQuery,
-        answers={200: shapes.ResultSummaryPage},
         etag=True,
     ),
 )

@@ -153,7 +153,7 @@ class BoundaryTest:
             self.reach = int(min(max(needed, MIN_LEVEL_WINDOW), MAX_SIDE_POINTS))
 
     @cached_property
-    def clipped(self) -> Floats:
+    def clipped_values(self) -> Floats:
         """Values of shape (n,) in units of the noise, spikes clipped."""
         return self.clipped_sums[1:] - self.clipped_sums[:-1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perfci.report.incidents.activity_log import activity_heading, activity_text
+from perfci.report.incidents.activity_log_text import activity_heading, activity_text
 from perfci.report.number_format import format_rough_duration
 
 CASES = [

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Incident, IncidentKind
-from perfci.verdicts.incidents.page_budget import (
+from perfci.verdicts.incidents.paging_budget import (
     FALSE_PAGE_RATE,
     Disposition,
     ExpectedChangeMatch,
-    allocate_pages,
+    apply_paging_budget,
 )
 from tests.support.builders import NOON, a_change_point, a_sha
 
@@ -38,10 +38,8 @@ def an_incident(number: int = 1, p_value: float = 1e-12, **changes: object) -> I
 
 
 def allocate(incidents: list[Incident], *, series: int = 100, pages_per_week: int = 5) -> list[Disposition]:
-    return [
-        page.disposition
-        for page in allocate_pages(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)
-    ]
+    pages = apply_paging_budget(incidents, NUMBERS, series_count=series, pages_per_week=pages_per_week)
+    return [page.disposition for page in pages]
 
 
 def test_gives_the_pages_of_a_week_to_the_first_incidents() -> None:
@@ -57,7 +55,7 @@ def test_gives_the_pages_of_a_week_to_the_first_incidents() -> None:
 def test_an_expected_incident_spends_no_page_and_takes_none_back() -> None:
     incidents = [an_incident(1), an_incident(2, p_value=1e-3), an_incident(3)]
 
-    pages = allocate_pages(
+    pages = apply_paging_budget(
         incidents,
         NUMBERS,
         series_count=10,
@@ -65,7 +63,7 @@ def test_an_expected_incident_spends_no_page_and_takes_none_back() -> None:
         expected_change_matches={"incident-1": ExpectedChangeMatch(())},
     )
 
-    assert [(page.disposition, page.page_number, page.is_open) for page in pages] == [
+    assert [(page.disposition, page.page_number, page.needs_attention) for page in pages] == [
         (Disposition.PAGE, 0, False),
         (Disposition.PAGE, 1, True),
         (Disposition.HELD_BACK, 0, False),
@@ -104,7 +102,7 @@ def test_every_incident_gets_a_disposition_and_no_level_exceeds_the_rate(
 ) -> None:
     incidents = [an_incident(number, p) for number, p in enumerate(p_values, start=1)]
 
-    result = allocate_pages(incidents, NUMBERS, series_count=1, pages_per_week=most)
+    result = apply_paging_budget(incidents, NUMBERS, series_count=1, pages_per_week=most)
 
     assert [report.incident for report in result] == incidents
     pages = [report for report in result if report.disposition is Disposition.PAGE]

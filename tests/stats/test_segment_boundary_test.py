@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import mannwhitneyu
 
-from perfci.stats.boundary_test import (
+from perfci.stats.segment_boundary_test import (
     classify_mode_switch,
     compute_boundary_statistics,
     critical_separation,

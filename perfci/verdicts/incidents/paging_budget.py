@@ -71,7 +71,7 @@ class BudgetedIncident:
     expected_change_match: ExpectedChangeMatch | None = None
 
     @property
-    def is_open(self) -> bool:
+    def needs_attention(self) -> bool:
         """Whether a person is still needed."""
         return self.disposition is Disposition.PAGE and self.incident.ongoing and not self.is_expected
 
@@ -81,7 +81,7 @@ class BudgetedIncident:
         return self.expected_change_match is not None and self.expected_change_match.covers_all
 
 
-def allocate_pages(
+def apply_paging_budget(
     incidents: Sequence[Incident],
     commit_ranks: Mapping[str, int],
     *,

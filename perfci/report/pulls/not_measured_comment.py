@@ -1,4 +1,4 @@
-"""Write comments without results: nothing was measured, or the results are outdated."""
+"""Write the comment of a pull request of which nothing was measured, with the reason."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ EXPLANATIONS = {
     ),
 }
 
-OUTDATED_PREFIX = "> **Outdated:** there is a newer head, "
-
 
 def render_not_measured_comment(
     reason: NotMeasuredReason, base: Commit, head: Commit, *, detail: str = "", page: str = ""
@@ -54,13 +52,3 @@ def render_not_measured_comment(
         code_span(detail, limit=MAX_REASON_LENGTH) if detail else "",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def render_outdated_comment(body: str, newer_head: Commit) -> str:
-    """Mark a comment as outdated and fold its results; marking it again only updates the newer head."""
-    line = f"{OUTDATED_PREFIX}{code_span(newer_head.short_sha)}; its result will replace this comment."
-    if body.startswith(OUTDATED_PREFIX):
-        return line + body[body.index("\n") :]
-    return (
-        f"{line}\n\n<details><summary>Results of the older head</summary>\n\n{body.rstrip()}\n\n</details>\n"
-    )
