@@ -107,7 +107,7 @@ class Implementations(Bench):
             **studied.readings(),
             **counted,
             "peak_allocated_bytes": allocated["peak_allocated_bytes"],
-            "flop_rate": informational(*(useful / seconds for seconds in studied.forward.judged)),
+            "flop_rate": informational(*(useful / seconds for seconds in studied.forward.judged_samples)),
         }
         return Measurement(readings, flags=studied.flags)
 
@@ -181,7 +181,7 @@ class SparseMasks(Bench):
             **studied.readings(),
             "realised_sparsity": informational(build_block_mask(visible, length).sparsity() / 100),
             "speedup": informational(
-                statistics.median(flash.judged) / statistics.median(studied.forward.judged)
+                statistics.median(flash.judged_samples) / statistics.median(studied.forward.judged_samples)
             ),
         }
         return Measurement(readings, flags=studied.flags)

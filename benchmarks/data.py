@@ -236,10 +236,10 @@ def copy_to_device(memory: str, copy: str, size: int) -> Measurement:
         "copy_time": copying.reading(),
         "step_with_copy_time": beside.reading(),
         "exposed_copy_time": informational(
-            statistics.median(beside.judged) - statistics.median(resident.judged)
+            statistics.median(beside.judged_samples) - statistics.median(resident.judged_samples)
         ),
         "pageable_copy_bytes": exact(count_call(transfer).pageable_copy_bytes),
-        "bandwidth": informational(*(size / seconds for seconds in copying.judged)),
+        "bandwidth": informational(*(size / seconds for seconds in copying.judged_samples)),
     }
     return Measurement(
         readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else []))
@@ -386,7 +386,7 @@ class Preprocess(Bench):
         readings = {
             "time_per_1k_documents": scale_reading(timing.reading(), 1000 / len(documents)),
             "tokens": exact(tokens),
-            "token_rate": informational(*(tokens / seconds for seconds in timing.judged)),
+            "token_rate": informational(*(tokens / seconds for seconds in timing.judged_samples)),
         }
         return Measurement(readings, flags=timing.flags)
 
@@ -406,7 +406,9 @@ class Preprocess(Bench):
         readings = {
             "loop_time": loop.reading(),
             "batched_time": batched.reading(),
-            "speedup": informational(statistics.median(loop.judged) / statistics.median(batched.judged)),
+            "speedup": informational(
+                statistics.median(loop.judged_samples) / statistics.median(batched.judged_samples)
+            ),
         }
         return Measurement(readings, flags=(*loop.flags, *batched.flags))
 

@@ -154,7 +154,7 @@ def mean_losses(trained: list[RankTraining]) -> tuple[float, ...]:
 
 
 def median_seconds(timing: Timing) -> float:
-    return statistics.median(timing.judged)
+    return statistics.median(timing.judged_samples)
 
 
 def exposed_communication(step: Timing, reference: Timing, scaling: str) -> Reading | Absent:

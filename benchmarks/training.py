@@ -135,7 +135,7 @@ class BatchSweep(Bench):
         training = TrainingSetup(SIZES, batch=rows, length=width)
         training.step()
         timing = time_blocks(training.step, **TRAINING.timing)
-        rate = tokens / statistics.median(timing.judged)
+        rate = tokens / statistics.median(timing.judged_samples)
         padding = 1 - tokens / (rows * width)
         return Measurement(
             {"step_time": timing.reading(), "tokens_per_s": informational(rate), "padding": exact(padding)},
@@ -184,7 +184,7 @@ class Float8(Bench):
         error = float((scaled().float() - exactly).abs().max() / exactly.abs().max())
         if error > default_tolerance("fp8").outputs:
             raise ParityFailed(f"the float8 product is off by {error:.3g} of its largest entry")
-        refusal = this_device().unsupported_reason(torch.float8_e4m3fn)
+        refusal = this_device().unsupported_dtype_reason(torch.float8_e4m3fn)
         if refusal:
             why = Absent(refusal)
             return Measurement(
@@ -197,7 +197,7 @@ class Float8(Bench):
             {
                 "matmul_time": timing.reading(),
                 "speedup_vs_bf16": informational(
-                    statistics.median(plain.judged) / statistics.median(timing.judged)
+                    statistics.median(plain.judged_samples) / statistics.median(timing.judged_samples)
                 ),
                 "max_relative_error": informational(error),
             },

@@ -77,7 +77,7 @@ def precision_context(name: str) -> contextlib.AbstractContextManager[object]:
 
 def require_dtype(precision: str) -> torch.dtype:
     """Look a type up, or skip the cell where the device cannot compute in it."""
-    why = this_device().unsupported_reason(DTYPES[precision])
+    why = this_device().unsupported_dtype_reason(DTYPES[precision])
     if why is not None:
         raise SkipNotImplemented(why)
     return DTYPES[precision]

@@ -101,8 +101,8 @@ def metrics(*declared: Metric) -> Callable[[Function], Function]:
     def declare(function: Function) -> Function:
         @functools.wraps(function)
         def measure(*args: Any, **kwargs: Any) -> dict[str, Any]:
-            check_metric_declarations(declared)
-            return build_report(declared, function(*args, **kwargs))
+            validate_metric_declarations(declared)
+            return check_and_serialize_readings(declared, function(*args, **kwargs))
 
         measure.metrics = declared  # type: ignore[attr-defined]
         return measure  # type: ignore[return-value]
@@ -110,7 +110,7 @@ def metrics(*declared: Metric) -> Callable[[Function], Function]:
     return declare
 
 
-def check_metric_declarations(declared: Iterable[Metric]) -> None:
+def validate_metric_declarations(declared: Iterable[Metric]) -> None:
     """Raise ``ValueError`` for a repeated name, an unknown unit, or something that is no ``Metric``."""
     seen: set[str] = set()
     for metric in declared:
@@ -126,7 +126,9 @@ def check_metric_declarations(declared: Iterable[Metric]) -> None:
         seen.add(metric.name)
 
 
-def build_report(declared: Sequence[Metric], returned: Measurement | Mapping[str, Any]) -> dict[str, Any]:
+def check_and_serialize_readings(
+    declared: Sequence[Metric], returned: Measurement | Mapping[str, Any]
+) -> dict[str, Any]:
     """Check returned readings against the declaration and build the plain mapping that the harness reads."""
     if not isinstance(returned, Measurement | Mapping):
         raise ValueError(

@@ -91,5 +91,5 @@ class FakeDevice:
     def memory_stats(self) -> dict[str, int] | None:
         return self.stats
 
-    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
+    def unsupported_dtype_reason(self, dtype: torch.dtype) -> str | None:
         return self.refused.get(dtype)

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from perfci.bench.compilers.compile_cache_fingerprint import (
+    cache_fingerprint_flags,
     compile_cache_folders,
-    describe_cache_state,
     fingerprint_caches,
 )
 
@@ -101,14 +101,14 @@ def compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespac
 
 
 def test_a_process_that_compiled_nothing_has_no_flag(compilers: SimpleNamespace) -> None:
-    assert describe_cache_state() == ()
+    assert cache_fingerprint_flags() == ()
 
 
 def test_a_process_that_compiled_has_the_state_as_a_flag(compilers: SimpleNamespace, tmp_path: Path) -> None:
     compilers.counters["aot_autograd"]["total"] += 1
     cache(tmp_path / "inductor", kernel_dot_py="x = 1")
 
-    (flag,) = describe_cache_state()
+    (flag,) = cache_fingerprint_flags()
 
     assert flag == f"caches: {fingerprint_caches([tmp_path / 'inductor'])}"
 

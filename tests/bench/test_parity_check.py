@@ -24,7 +24,7 @@ from perfci.bench.parity import (
     record_step_numerics,
     tolerance_from_seeds,
 )
-from perfci.bench.readings import Absent, Reading, build_report
+from perfci.bench.readings import Absent, Reading, check_and_serialize_readings
 from perfci.model import Clock
 
 REFERENCE = NumericsRecord((7.0, 6.92, 6.87, 6.83), (1.0, 1.1, 1.2, 1.3))
@@ -268,7 +268,7 @@ def test_gives_no_reading_of_a_rejected_variant() -> None:
 
 
 def test_gives_reasons_for_what_is_absent_without_a_reference() -> None:
-    rows = build_report(PARITY_METRICS, check_and_measure_parity(REFERENCE))["metrics"]
+    rows = check_and_serialize_readings(PARITY_METRICS, check_and_measure_parity(REFERENCE))["metrics"]
 
     assert [row["status"] for row in rows] == ["ok", "ok", "skipped", "skipped"]
     assert rows[2]["reason"] == "no reference was given"

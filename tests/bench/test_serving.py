@@ -10,7 +10,7 @@ from fake_device import FakeDevice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.bench.readings import Measurement, Reading, build_report
+from perfci.bench.readings import Measurement, Reading, check_and_serialize_readings
 from perfci.bench.streams import request_metrics
 from perfci.bench.streams.request_metrics import RequestTrace
 from perfci.bench.streams.serving import (
@@ -129,7 +129,7 @@ def test_does_not_call_a_closed_loop_or_an_idle_worker_overloaded(cpu: FakeDevic
 def test_reports_a_p90_from_64_requests(cpu: FakeDevice) -> None:
     measured = measure_serving(working(cpu, 0.01), device=cpu, rate=20.0, sla={"e2el_p90": 1.0})
 
-    rows = {row["name"]: row for row in build_report(SERVING_METRICS, measured)["metrics"]}
+    rows = {row["name"]: row for row in check_and_serialize_readings(SERVING_METRICS, measured)["metrics"]}
 
     assert rows["e2el_p90"]["status"] == "ok"
     assert rows["e2el_p99"]["reason"] == "needs 662 requests, measured 64"

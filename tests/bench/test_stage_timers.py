@@ -7,7 +7,7 @@ import re
 import pytest
 from fake_device import FakeDevice
 
-from perfci.bench.readings import Absent, Reading, build_report
+from perfci.bench.readings import Absent, Reading, check_and_serialize_readings
 from perfci.bench.timers import stage_timers as stages_module
 from perfci.bench.timers.stage_timers import Stages, declare_stage_metrics
 from perfci.model import Clock
@@ -213,9 +213,9 @@ def test_gives_a_reason_for_a_declared_stage_that_is_absent(cpu: FakeDevice) -> 
     readings = stages.readings(("prefill", "postprocess"))
 
     assert readings["postprocess"] == Absent("no run entered the stage 'postprocess'")
-    assert build_report(declare_stage_metrics("prefill", "postprocess"), readings)["metrics"][0][
-        "samples"
-    ] == [1.0]
+    assert check_and_serialize_readings(declare_stage_metrics("prefill", "postprocess"), readings)["metrics"][
+        0
+    ]["samples"] == [1.0]
 
 
 def test_drops_a_run_that_raised_and_continues(cpu: FakeDevice) -> None:

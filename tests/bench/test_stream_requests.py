@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_device import FakeDevice
 
-from perfci.bench.readings import Absent, Measurement, Reading, build_report
+from perfci.bench.readings import Absent, Measurement, Reading, check_and_serialize_readings
 from perfci.bench.streams.request_metrics import RequestTrace
 from perfci.bench.streams.stream_requests import (
     GENERATION_METRICS,
@@ -277,7 +277,7 @@ def test_detects_a_dropped_kv_cache_by_growth_and_a_slow_one_by_tpot(cpu: FakeDe
 def test_gives_every_declared_metric_or_a_reason(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu, count=1), device=cpu, requests=1)
 
-    report = build_report(GENERATION_METRICS, measured)
+    report = check_and_serialize_readings(GENERATION_METRICS, measured)
 
     skipped = {row["name"]: row["reason"] for row in report["metrics"] if row["status"] == "skipped"}
     assert skipped == {

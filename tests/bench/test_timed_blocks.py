@@ -95,7 +95,7 @@ def test_gives_wall_and_cpu_seconds_without_a_device(cpu: FakeDevice) -> None:
     reading = timing.reading()
 
     assert (reading.clock, reading.samples) == (Clock.WALL, pytest.approx([5e-3] * 7))
-    assert reading.cpu == timing.judged == pytest.approx([1e-3] * 7)
+    assert reading.cpu == timing.judged_samples == pytest.approx([1e-3] * 7)
 
 
 def test_prepare_runs_untimed_before_each_block_and_is_waited_for(gpu: FakeDevice) -> None:

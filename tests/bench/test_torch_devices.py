@@ -112,13 +112,13 @@ def test_refuses_what_a_gpu_would_only_emulate(
 ) -> None:
     device = Accelerator("cuda", "cuda", backend(get_device_capability=lambda: capability))
 
-    assert device.unsupported_reason(dtype) == reason
+    assert device.unsupported_dtype_reason(dtype) == reason
 
 
 def test_a_cpu_refuses_float8_alone() -> None:
-    assert Cpu().unsupported_reason(torch.bfloat16) is None
+    assert Cpu().unsupported_dtype_reason(torch.bfloat16) is None
     assert (
-        Cpu().unsupported_reason(torch.float8_e4m3fn)
+        Cpu().unsupported_dtype_reason(torch.float8_e4m3fn)
         == "no CPU multiplies float8 natively: its timing is meaningless"
     )
 
@@ -128,4 +128,4 @@ def test_the_mps_allocator_reports_current_bytes_and_no_peaks(monkeypatch: pytes
     monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 8)
 
     assert MpsDevice().memory_stats() == {"allocated_bytes.all.current": 3, "reserved_bytes.all.current": 8}
-    assert MpsDevice().unsupported_reason(torch.float64) == "Apple's GPU does not compute in float64"
+    assert MpsDevice().unsupported_dtype_reason(torch.float64) == "Apple's GPU does not compute in float64"

@@ -76,7 +76,7 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         if target.device.type == HOST:
             self._read_counts[False] += not non_blocking
             return
-        size = element_bytes(target)
+        size = tensor_nbytes(target)
         self.copied_to_device_bytes += size
         if not self._is_pinned(source):
             self.pageable_copy_bytes += size
@@ -92,7 +92,7 @@ def list_tensors(tree: Any) -> list[Any]:
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
-def element_bytes(tensor: Any) -> int:
+def tensor_nbytes(tensor: Any) -> int:
     """Bytes of the elements of a tensor, whatever its storage holds beside them."""
     return int(tensor.numel() * tensor.element_size())
 
@@ -118,7 +118,7 @@ def upcast_bytes(func: Any, inputs: list[Any], result: Any) -> int:
     narrowest = min(floats)
     wider = [t for t in outputs if t.is_floating_point() and t.element_size() > narrowest]
     # An operator that writes in place, or into out=, returns a tensor that it was given.
-    return sum(element_bytes(tensor) for tensor in wider if all(tensor is not source for source in inputs))
+    return sum(tensor_nbytes(tensor) for tensor in wider if all(tensor is not source for source in inputs))
 
 
 def find_device_copy(func: Any, args: Any, kwargs: Any, result: Any) -> tuple[Any, Any, bool] | None:

@@ -17,7 +17,7 @@ AUTOTUNE_SUFFIX = ".best_config"
 """What inductor's autotuner writes for each kernel: the configuration it chose."""
 
 
-def describe_cache_state() -> tuple[str, ...]:
+def cache_fingerprint_flags() -> tuple[str, ...]:
     """Say the state of inductor's and Triton's caches as a flag, ``caches: 12 files, 1a2b3c4d5e6f``.
 
     Nothing where this process loaded no compiler. Two processes with one flag had the same kernels at hand,

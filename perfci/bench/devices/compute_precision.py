@@ -30,7 +30,7 @@ def compute_in_precision(name: str, device: Device) -> Iterator[None]:
             yield
     else:
         dtype = AUTOCAST_DTYPES.get(name, torch.bfloat16)
-        refusal = device.unsupported_reason(dtype) if name in AUTOCAST_DTYPES else None
+        refusal = device.unsupported_dtype_reason(dtype) if name in AUTOCAST_DTYPES else None
         if refusal:
             raise skip_exception(refusal)
         with torch.autocast(device.torch_device, dtype=dtype, enabled=name in AUTOCAST_DTYPES):

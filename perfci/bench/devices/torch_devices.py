@@ -88,7 +88,7 @@ class Device(Protocol):
         """The caching allocator's ``memory_stats``; None where there is no such allocator."""
         ...
 
-    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
+    def unsupported_dtype_reason(self, dtype: torch.dtype) -> str | None:
         """Say why speed in this type cannot be measured here, or None where it can."""
         ...
 
@@ -143,7 +143,7 @@ class Cpu:
     def memory_stats(self) -> None:
         return None
 
-    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
+    def unsupported_dtype_reason(self, dtype: torch.dtype) -> str | None:
         import torch
 
         if is_float8(dtype):
@@ -202,7 +202,7 @@ class Accelerator:
         self.backend.init()  # before that torch answers with an empty mapping
         return dict(self.backend.memory_stats())
 
-    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
+    def unsupported_dtype_reason(self, dtype: torch.dtype) -> str | None:
         import torch
 
         if self.kind != "cuda":
@@ -265,7 +265,7 @@ class MpsDevice:
             "reserved_bytes.all.current": int(torch.mps.driver_allocated_memory()),
         }
 
-    def unsupported_reason(self, dtype: torch.dtype) -> str | None:
+    def unsupported_dtype_reason(self, dtype: torch.dtype) -> str | None:
         import torch
 
         if is_float8(dtype) or dtype is torch.float64:

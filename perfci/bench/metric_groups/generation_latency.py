@@ -6,7 +6,7 @@ from collections import deque
 
 import torch
 
-from perfci.bench.compilers.compile_cache_fingerprint import describe_cache_state
+from perfci.bench.compilers.compile_cache_fingerprint import cache_fingerprint_flags
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
@@ -36,7 +36,7 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
         )
     token_energy = _token_energy(callables, model)
     readings = {**measured.readings, "token_energy": token_energy, **conditions.readings}
-    return Measurement(readings, (*measured.flags, *conditions.flags, *describe_cache_state()))
+    return Measurement(readings, (*measured.flags, *conditions.flags, *cache_fingerprint_flags()))
 
 
 def _token_energy(callables: ModelBenchmarkCallables, model: object) -> Reading | Absent:

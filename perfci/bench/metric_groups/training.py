@@ -6,7 +6,7 @@ import statistics
 import time
 
 from perfci.bench.call_counts.flops import count_flops, mfu
-from perfci.bench.compilers.compile_cache_fingerprint import describe_cache_state
+from perfci.bench.compilers.compile_cache_fingerprint import cache_fingerprint_flags
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.peak_rates import peak_flops
@@ -63,7 +63,7 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
         **allocator_readings(device, training.step),
         **conditions.readings,
     }
-    return Measurement(readings, (*timing.flags, *conditions.flags, *describe_cache_state()))
+    return Measurement(readings, (*timing.flags, *conditions.flags, *cache_fingerprint_flags()))
 
 
 def build_profiled_step(callables: ModelBenchmarkCallables) -> ProfiledWork:
@@ -86,7 +86,7 @@ def _rate_readings(
     callables: ModelBenchmarkCallables, training: TrainingLoop, timing: Timing
 ) -> dict[str, Reading | Absent]:
     """Numbers derived from the step time, for display: judging them would judge it twice."""
-    step_s = statistics.median(timing.judged)
+    step_s = statistics.median(timing.judged_samples)
     flops = count_flops(training.step)
     device = callables.device.name
     utilisation = mfu(flops, step_s, peak_flops(device, callables.precision()))

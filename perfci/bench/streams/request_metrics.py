@@ -55,7 +55,7 @@ class RequestTrace:
             raise ValueError(
                 f"a chunk cannot hold less than 0 tokens; got {[tokens for _, tokens in self.chunks]}"
             )
-        if not self.output_chunks:
+        if not self.chunks_with_output:
             raise ValueError("the request has no output: no chunk of it holds a token")
         if self.chunk_audio_s and len(self.chunk_audio_s) != len(self.chunks):
             raise ValueError(
@@ -68,7 +68,7 @@ class RequestTrace:
             )
 
     @property
-    def output_chunks(self) -> tuple[tuple[float, int], ...]:
+    def chunks_with_output(self) -> tuple[tuple[float, int], ...]:
         """The chunks that carry output."""
         return tuple(chunk for chunk in self.chunks if chunk[1] > 0)
 
@@ -86,10 +86,10 @@ def ttft(trace: RequestTrace) -> float:
 
     A first chunk without a token (only a role) does not count (vllm#15106).
     """
-    return trace.output_chunks[0][0] - trace.sent_at
+    return trace.chunks_with_output[0][0] - trace.sent_at
 
 
-def ttfb(trace: RequestTrace) -> float | None:
+def time_to_first_audio(trace: RequestTrace) -> float | None:
     """Time to first sound, seconds: from sending to the first chunk with audio; None without any."""
     for (time, _), seconds in zip(trace.chunks, trace.chunk_audio_s, strict=False):
         if seconds > 0:
@@ -113,7 +113,7 @@ def tpot(trace: RequestTrace) -> float | None:
     tokens all came in one chunk: the formula would give it 0 although nothing is known of its pace
     (vllm#5263).
     """
-    if len(trace.output_chunks) < 2:
+    if len(trace.chunks_with_output) < 2:
         return None
     return (e2el(trace) - ttft(trace)) / (trace.output_tokens - 1)
 
@@ -142,7 +142,7 @@ def max_tokens_per_chunk(traces: Iterable[RequestTrace]) -> int:
 
 def _output_gaps(trace: RequestTrace) -> list[tuple[float, int]]:
     """(seconds since the previous output, tokens that came) for each chunk with output but the first."""
-    outputs = trace.output_chunks
+    outputs = trace.chunks_with_output
     return [(time - before, tokens) for (before, _), (time, tokens) in pairwise(outputs)]
 
 
@@ -181,7 +181,7 @@ def tpot_growth(trace: RequestTrace) -> float | None:
 
 def _seconds_per_token(trace: RequestTrace) -> list[tuple[int, float]]:
     """(position of the chunk's last token, seconds per token) for each chunk with output but the first."""
-    position = trace.output_chunks[0][1]
+    position = trace.chunks_with_output[0][1]
     paces = []
     for gap, tokens in _output_gaps(trace):
         position += tokens
@@ -305,7 +305,7 @@ SLA_METRICS: Mapping[str, Callable[[RequestTrace], float | None]] = {
     "ttft": ttft,
     "tpot": tpot,
     "e2el": e2el,
-    "ttfb": ttfb,
+    "ttfb": time_to_first_audio,
     "rtf": _trace_rtf,
 }
 """Metrics an SLA may limit, per request: seconds, seconds per token, or a ratio for ``rtf``."""

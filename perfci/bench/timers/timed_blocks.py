@@ -65,14 +65,14 @@ class Timing:
     flags: tuple[str, ...] = ()
 
     @property
-    def judged(self) -> tuple[float, ...]:
+    def judged_samples(self) -> tuple[float, ...]:
         """The samples a verdict rests on: the device's, else the CPU seconds of this process."""
         return self.device or self.cpu
 
     @property
     def relative_half_width(self) -> float:
         """The half-width of the 95 % interval of the judged median, as a ratio of that median."""
-        return relative_half_width(self.judged)
+        return relative_half_width(self.judged_samples)
 
     def reading(self) -> Reading:
         """Build the reading: device samples where there are any, else wall with CPU seconds beside."""

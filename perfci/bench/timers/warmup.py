@@ -100,7 +100,7 @@ class WarmupRounds:
             return event or f"{self.calls} calls were too short to warm up with"
         self.seconds.append(judged_s / self.calls_per_round)
         self.clocks += [self.sm_clock()] if self.sm_clock else []
-        return describe_time_drift(self.seconds) or describe_clock_drift(self.clocks)
+        return describe_time_drift(self.seconds) or describe_sm_clock_drift(self.clocks)
 
     def _count_time(self, wall_s: float, *, compiled: bool) -> None:
         excused = compiled and self.compiling_rounds < MAX_COMPILING_ROUNDS
@@ -161,7 +161,7 @@ def run_timed_round(function: Callable[[], object], calls: int, device: Device) 
     return wall_s, cpu_s if device.kind == "cpu" else wall_s
 
 
-def describe_clock_drift(clocks: Sequence[float]) -> str:
+def describe_sm_clock_drift(clocks: Sequence[float]) -> str:
     """Say that the SM clock still moves, or nothing."""
     compared = clocks[-2 * COMPARED_ROUNDS :]
     lowest, highest = min(compared, default=0.0), max(compared, default=0.0)
