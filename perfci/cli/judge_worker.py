@@ -21,7 +21,7 @@ from perfci.service.notify.destination_encryption import reencrypt_destinations
 from perfci.service.notify.senders import build_sender_config
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.service.pulls.github_event_handler import GitHubEventHandler
-from perfci.service.pulls.inbox_worker import InboxWorker
+from perfci.service.pulls.github_event_worker import GitHubEventWorker
 from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, ReconciliationPoll
 from perfci.service.uploads.prune_samples import SamplePruningJob
 from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
@@ -86,7 +86,7 @@ def _github_app_loops(config: Config, store: Store) -> tuple[list[LeasedLoop], l
         return [], []
     app = build_github_app(config)
     handler = GitHubEventHandler(store, app, config.settings)
-    inbox = LeasedLoop(store, INBOX_LEASE, InboxWorker(store, handler))
+    inbox = LeasedLoop(store, INBOX_LEASE, GitHubEventWorker(store, handler))
     poll = LeasedLoop(
         store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds()
     )

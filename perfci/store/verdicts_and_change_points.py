@@ -18,7 +18,7 @@ from perfci.store.queries.series_and_commits import (
     PULL_REQUEST_KIND,
     Condition,
     build_verdict_record,
-    is_from_pull_request,
+    is_session_of_pull_request,
     load_series_by_ids,
     project_id_matches,
 )
@@ -114,7 +114,7 @@ def _supersede_answers(tx: Session, new: int, same_question: Condition) -> None:
 
 def _supersede_answers_of_pulls(tx: Session, new: int, same_question: Condition) -> None:
     """Supersede the older answers of pull requests, or the new one by an answer that is of none."""
-    of_pull = is_from_pull_request(VerdictRow.session_id)
+    of_pull = is_session_of_pull_request(VerdictRow.session_id)
     other = tx.scalar(sa.select(VerdictRow.id).where(same_question, ~of_pull))
     if other is None:
         _supersede_answers(tx, new, sa.and_(same_question, of_pull))

@@ -114,7 +114,7 @@ def test_draining_runs_the_periodic_jobs_too(store: Store) -> None:
 def test_draining_leaves_the_work_to_a_live_worker(store: Store) -> None:
     done: list[datetime] = []
     worker = JudgeWorker(store, partial(load_project_policies, Settings()), periodic_jobs=[done.append])
-    worker.lease.wait_and_acquire = lambda: False  # type: ignore[method-assign]
+    worker.lease.acquire_if_abandoned = lambda: False  # type: ignore[method-assign]
 
     assert (worker.drain(), done) == (None, [])
 

@@ -73,7 +73,7 @@ def test_waiting_ends_when_the_holder_sends_a_heartbeat(store: Store) -> None:
         clock.now += 1.0
         holder.acquire_or_renew()
 
-    assert not rival.wait_and_acquire(later)
+    assert not rival.acquire_if_abandoned(later)
     assert clock.now == 4.0
 
 
@@ -85,7 +85,7 @@ def test_waiting_acquires_the_lease_of_a_dead_holder(store: Store) -> None:
     def later(seconds: float) -> None:
         clock.now += 1.0
 
-    assert heir.wait_and_acquire(later)
+    assert heir.acquire_if_abandoned(later)
     assert clock.now == 10.0
 
 

@@ -22,7 +22,7 @@ from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import Commit, Role, Run
 from perfci.service.pulls.github_event_handler import GitHubEventHandler
-from perfci.service.pulls.inbox_worker import InboxWorker
+from perfci.service.pulls.github_event_worker import GitHubEventWorker
 from perfci.service.pulls.results_artifact_files import PullResults, write_pull_results
 from perfci.service.worker.lease import INBOX_LEASE, LeasedLoop
 from perfci.store import Store
@@ -115,7 +115,7 @@ class Server:
             retry_policy=patience,
             transport=self.hub,
         )
-        reporting = InboxWorker(self.store, GitHubEventHandler(self.store, self.app, self.settings))
+        reporting = GitHubEventWorker(self.store, GitHubEventHandler(self.store, self.app, self.settings))
         self.inbox_loop = LeasedLoop(self.store, INBOX_LEASE, reporting, lambda: self.now)
 
     def receive_run_event(self, delivery: str = "d-1", **about: Any) -> int:

@@ -120,7 +120,7 @@ def set_member_role(
     tx: Session, context: AuditContext, project_id: int, address: str, role: ProjectRole, name: str = ""
 ) -> users_and_roles.ProjectMember:
     """Set the role of a member and revoke those of their tokens that the new role may not grant."""
-    provider, subject = parse_member_address(address)
+    provider, subject = parse_member_identity(address)
     user = users_and_roles.ensure_user(tx, provider, subject, name or subject, context.at)
     before = users_and_roles.set_project_role(tx, user.id, project_id, role)
     if before != role:
@@ -136,7 +136,7 @@ def set_member_role(
 
 def remove_member(tx: Session, context: AuditContext, project_id: int, address: str) -> bool:
     """Remove a member and revoke their tokens in the project; return False if they were none."""
-    provider, subject = parse_member_address(address)
+    provider, subject = parse_member_identity(address)
     user = users_and_roles.find_user(tx, provider, subject)
     if user is None or not users_and_roles.remove_project_member(tx, user.id, project_id):
         return False
@@ -182,7 +182,7 @@ def _require_table_permission(context: AuditContext, tables: ProjectTables) -> N
         )
 
 
-def parse_member_address(address: str) -> tuple[str, str]:
+def parse_member_identity(address: str) -> tuple[str, str]:
     """Parse the provider and the subject of a user from 'github/123' or 'proxy/ada'."""
     provider, slash, subject = address.partition("/")
     if provider not in PROVIDERS or not slash or not subject.isprintable() or not 1 <= len(subject) <= 200:

@@ -22,5 +22,5 @@ def serialize_token(token: tokens.Token) -> TokenShape:
 def serialize_member(member: users_and_roles.ProjectMember) -> ProjectMemberShape:
     """Build the API representation of a member."""
     return ProjectMemberShape.model_validate(
-        {"member": member.user.provider_id, "name": member.user.name, "role": member.role}
+        {"member": member.user.external_identity, "name": member.user.name, "role": member.role}
     )

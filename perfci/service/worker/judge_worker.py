@@ -93,7 +93,7 @@ class JudgeWorker:
 
     def drain(self) -> int | None:
         """Work until nothing is due; return the number of items, None if another process works."""
-        if not self.lease.wait_and_acquire():
+        if not self.lease.acquire_if_abandoned():
             return None
         done = 0
         while worked := self.run_once():

@@ -83,7 +83,7 @@ class Lease:
             self._token, self._renewed_at = record.token, self._monotonic()
         return is_acquired
 
-    def wait_and_acquire(self, sleep: Callable[[float], object] = time.sleep) -> bool:
+    def acquire_if_abandoned(self, sleep: Callable[[float], object] = time.sleep) -> bool:
         """Wait until the lease is free or expired; return False once its holder sends a heartbeat."""
         first: LeaseRecord | None = None
         while not self.acquire_or_renew():
@@ -181,7 +181,7 @@ class LeasedLoop:
 
     def drain(self) -> int:
         """Work until nothing is due; return the number of items, 0 if another process works."""
-        if not self._lease.wait_and_acquire():
+        if not self._lease.acquire_if_abandoned():
             return 0
         done = 0
         while processed := self.run_once():

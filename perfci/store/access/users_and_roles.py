@@ -27,14 +27,14 @@ class User:
     disabled: bool
 
     @property
-    def provider_id(self) -> str:
+    def external_identity(self) -> str:
         """The permanent identity: provider and the provider's number for the user."""
         return f"{self.provider}/{self.subject}"
 
     @property
     def audit_name(self) -> str:
         """The name of this user in the audit log."""
-        return f"user:{self.provider_id}"
+        return f"user:{self.external_identity}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def load_project_members(tx: Session, project_id: int) -> Sequence[ProjectMember
     )
     return sorted(
         (ProjectMember(build_user(row), row.role) for row in tx.execute(query)),
-        key=lambda item: item.user.provider_id,
+        key=lambda item: item.user.external_identity,
     )
 
 

@@ -16,7 +16,7 @@ from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.series_and_commits import (
     PULL_REQUEST_KIND,
     build_verdict_record,
-    is_only_in_pull_requests,
+    is_series_only_in_pulls,
     load_commits,
     load_machines,
     load_series_by_ids,
@@ -126,7 +126,7 @@ def load_series_page(
 ) -> list[SeriesListItem]:
     """Load a page of series in the order they were first stored, without those of pull requests only."""
     narrowed = [
-        ~is_only_in_pull_requests(),
+        ~is_series_only_in_pulls(),
         *([BenchmarkRow.name == benchmark] if benchmark else []),
         *([SeriesRow.metric == metric] if metric else []),
     ]

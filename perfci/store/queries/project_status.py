@@ -20,7 +20,7 @@ from perfci.store.queries.measured_series import (
 from perfci.store.queries.series_and_commits import (
     HISTORY_KINDS,
     Condition,
-    is_from_pull_request,
+    is_session_of_pull_request,
     load_commits_newest_first,
     load_series_by_ids,
     project_id_matches,
@@ -33,7 +33,7 @@ from perfci.store.transactions import in_chunks
 COMMIT_BATCH = 32
 """Commits per query in the search for a measured one: heads of pull requests may be newer."""
 
-CURRENT = sa.and_(VerdictRow.superseded_by.is_(None), ~is_from_pull_request(VerdictRow.session_id))
+CURRENT = sa.and_(VerdictRow.superseded_by.is_(None), ~is_session_of_pull_request(VerdictRow.session_id))
 """The newest verdict on each question; a pull request says nothing about the status of the main branch."""
 
 CONFIRMED = sa.and_(

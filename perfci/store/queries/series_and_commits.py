@@ -75,7 +75,7 @@ def restrict_to_history(query: Any) -> Any:
     )
 
 
-def is_from_pull_request(session_id: Any) -> Condition:
+def is_session_of_pull_request(session_id: Any) -> Condition:
     """Build the condition that a session id column is that of a session of a pull request."""
     return (
         sa.select(SessionRow.id)
@@ -89,11 +89,11 @@ def select_results_without_pulls() -> sa.Select[Any]:
     return (
         sa.select(ResultRow.id)
         .join(RunRow, ResultRow.run_id == RunRow.id)
-        .where(~is_from_pull_request(RunRow.session_id))
+        .where(~is_session_of_pull_request(RunRow.session_id))
     )
 
 
-def is_only_in_pull_requests() -> Condition:
+def is_series_only_in_pulls() -> Condition:
     """Build the condition that all results of a series are of pull requests: its name is a stranger's."""
     results = sa.select(ResultRow.id).where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)
     others = select_results_without_pulls().where(ResultRow.series_id == SeriesRow.id).correlate(SeriesRow)

@@ -15,7 +15,7 @@ from perfci.store.queries.query_records import (
     StoredSeries,
     series_matches_search,
 )
-from perfci.store.queries.series_and_commits import is_only_in_pull_requests, load_project_series
+from perfci.store.queries.series_and_commits import is_series_only_in_pulls, load_project_series
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ResultRow,
@@ -36,7 +36,7 @@ def search_series(tx: Session, project: str, *, search: str = "") -> list[Series
 
 def search_series_without_histories(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
     """Load the series of a project whose names contain every word of ``search``, without histories."""
-    all_series = load_project_series(tx, project, ~is_only_in_pull_requests())
+    all_series = load_project_series(tx, project, ~is_series_only_in_pulls())
     matching = (
         {row_id: item for row_id, item in all_series.items() if series_matches_search(item, search)}
         if search

@@ -294,7 +294,7 @@ class Authenticator:
         if user.disabled:
             raise AccessDenied(403, "This account is closed: ask an admin of this server.")
         project_roles = {project_id: ProjectRole(role) for project_id, role in roles.items()}
-        if user.provider_id in self.auth_settings.admins:
+        if user.external_identity in self.auth_settings.admins:
             project_roles[EVERY_PROJECT_ID] = ProjectRole.ADMIN
         actor = Actor("user", user.audit_name, project_roles, display_name=user.name)
         return actor if self.auth_settings.writable else replace(actor, scopes=frozenset({Scope.READ}))
@@ -327,7 +327,7 @@ class Authenticator:
 
         def delete(tx: Session) -> None:
             logins_and_server_secrets.end_login(tx, login.id)
-            audit_log.add_entry(tx, actor.name, "login.end", login.user.provider_id, at=now)
+            audit_log.add_entry(tx, actor.name, "login.end", login.user.external_identity, at=now)
 
         self._group.submit(delete)
 

@@ -111,7 +111,7 @@ def _create_login(tx: Session, authenticator: Authenticator, github_user: GitHub
         tx, user.id, hash_token(secret), random_secrets.token_urlsafe(24), now, now + LOGIN_MAX_AGE, grant
     )
     audit_log.add_entry(
-        tx, user.audit_name, "login.begin", user.provider_id, at=now, detail={"name": user.name}
+        tx, user.audit_name, "login.begin", user.external_identity, at=now, detail={"name": user.name}
     )
     return secret
 

@@ -16,7 +16,7 @@ from perfci.store import Store
 from perfci.store.jobs import github_events
 from perfci.store.jobs.github_events import StoredGitHubEvent
 
-INBOX_RETENTION = timedelta(days=30)
+EVENT_RETENTION = timedelta(days=30)
 """Retention of processed events, which detect redeliveries (GitHub redelivers for 3 days)."""
 
 log = logging.getLogger("perfci.github")
@@ -25,7 +25,7 @@ HandleEvent = Callable[[StoredGitHubEvent, datetime], str]
 
 
 @dataclass(frozen=True, slots=True)
-class InboxWorker:
+class GitHubEventWorker:
     """Processes queued events, under the lease of the inbox; after a crash an event is repeated."""
 
     store: Store
@@ -51,7 +51,7 @@ class InboxWorker:
             log.info("%s: %s", _describe_event(event), skip_reason)
         with self.store.begin() as tx:
             github_events.finish_github_event(tx, event, skip_reason)
-            github_events.delete_old_github_events(tx, now - INBOX_RETENTION)
+            github_events.delete_old_github_events(tx, now - EVENT_RETENTION)
 
     def _postpone(self, event: StoredGitHubEvent, error: Exception, now: datetime) -> None:
         later, foreseen = _compute_next_attempt(event, error, now), isinstance(error, PerfciError)
