@@ -200,6 +200,8 @@ class ServerTable(ConfigTable):
     max_body_mb: float = Field(default=8, gt=0, le=1024)  # of one upload as it is sent
     max_inflated_mb: float = Field(default=32, gt=0, le=4096)  # and unpacked
     uploads_per_minute_mb: float = Field(default=20, gt=0)  # of one project, for each process
+    new_series_per_day: int = Field(default=20_000, ge=1)  # of one project
+    new_series_per_pull_request: int = Field(default=5_000, ge=1)
     requests_per_minute: int = Field(default=600, ge=1)  # of one user, token or address, for each process
     log: Literal["text", "json"] = "text"
     worker: bool = True  # start the process that judges uploads

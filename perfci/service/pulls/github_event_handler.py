@@ -29,6 +29,7 @@ from perfci.service.pulls.expected_changes import (
     is_pull_merged_into,
     save_expected_changes,
 )
+from perfci.service.pulls.github_event_worker import UploadsTooFast
 from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.report_pull import (
     build_comparison_page_url,
@@ -37,7 +38,11 @@ from perfci.service.pulls.report_pull import (
     report_to_pull,
 )
 from perfci.service.pulls.results_artifact_files import PullResults
-from perfci.service.pulls.store_artifact_runs import build_workflow_run_actor, store_artifact_runs
+from perfci.service.pulls.store_artifact_runs import (
+    build_pull_request_quota,
+    build_workflow_run_actor,
+    store_artifact_runs,
+)
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
     MERGED_PULL,
@@ -45,6 +50,7 @@ from perfci.service.pulls.webhook_receiver import (
     is_bound_workflow_run,
     is_same_repository,
 )
+from perfci.service.token_buckets import TokenBuckets
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
@@ -53,6 +59,8 @@ from perfci.store.projects import Project, find_project
 
 UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
 """Conclusions of runs that measured nothing; a run awaiting approval is reported once it ran."""
+
+MIB = 1024 * 1024
 
 log = logging.getLogger("perfci.github")
 
@@ -118,6 +126,7 @@ class GitHubEventHandler:
         left = _fetch_artifact(client, workflow_run)
         if left.results is None and workflow_run.conclusion in UNMEASURED_CONCLUSIONS:
             return f"Nothing was measured: the run ended as {workflow_run.conclusion}."
+        self._require_upload_allowance(project, left)
         page = self._store_and_link(workflow_run, left, project, context)
         for pull in pulls:
             shown, gate = _build_results(left, pull, project.slug, workflow_run), self.settings.app.gate
@@ -134,11 +143,19 @@ class GitHubEventHandler:
             log.info("%s#%d updated: %s", repository, pull.number, ", ".join(result.written) or "nothing new")
         return ""
 
+    def _require_upload_allowance(self, project: Project, artifact: ResultsArtifact) -> None:
+        """Let artifacts count as the uploads that they are; what is too much now is taken later."""
+        size = sum(map(len, artifact.runs.values()))
+        if wait_s := self._upload_buckets.take(project.slug, size):
+            raise UploadsTooFast(wait_s)
+
     def _store_and_link(
         self, workflow_run: WorkflowRun, artifact: ResultsArtifact, project: Project, context: AuditContext
     ) -> str:
         """Store the runs and return the page URL of the comparison; empty if nothing could be stored."""
-        here, refused = store_artifact_runs(self.store, project, workflow_run, artifact.runs, context)
+        quota = build_pull_request_quota(self.settings.server, workflow_run)
+        runs = artifact.runs
+        here, refused = store_artifact_runs(self.store, project, workflow_run, runs, context, quota)
         if refused:
             problem = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"
             log.warning("run %d of %s: %s", workflow_run.id, workflow_run.repository.full_name, problem)
@@ -147,6 +164,10 @@ class GitHubEventHandler:
         return build_comparison_page_url(
             self.settings.server.public_url, replace(artifact.results, project=project.slug)
         )
+
+    @cached_property
+    def _upload_buckets(self) -> TokenBuckets:
+        return TokenBuckets(self.settings.server.uploads_per_minute_mb * MIB)
 
     @cached_property
     def _author(self) -> CommentAuthor:

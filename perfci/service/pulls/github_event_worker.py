@@ -24,6 +24,14 @@ log = logging.getLogger("perfci.github")
 HandleEvent = Callable[[StoredGitHubEvent, datetime], str]
 
 
+class UploadsTooFast(PerfciError):
+    """The artifacts of a project are more than it may upload in a minute."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__("The pull requests of this project bring more than [server] uploads_per_minute_mb.")
+        self.retry_after_s = wait_s
+
+
 @dataclass(frozen=True, slots=True)
 class GitHubEventWorker:
     """Processes queued events, under the lease of the inbox; after a crash an event is repeated."""
@@ -69,8 +77,8 @@ def _describe_event(event: StoredGitHubEvent) -> str:
 
 def _compute_next_attempt(event: StoredGitHubEvent, error: Exception, now: datetime) -> datetime | None:
     """Compute the next attempt; None after a permanent refusal by GitHub."""
-    refused = error if isinstance(error, GitHubError) else None
-    final = refused is not None and not refused.is_transient
+    refused = error if isinstance(error, GitHubError | UploadsTooFast) else None
+    final = isinstance(error, GitHubError) and not error.is_transient
     return compute_next_attempt_time(
         now, event.attempts + 1, final=final, retry_after_s=refused.retry_after_s if refused else None
     )

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.job_grants import JobGrant
 from perfci.auth.permissions import Actor, ProjectRole, Scope
+from perfci.config.toml_tables import ServerTable
 from perfci.formats import run_document
 from perfci.formats.run_document import idempotency_key
 from perfci.github.api_operations import require_full_sha
@@ -23,6 +24,7 @@ from perfci.service.uploads.receive_runs import (
     is_aa_run,
     store_uploaded_runs,
 )
+from perfci.service.uploads.series_quota import SeriesQuota
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import runs_and_sessions
@@ -37,6 +39,7 @@ def store_artifact_runs(
     workflow_run: WorkflowRun,
     documents: Mapping[str, bytes],
     context: AuditContext,
+    quota: SeriesQuota,
 ) -> tuple[int, list[str]]:
     """Store compared runs, each session completely or not at all; return their count and the refusals.
 
@@ -50,7 +53,7 @@ def store_artifact_runs(
             try:
                 with store.savepoint(tx):
                     here += sum(
-                        _ensure_stored(tx, run, body_hash, project, context)
+                        _ensure_stored(tx, run, body_hash, project, context, quota)
                         for run, body_hash in session_runs
                     )
             except PerfciError as error:
@@ -72,6 +75,13 @@ def build_workflow_run_actor(project: Project, workflow_run: WorkflowRun) -> Act
         f"run {workflow_run.id}",
         grant,
     )
+
+
+def build_pull_request_quota(server: ServerTable, workflow_run: WorkflowRun) -> SeriesQuota:
+    """Build the quota of the pull request of a run, known by the branch that it would merge."""
+    head = workflow_run.head_repository.id if workflow_run.head_repository else "unknown"
+    pull_request = f"from {head} {workflow_run.head_branch or ''}"
+    return SeriesQuota(server.new_series_per_day, server.new_series_per_pull_request, pull_request)
 
 
 def _parse_documents(
@@ -111,7 +121,9 @@ def _get_session(parsed: tuple[Run, str]) -> str:
     return parsed[0].session
 
 
-def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, context: AuditContext) -> bool:
+def _ensure_stored(
+    tx: Session, run: Run, body_hash: str, project: Project, context: AuditContext, quota: SeriesQuota
+) -> bool:
     """Store a run unless the job uploaded it itself; raise if it may not be stored."""
     if is_aa_run(run) or run.commit.dirty:
         raise PerfciError("only comparisons of what was committed are taken from a pull request")
@@ -119,5 +131,5 @@ def _ensure_stored(tx: Session, run: Run, body_hash: str, project: Project, cont
     key = idempotency_key(run)
     if runs_and_sessions.find_run_id_by_key(tx, key) is not None:
         return True
-    [receipt] = store_uploaded_runs(tx, [IncomingRun(run, key, body_hash, project, context)])
+    [receipt] = store_uploaded_runs(tx, [IncomingRun(run, key, body_hash, project, context, quota)])
     return receipt.stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy.orm import Session
 
@@ -14,12 +14,13 @@ from perfci.auth.permissions import AccessDenied
 from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.service.audit_context import AuditContext
+from perfci.service.uploads.series_quota import SeriesQuota
 from perfci.store.access import audit_log
 from perfci.store.projects import Project, enqueue_work, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.series_and_commits import HISTORY_KINDS, PULL_REQUEST_KIND, is_commit_stored
 from perfci.store.transactions import IDS, IdCache
-from perfci.store.writes.find_or_add_rows import load_session_projects_and_kinds
+from perfci.store.writes.find_or_add_rows import NEW_SERIES, load_session_projects_and_kinds
 from perfci.store.writes.ingest import ingest_run_batch
 from perfci.verdicts.process_levels import summarize_processes
 
@@ -41,6 +42,7 @@ class IncomingRun:
     body_hash: str
     project: Project
     context: AuditContext
+    quota: SeriesQuota = field(default_factory=SeriesQuota)
 
 
 def store_uploaded_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[UploadReceipt]:
@@ -51,13 +53,14 @@ def store_uploaded_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[Up
     first: dict[str, IncomingRun] = {}  # a repeated key in one batch is stored after the first one
     for upload in incoming:
         first.setdefault(upload.key, upload)
-    groups: dict[tuple[int, str], list[IncomingRun]] = defaultdict(list)
+    groups: dict[tuple[int, str, SeriesQuota], list[IncomingRun]] = defaultdict(list)
     for upload in first.values():
         kind = derive_session_kind(upload.run, upload.context.actor.grant)
-        groups[upload.project.id, kind].append(upload)
+        quota = upload.quota if kind == PULL_REQUEST_KIND else replace(upload.quota, pull_request="")
+        groups[upload.project.id, kind, quota].append(upload)
     stored: set[str] = set()
-    for (_, kind), uploads in groups.items():
-        stored |= _store_group(tx, uploads[0].project, kind, uploads)
+    for (_, kind, quota), uploads in groups.items():
+        stored |= _store_group(tx, uploads[0].project, kind, quota, uploads)
     receipts: list[UploadReceipt] = []
     for upload in incoming:
         if upload is not first[upload.key]:
@@ -103,7 +106,9 @@ def is_aa_run(run: Run) -> bool:
     return False
 
 
-def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[IncomingRun]) -> set[str]:
+def _store_group(
+    tx: Session, project: Project, kind: str, quota: SeriesQuota, incoming: Sequence[IncomingRun]
+) -> set[str]:
     """Store runs of one project and kind and enqueue them; return the keys that were new."""
     names = {upload.run.session for upload in incoming}
     suffixed = {name + SESSION_SUFFIX.format(project.slug) for name in names}
@@ -112,9 +117,12 @@ def _store_group(tx: Session, project: Project, kind: str, incoming: Sequence[In
     before = {session: kind for session, (_, kind) in owners.items()}
     at = max(upload.context.at for upload in admitted)
     documents = [(upload.run, upload.key, upload.body_hash) for upload in admitted]
+    tx.info.pop(NEW_SERIES, None)
     ingested = ingest_run_batch(
         tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_processes
     )
+    if new_series := tx.info.pop(NEW_SERIES, 0):
+        quota.count_new_series(tx, project.id, project.slug, new_series, at)
     stored = {key for _, key, _ in ingested}
     new = [upload for upload in admitted if upload.key in stored]
     for upload in new:

@@ -40,6 +40,7 @@ from perfci.store.tables.measurements import (
     ProjectRow,
     ResultRow,
     RunRow,
+    SeriesCountRow,
     SeriesRow,
     SessionRow,
     UnresolvedResultRow,
@@ -178,7 +179,7 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     incidents = sa.select(IncidentRow.id).where(IncidentRow.project_id == project_id)
     destinations = sa.select(DestinationRow.id).where(DestinationRow.project_id == project_id)
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
-    alone += [EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
+    alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
     return [
         *((table, table.project_id == project_id) for table in alone),
         (DeliveryRow, DeliveryRow.destination_id.in_(destinations)),

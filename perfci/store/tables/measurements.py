@@ -119,6 +119,19 @@ class SeriesRow(TableBase):
     harness: Mapped[str]
 
 
+class SeriesCountRow(TableBase):
+    """How many new series a project got in a scope: a day, or a pull request."""
+
+    __tablename__ = "series_counts"
+    __table_args__ = (UniqueConstraint("project_id", "scope"),)
+
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id")
+    scope: Mapped[str]
+    count: Mapped[int] = mapped_column(BigInteger)
+    counted_at: Mapped[datetime]
+
+
 class SessionRow(TableBase):
     """A measuring session.
 

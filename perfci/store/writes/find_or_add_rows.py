@@ -35,6 +35,9 @@ from perfci.store.transactions import (
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
 COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)
 
+NEW_SERIES = "new series"
+"""Key of ``Session.info`` under which a transaction counts the series that it adds."""
+
 
 def ensure_project_id(tx: Session, slug: str) -> int:
     """Find or add a project."""
@@ -192,6 +195,7 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
             for identity, item in sorted(absent.items())
         ]
         tx.execute(build_insert_or_ignore(tx, SeriesRow), rows)
+        tx.info[NEW_SERIES] = tx.info.get(NEW_SERIES, 0) + len(rows)
         stored |= find_series_ids_by_identity(tx, absent)
     return {key: stored[identity] for key, identity in identities.items()}
 

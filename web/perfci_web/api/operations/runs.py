@@ -9,6 +9,7 @@ from perfci.formats.run_document import dump_run, idempotency_key, run_from_docu
 from perfci.formats.run_document_schema import RunDocument
 from perfci.net.api_schemas.runs import RunPage, RunQuery, RunShape, UploadReceipt
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
+from perfci.service.uploads.series_quota import SeriesQuota
 from perfci.store.queries import measured_samples, paged_lists
 from perfci.store.queries.runs_and_sessions import find_project_run_id
 from perfci_web.api import pagination
@@ -55,7 +56,15 @@ def upload_run(call: Call) -> Reply:
             "conflict", f"The header {KEY_HEADER} is not the key of this run: was its body changed?"
         )
     project = call.require_project(document.project, AccessRequirement.WRITE_RESULTS)
-    incoming = IncomingRun(run, key, sha256(call.raw_body).hexdigest(), project, call.audit_context)
+    grant, limits = call.audit_context.actor.grant, call.settings.server
+    pull_request = f"#{grant.pull_request}" if grant and grant.pull_request else ""
+    quota = SeriesQuota(
+        limits.new_series_per_day,
+        limits.new_series_per_pull_request,
+        pull_request or "of run " + dict(run.origin).get("run_id", "unknown"),
+    )
+    body_hash = sha256(call.raw_body).hexdigest()
+    incoming = IncomingRun(run, key, body_hash, project, call.audit_context, quota)
     receipt = call.group_commit.submit_to_batch(store_uploaded_runs, incoming)
     return Reply(receipt, 201 if receipt.stored else 200)
 
