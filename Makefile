@@ -52,6 +52,7 @@ torture: ## kill -9 runs and servers at random moments, disturb a server in ever
 	@.ci/setup dev
 	$(BIN)/python -m tools.torture_runs $(ARGS)
 	$(BIN)/python -m tools.disturb_server
+	$(BIN)/python -m tools.abuse_server
 	$(BIN)/python -m tools.restore_cases
 	$(BIN)/python -m tools.kill_server --database sqlite --kills 500 --pause 0.2 --within 5
 	$(BIN)/python -m tools.kill_server --database postgresql --kills 500 --pause 0.2 --within 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import ssl
 from typing import Any
 
 import httpx
@@ -41,6 +43,12 @@ def open_http_client(
         raise PerfciError(
             f"{base_url!r} is no server's address, or the token is no token: {error}."
         ) from None
+
+
+@functools.cache
+def load_trusted_authorities() -> ssl.SSLContext:
+    """Load the certificates that servers are checked by: once, since that takes longer than a request."""
+    return httpx.create_ssl_context()
 
 
 def build_wsgi_transport(app: Any) -> httpx.BaseTransport:

@@ -20,6 +20,7 @@ from perfci_web import (
     github_webhook,
     health_checks,
     jinja_environment,
+    page_access,
     prometheus,
     request_hooks,
     url_lookups,
@@ -118,6 +119,7 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
     @app.errorhandler(PageNotFound)
     def render_not_found(error: PageNotFound) -> tuple[str, int]:
         """Answer 404, with the tabs of the project that the path lies in."""
+        page_access.charge_for_missing_page(app.extensions[EXTENSION_KEY])
         project = url_lookups.find_visible_project_of_path(store, request.path)
         links = url_lookups.build_project_links(project) if project else None
         return render_template("layout/not_found.html", error=error, project_name=project, links=links), 404
@@ -140,22 +142,18 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
         return render_template("layout/error.html", title="The store cannot be read", text=text), 503
 
     @app.errorhandler(HTTPException)
-    def handle_http_error(
-        error: HTTPException,
-    ) -> tuple[str, int, dict[str, str]] | Response | HTTPException:
+    def handle_http_error(error: HTTPException) -> tuple[str, int] | Response | HTTPException:
         if error.code is None or error.code < 400:
             return error
         if api.is_api_request(request):
             return api.build_http_error_response(error)
         text = error.description or ""
-        if error.code == 403:
-            return Response(f"{text}\n", error.code, content_type="text/plain; charset=utf-8")
-        headers = {"Retry-After": str(error.retry_after)} if isinstance(error, TooManyRequests) else {}
-        return render_template("layout/error.html", title=error.name, text=text), error.code, headers
+        if error.code in (403, 429):
+            headers = {"Retry-After": str(error.retry_after)} if isinstance(error, TooManyRequests) else {}
+            return Response(f"{text}\n", error.code, headers, content_type="text/plain; charset=utf-8")
+        return render_template("layout/error.html", title=error.name, text=text), error.code
 
     @app.errorhandler(ParseException)
-    def handle_malformed_body(
-        error: ParseException,
-    ) -> tuple[str, int, dict[str, str]] | Response | HTTPException:
+    def handle_malformed_body(error: ParseException) -> tuple[str, int] | Response | HTTPException:
         """Answer a body whose chunks are none, which shows only as it is read."""
         return handle_http_error(BadRequest("The body is malformed."))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
-from flask import request
+from flask import g, request
 from werkzeug.exceptions import TooManyRequests
 
 from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, Actor, decide_access
@@ -40,10 +41,16 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
             ("comparisons.compare_page", "comparisons.compare_json", "comparisons.compare_markdown"), 10.0
         ),
         **dict.fromkeys(("impact.impact_page", "impact.impact_json"), 5.0),
+        "authentication.begin_login": 5.0,
+        "authentication.finish_login": 10.0,
         **dict.fromkeys(("calibration.calibration_page", "calibration.calibration_json"), 5.0),
     }
 )
-"""As how many requests a page counts that reads a whole project or two whole commits; others count once."""
+"""As how many requests a page counts that reads a whole project or two whole commits, or asks GitHub; others
+count once.
+"""
+
+MISSING_PAGE_COST = 4.0
 
 
 def require_page_access(context: WebContext) -> None:
@@ -78,7 +85,15 @@ def _identify_within_limit(context: WebContext) -> Actor:
     return actor
 
 
+def charge_for_missing_page(context: WebContext) -> None:
+    """Count a page that does not exist as several: what its address may have meant is looked for."""
+    if "limited_caller" in g:
+        with suppress(ProblemError):
+            context.request_limiter.require_allowance(g.limited_caller, MISSING_PAGE_COST)
+
+
 def _require_allowance(context: WebContext, caller: str, cost: float) -> None:
+    g.limited_caller = caller
     try:
         context.request_limiter.require_allowance(caller, cost)
     except ProblemError as error:

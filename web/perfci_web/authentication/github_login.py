@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from perfci.config import AccessTable
 from perfci.model import PerfciError
+from perfci.net.http_client import load_trusted_authorities
 
 if TYPE_CHECKING:
     from authlib.integrations.httpx_client import OAuth2Client
@@ -147,6 +148,7 @@ class GitHubLogin:
             code_challenge_method="S256",
             token_endpoint_auth_method="client_secret_post",
             timeout=TIMEOUT_S,
+            verify=load_trusted_authorities(),
             **options,
         )
 
