@@ -28,7 +28,7 @@ from scipy.stats import chi2
 
 from perfci.stats.incremental_segmentation import MIN_POINTS, SegmentedSeries, update_segmentations
 from perfci.verdicts.compare.confirmation_candidates import FRESH_PAIRS
-from perfci.verdicts.json_interface import judge_cases_json
+from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from tools.write_study_page import describe_circumstances, replace_figures
 
 SEED = 20_261_207

@@ -11,7 +11,7 @@ import click
 
 from perfci.cli.shared.options import global_options
 from perfci.model import PerfciError
-from perfci.verdicts.json_interface import detect_change_points_json, judge_cases_json
+from perfci.verdicts.judge_and_detect_json import detect_change_points_json, judge_cases_json
 
 
 @click.command("judge")

@@ -15,7 +15,7 @@ from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.json_interface import judge_cases_json
+from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from tests.support.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)

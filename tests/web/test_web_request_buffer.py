@@ -24,7 +24,7 @@ def test_is_ready_with_the_last_byte_and_not_before(request_: bytes) -> None:
     ready = []
     for value in request_:
         buffer.add(bytes([value]))
-        ready.append(buffer.is_ready)
+        ready.append(buffer.is_answerable)
 
     assert ready == [False] * (len(request_) - 1) + [True]
     assert buffer.is_whole
@@ -34,7 +34,7 @@ def test_is_ready_with_the_last_byte_and_not_before(request_: bytes) -> None:
 def test_is_whole_with_the_beginning_of_the_next_request(request_: bytes) -> None:
     buffer = RequestBuffer(LIMIT, request_ + GET[:9])
 
-    assert (buffer.is_ready, buffer.is_whole) == (True, True)
+    assert (buffer.is_answerable, buffer.is_whole) == (True, True)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_is_whole_with_the_beginning_of_the_next_request(request_: bytes) -> Non
 def test_is_ready_to_be_refused(request_: bytes) -> None:
     buffer = RequestBuffer(LIMIT, request_)
 
-    assert (buffer.is_ready, buffer.is_whole) == (True, False)
+    assert (buffer.is_answerable, buffer.is_whole) == (True, False)
 
 
 def test_waits_for_a_continue_only_while_the_body_is_missing() -> None:

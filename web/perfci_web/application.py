@@ -81,7 +81,7 @@ def create_app(
     request_limiter = RateLimiter(settings.server.requests_per_minute)
     context = WebContext(store, clock, load_policies, authenticator, group_commit, request_limiter)
     app.extensions[EXTENSION_KEY] = context
-    metrics = prometheus.register_metrics(app, store, clock)
+    metrics = prometheus.register_prometheus_metrics(app, store, clock)
     request_hooks.register_request_hooks(
         app,
         context,

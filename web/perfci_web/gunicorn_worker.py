@@ -252,7 +252,7 @@ class PoolWorker(ThreadWorker):  # type: ignore[misc]
     def _end_answer(self, conn: PoolConnection) -> None:
         """Wait for the next request, or for the client to close: what it still sends must not reset the
         connection before it has read the answer."""
-        if conn.is_kept_alive and conn.request.is_ready:
+        if conn.is_kept_alive and conn.request.is_answerable:
             self.enqueue_req(conn)
         elif conn.is_kept_alive:
             self._wait(conn, "head")
@@ -296,7 +296,7 @@ class PoolWorker(ThreadWorker):  # type: ignore[misc]
         conn.request.add(chunk)
         if not chunk and not conn.request.data:
             self._drop(conn)
-        elif not chunk or conn.request.is_ready:
+        elif not chunk or conn.request.is_answerable:
             self._stop_waiting(conn)
             self.enqueue_req(conn)
         elif conn.request.has_head:

@@ -50,7 +50,7 @@ class RequestMetrics(NamedTuple):
     seconds: Histogram
 
 
-def register_metrics(app: Flask, store: Store, clock: Callable[[], datetime]) -> RequestMetrics:
+def register_prometheus_metrics(app: Flask, store: Store, clock: Callable[[], datetime]) -> RequestMetrics:
     """Add ``/metrics``; return what counts the requests."""
     own_requests = CollectorRegistry()
     store_registry = CollectorRegistry()

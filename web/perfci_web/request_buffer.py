@@ -45,7 +45,7 @@ class RequestBuffer:
         return self._body_start > 0
 
     @property
-    def is_ready(self) -> bool:
+    def is_answerable(self) -> bool:
         """Whether all is there that an answer needs: the whole request, or enough of it to refuse it."""
         if not self.has_head:
             return len(self.data) > MAX_HEAD_BYTES
@@ -68,7 +68,7 @@ class RequestBuffer:
             body_bytes = int(length[1]) if length else 0
             self._is_refused = body_bytes > self._max_body_bytes
             self._end = end if self._is_refused else end + body_bytes
-        self.awaits_continue = bool(EXPECTS_CONTINUE.search(head)) and not self.is_ready
+        self.awaits_continue = bool(EXPECTS_CONTINUE.search(head)) and not self.is_answerable
 
     def _follow_chunks(self, start: int) -> None:
         """Go from chunk to chunk as far as they are there (RFC 9112, section 7.1)."""

@@ -13,7 +13,7 @@ from perfci.service.incidents.load_incidents import IncidentDetail
 from perfci.service.incidents.triage import find_undoable_change
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentRecord
 from perfci.store.jobs.notification_queue import Delivery
-from perfci_web.incidents.list_view_model import IncidentEntry
+from perfci_web.incidents.incident_list_view_model import IncidentEntry
 
 MAX_MEMBERS = 200
 """Series a page lists; all of them are in the JSON."""
@@ -96,7 +96,7 @@ def describe_undoable_change(record: IncidentRecord, history: Sequence[IncidentE
     return activity_log_text.activity_text("state", change.before, change.after, "") if change else ""
 
 
-def is_missing_data(page: IncidentView) -> bool:
+def is_missing_data_incident(page: IncidentView) -> bool:
     return page.entry.record.kind == DATA_KIND
 
 

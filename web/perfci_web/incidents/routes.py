@@ -19,8 +19,9 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
-from perfci_web.incidents import incident_view_model, list_view_model
+from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
+from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 from perfci_web.web_context import current_actor, web_context
 
@@ -44,9 +45,9 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
         evaluation = incident_store.load_last_evaluation(tx, record.id)
         if evaluation is None:
             # A project that was never evaluated is evaluated here, and nothing is stored.
-            page = list_view_model.build_list_from_evaluation(_evaluate(tx, record), context.clock())
+            page = incident_list_view_model.build_list_from_evaluation(_evaluate(tx, record), context.clock())
         else:
-            page = list_view_model.build_incident_list(tx, record.slug, record.id, evaluation)
+            page = incident_list_view_model.build_incident_list(tx, record.slug, record.id, evaluation)
         changed_entry = _load_changed_incident(tx, record)
         series = {
             change.series
@@ -107,7 +108,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         "incidents/incident.html",
         page=page,
         candidates=incident_view_model.list_candidate_commits(page),
-        is_missing_data=incident_view_model.is_missing_data(page),
+        is_missing_data_incident=incident_view_model.is_missing_data_incident(page),
         links=links,
         may_change=_may_change(record),
         rejected=rejected,
@@ -128,7 +129,7 @@ def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:
     return evaluate_project(tx, project.slug, policies.policy, policies.history)
 
 
-def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view_model.IncidentEntry, str] | None:
+def _load_changed_incident(tx: Session, project: Project) -> tuple[IncidentEntry, str] | None:
     """Load the incident that was just changed from the list, with the change that can be undone."""
     number = request.args.get("changed", 0, type=int)
     if not 0 < number < 2**31:
@@ -139,7 +140,7 @@ def _load_changed_incident(tx: Session, project: Project) -> tuple[list_view_mod
     undo_text = incident_view_model.describe_undoable_change(
         record, incident_store.load_incident_events(tx, record.id)
     )
-    return list_view_model.IncidentEntry(record), undo_text
+    return IncidentEntry(record), undo_text
 
 
 def _require_incident(tx: Session, project: Project, number: int) -> None:

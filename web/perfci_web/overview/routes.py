@@ -8,7 +8,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from perfci.history.series_histories import JudgedHistories
 from perfci.store.queries import project_counts, project_status, series_and_commits
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
-from perfci_web.incidents.list_view_model import load_open_incidents
+from perfci_web.incidents.incident_list_view_model import load_open_incidents
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
 from perfci_web.overview import view_model
 from perfci_web.page_urls import encode_project_segment

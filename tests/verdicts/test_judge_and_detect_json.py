@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from perfci.model import PerfciError
-from perfci.verdicts.json_interface import detect_change_points_json, judge_cases_json
+from perfci.verdicts.judge_and_detect_json import detect_change_points_json, judge_cases_json
 
 Case = dict[str, Any]
 
