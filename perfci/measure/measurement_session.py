@@ -187,7 +187,7 @@ class MeasurementSession:
             sides = [first] * max(map(len, first.variant_groups))
             rows = first.variant_groups
         index = Counter[CommitVisit]()
-        for outcomes in self.runner.visit_interleaved([side.sha for side in sides], rows):
+        for outcomes in self.runner.visit_commits_interleaved([side.sha for side in sides], rows):
             # Not strict: a group of variants may be smaller than the largest one.
             for side, (outcome, discovery) in zip(sides, outcomes, strict=False):
                 self._store_outcome(side, index[side], outcome, discovery)

@@ -90,7 +90,7 @@ class MeasurementRunner:
         """Measure cells at one commit, each once in a fresh process."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
-            yield from build_failure_results(prepared, cells)
+            yield from fail_all_cells(prepared, cells)
         else:
             yield from self._parent(prepared).get_worker().measure_cells(prepared, cells, self._caches)
 
@@ -103,7 +103,7 @@ class MeasurementRunner:
         allowed = setting == "always" or (setting == "auto" and not self.machine.accelerators)
         return allowed and not any(self._prepared[sha].failure_reason for sha in shas)
 
-    def visit_interleaved(
+    def visit_commits_interleaved(
         self, shas: Sequence[str], rows: Sequence[Sequence[Cell]]
     ) -> Iterator[Sequence[CellResult]]:
         """Visit several commits (or one, repeatedly) at once; the cells of each row take turns.
@@ -130,7 +130,7 @@ class MeasurementRunner:
         """Profile cells, each into its folder; those without one run in NVTX ranges and write nothing."""
         prepared = self._prepared[sha]
         if prepared.failure_reason:
-            outcomes = build_failure_results(prepared, cells)
+            outcomes = fail_all_cells(prepared, cells)
         else:
             roots = dict.fromkeys([str(prepared.tree), *prepared.paths], "")
             roots[str(self._commit_suite(prepared).folder)] = self._suite_display_path
@@ -210,7 +210,7 @@ class MeasurementRunner:
         return [name for name in modules if name.split(".")[0].encode() in used]
 
 
-def build_failure_results(prepared: PreparedCommit, cells: Sequence[Cell]) -> Iterator[CellResult]:
+def fail_all_cells(prepared: PreparedCommit, cells: Sequence[Cell]) -> Iterator[CellResult]:
     """Yield a failure of every cell for a commit that does not build, with the build's log."""
     for cell in cells:
         yield (

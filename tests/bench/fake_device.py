@@ -38,7 +38,6 @@ class FakeDevice:
     kind: str = "cuda"
     name: str = "Fake H100"
     torch_device: str = "cpu"
-    is_validated: bool = False
     uuid: str | None = "GPU-fake"
     l2_bytes: int | None = 4096
     host_s: float = 100.0

@@ -79,7 +79,7 @@ def measured_beside(
 ) -> Iterator[tuple[CellOutcome, CellOutcome]]:
     cells = expand_cells(runner.discover_suite(commits[0].sha).benchmarks.values(), match, 10)
     rows = [[cell, cell] for cell in cells]
-    for measured in runner.visit_interleaved([commit.sha for commit in commits], rows):
+    for measured in runner.visit_commits_interleaved([commit.sha for commit in commits], rows):
         (base, _), (head, _) = measured
         yield base, head
 
@@ -210,7 +210,7 @@ def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, 
         (commit,) = runner.repository.list_commits("HEAD")
         runner.prepare_commits([commit])
         item, two = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "time_it", 10)
-        ((first, second),) = runner.visit_interleaved([commit.sha] * 2, [[item, two]])
+        ((first, second),) = runner.visit_commits_interleaved([commit.sha] * 2, [[item, two]])
 
     assert [(outcome.cell.name, outcome.status) for outcome, _ in (first, second)] == [
         ("suite.Work.time_it(1)", Status.OK),

@@ -54,11 +54,6 @@ class Device(Protocol):
         ...
 
     @property
-    def is_validated(self) -> bool:
-        """False while nobody has measured perfci on this kind of device."""
-        ...
-
-    @property
     def uuid(self) -> str | None:
         """The name NVML finds an NVIDIA GPU by, ``GPU-...``, whatever ``CUDA_VISIBLE_DEVICES`` says."""
         ...
@@ -124,10 +119,6 @@ class Cpu:
 
         return f"CPU ({torch.backends.cpu.get_cpu_capability()})"
 
-    @property
-    def is_validated(self) -> bool:
-        return VALIDATION_STATUS[self.kind][0]
-
     def synchronize(self) -> None:
         return
 
@@ -167,10 +158,6 @@ class Accelerator:
     @property
     def name(self) -> str:
         return str(self.backend.get_device_name())
-
-    @property
-    def is_validated(self) -> bool:
-        return VALIDATION_STATUS[self.kind][0]
 
     @property
     def uuid(self) -> str | None:
@@ -234,10 +221,6 @@ class MpsDevice:
         import torch
 
         return str(getattr(torch.backends.mps, "get_name", lambda: "Apple GPU")())
-
-    @property
-    def is_validated(self) -> bool:
-        return VALIDATION_STATUS[self.kind][0]
 
     def synchronize(self) -> None:
         import torch

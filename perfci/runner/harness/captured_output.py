@@ -27,7 +27,7 @@ def flush_output() -> None:
             stream.flush()
 
 
-def read_tail(path: str) -> str:
+def read_output_tail(path: str) -> str:
     try:
         with open(path, "rb") as file:
             file.seek(0, os.SEEK_END)

@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from .captured_output import flush_output, read_tail
+from .captured_output import flush_output, read_output_tail
 from .messages import (
     CellWork,
     JsonMessage,
@@ -31,7 +31,7 @@ from .process_control import (
     die_with_parent,
     has_child,
     kill_descendants,
-    kill_group,
+    kill_process_group,
     list_children,
     list_leftover_processes,
     reap,
@@ -129,7 +129,7 @@ def fork_and_supervise(
                 describe_process(left) for left in list_leftover_processes(LEFTOVER_GRACE_S, earlier_children)
             ]
         # Only after the leftovers were listed: this ends those that are of the cell's group.
-        kill_group(pid)
+        kill_process_group(pid)
         if not ended:
             status = reap(pid)
         kill_descendants()  # those that left the group, in a session of their own
@@ -141,7 +141,7 @@ def fork_and_supervise(
     if leaked and outcome["status"] == "ok":
         outcome = build_outcome_without_result("failed", describe_leaked_processes(leaked))
     outcome.update(started_at=started, duration_s=duration, exit_code=os.waitstatus_to_exitcode(status))
-    outcome["stderr_tail"] = read_tail(log) if outcome["status"] not in ("ok", "skipped") else ""
+    outcome["stderr_tail"] = read_output_tail(log) if outcome["status"] not in ("ok", "skipped") else ""
     return outcome
 
 

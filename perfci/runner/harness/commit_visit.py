@@ -11,7 +11,7 @@ from .captured_output import redirect_output
 from .cell_supervisor import supervise_cell
 from .messages import JsonMessage, build_outcome_without_result, send_message
 from .process_control import adopt_orphans, die_with_parent
-from .suite_discovery import describe_benchmark, describe_foreign_module, load_suite
+from .suite_discovery import describe_benchmark, describe_wrong_commit_module, load_suite
 from .turn_slots import TurnSlot
 
 
@@ -22,7 +22,7 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
     output = os.path.join(request["scratch"], "import.log")
     with redirect_output(output):
         suite = load_suite(request)
-        wrong = describe_foreign_module(request)
+        wrong = describe_wrong_commit_module(request)
     descriptions = [describe_benchmark(benchmark) for benchmark in suite.benchmarks.values()]
     send_message(
         control,

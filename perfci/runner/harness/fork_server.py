@@ -19,7 +19,7 @@ from .process_control import (
     die_with_parent,
     has_child,
     kill_descendants,
-    kill_group,
+    kill_process_group,
     reap,
     wait_for_exit_or_hangup,
 )
@@ -66,7 +66,7 @@ def worker_main(control: socket.socket, parent: int) -> None:
             pid, time.monotonic() + request["visit_timeout_s"], connection=control
         )
         if not ended:
-            kill_group(pid)
+            kill_process_group(pid)
             status = reap(pid)
         kill_descendants()
         send_message(control, {"event": "visit_ended", "timed_out": not ended, "status": status})

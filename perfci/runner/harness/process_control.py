@@ -52,7 +52,7 @@ def wait_for_exit_or_hangup(
             if handle in ready:
                 return True, reap(pid)
             if ready:
-                kill_group(pid)
+                kill_process_group(pid)
                 kill_descendants()
                 os._exit(0)
     finally:
@@ -64,7 +64,7 @@ def reap(pid: int) -> int:
     return os.waitpid(pid, 0)[1]
 
 
-def kill_group(pid: int) -> None:
+def kill_process_group(pid: int) -> None:
     """Kill a child and its process group; what is already gone is fine."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)

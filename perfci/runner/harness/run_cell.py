@@ -19,8 +19,8 @@ from .suite_discovery import (
     CLOCKS,
     CPU_TWIN,
     declared_clock,
-    describe_foreign_module,
     describe_single_metric,
+    describe_wrong_commit_module,
     uses_default_timer,
 )
 from .turn_slots import TurnSlot, process_turns
@@ -32,14 +32,14 @@ def run_cell(
     """Set up, run (or profile) and tear down one cell; it fails if it imported code of another commit."""
     if slot is not None:
         process_turns.take_slot(slot, request["core"])
-    resident = reset_peak_memory()
+    resident = reset_peak_rss()
     begin = time.perf_counter()
     if cell["param_idx"] is not None:
         benchmark.set_param_idx(cell["param_idx"])
     benchmark.set_cache(load_setup_cache(cell))
     measured = measure_cell(benchmark, cell, resident) | {"work_s": time.perf_counter() - begin}
     measured["interleaved"] = process_turns.was_offered
-    wrong = describe_foreign_module(request)
+    wrong = describe_wrong_commit_module(request)
     write_report(report, {"status": "failed", "reason": wrong} if wrong else measured)
     terminate_daemonic_children()  # else they would count as processes that the benchmark left behind
 
@@ -162,7 +162,7 @@ def convert_asv_result_to_metrics(
 ) -> list[JsonMessage]:
     """Turn what asv's ``do_run`` returned into metrics with samples."""
     if benchmark.type == "peakmemory":
-        value = peak_memory_growth(resident)
+        value = peak_rss_growth(resident)
     samples, number = parse_samples(value)
     metric = {**describe_single_metric(benchmark), "status": "ok", "reason": "", "number": number}
     metrics = [metric | {"clock": validate_clock(declared_clock(benchmark)), "samples": samples}]
@@ -204,7 +204,7 @@ def parse_samples(value: Any) -> tuple[list[float], int]:
     return samples, number
 
 
-def reset_peak_memory() -> int | None:
+def reset_peak_rss() -> int | None:
     """Forget the peak inherited through the fork, and return the resident bytes the peak is counted from."""
     try:
         with open("/proc/self/clear_refs", "w") as file:
@@ -214,7 +214,7 @@ def reset_peak_memory() -> int | None:
     return read_memory_status("VmRSS")
 
 
-def peak_memory_growth(resident: int | None) -> int:
+def peak_rss_growth(resident: int | None) -> int:
     if resident is None:
         raise NotApplicable(
             "this kernel does not let a process reset its peak memory (/proc/self/clear_refs)"

@@ -208,7 +208,7 @@ def uses_default_timer(benchmark: Any) -> bool:
     return benchmark.type == "time" and getattr(benchmark, "timer", None) is timeit.default_timer
 
 
-def describe_foreign_module(request: JsonMessage) -> str:
+def describe_wrong_commit_module(request: JsonMessage) -> str:
     """Describe a loaded module of the project that is not of the measured commit; empty if none."""
     own_roots = [os.path.realpath(path) + os.sep for path in [*request["own_paths"], request["suite"]]]
     for name in request["modules"]:
