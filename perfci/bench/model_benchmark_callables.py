@@ -1,4 +1,4 @@
-"""Hooks of one model, bound to one point of its parameter grid, with its device and settings."""
+"""Functions that the author of a model benchmark defined (its hooks), bound to one cell and its device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BenchmarkSource:
 
 @dataclass(frozen=True, slots=True)
 class ModelBenchmarkCallables:
-    """Hooks of one model with the parameters of one cell bound, its device, and the author's settings.
+    """The hooks of one model with the parameters of one cell bound, its device, and the author's settings.
 
     A hook that the author did not define is None. Hooks stay bound to one instance of the benchmark, since
     authors keep state on it (a KV cache, for example).

@@ -23,7 +23,7 @@ class TrainingLoop:
     def __init__(self, callables: ModelBenchmarkCallables, *, seed: int = 0) -> None:
         torch.manual_seed(seed)
         self._autocast = callables.autocast
-        self._loss_hook = callables.require_loss_callable()
+        self._loss_callable = callables.require_loss_callable()
         self.model = callables.build()
         if not hasattr(self.model, "parameters"):
             raise TypeError(
@@ -61,7 +61,7 @@ class TrainingLoop:
     def compute_loss(self, batch: Any) -> Any:
         """Compute the loss of a batch in the number format of the benchmark."""
         with self._autocast():
-            return self._loss_hook(self.model, batch)
+            return self._loss_callable(self.model, batch)
 
     def check_first_loss(self) -> None:
         """Compute one loss and raise a sentence for what a hook returned wrongly; waits for the device."""
