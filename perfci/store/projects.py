@@ -62,14 +62,19 @@ def load_projects(tx: Session) -> list[Project]:
 
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
     """Add a project under a new name."""
-    row = {"slug": slug, "visibility": _check_visibility(visibility), "created_at": at, **new_project_id(tx)}
+    row = {
+        "slug": slug,
+        "visibility": _check_visibility(visibility),
+        "created_at": at,
+        **reserve_project_id(tx),
+    }
     added = tx.scalar(build_insert_or_ignore(tx, ProjectRow, "id"), row)
     if added is None:
         raise PerfciError(f"There is a project {slug} already: name another one.")
     return Project(int(added), slug, visibility, version=0, settings={}, archived=False)
 
 
-def new_project_id(tx: Session) -> dict[str, int]:
+def reserve_project_id(tx: Session) -> dict[str, int]:
     """Return the id of a new project, empty where the database gives it.
 
     SQLite would give it that of a deleted project, whose lines stay in the audit log.

@@ -12,7 +12,11 @@ from every_table import fill
 from perfci.model import VerdictKind
 from perfci.store import Store, check_integrity, open_store
 from perfci.store.jobs.work_queue_and_leases import load_due_work
-from perfci.store.maintenance.delete_measurements import DeletionKind, delete_next_batch, record_deletion
+from perfci.store.maintenance.delete_runs_series_projects import (
+    DeletionKind,
+    delete_next_batch,
+    record_deletion_request,
+)
 from perfci.store.projects import create_project, find_project
 from perfci.store.queries.series_and_commits import load_project_series
 from perfci.store.tables.measurements import RunRow
@@ -42,7 +46,7 @@ def delete(store: Store, kind: DeletionKind, row_id: int, limit: int = 2) -> int
     with store.begin() as tx:
         project = find_project(tx, PROJECT)
         assert project is not None
-        record_deletion(tx, project.id, kind, row_id or project.id, NOON)
+        record_deletion_request(tx, project.id, kind, row_id or project.id, NOON)
     batches = 0
     more = True
     while more:

@@ -10,7 +10,7 @@ from perfci.auth.permissions import EVERY_PROJECT_ID
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access.users_and_roles import remove_all_members
-from perfci.store.maintenance.delete_measurements import delete_next_batch, record_deletion
+from perfci.store.maintenance.delete_runs_series_projects import delete_next_batch, record_deletion_request
 from perfci.store.projects import PRIVATE, Project, update_project
 from perfci.store.queries.paged_lists import find_series_by_identity
 from perfci.store.queries.runs_and_sessions import find_project_run_id
@@ -24,7 +24,7 @@ def request_run_deletion(tx: Session, context: AuditContext, project: Project, k
     run_id = find_project_run_id(tx, project.id, key)
     if run_id is None:
         return False
-    record_deletion(tx, project.id, "run", run_id, context.at)
+    record_deletion_request(tx, project.id, "run", run_id, context.at)
     context.add_audit_entry(tx, "run.delete", key, project.id)
     return True
 
@@ -37,7 +37,7 @@ def request_series_deletion(tx: Session, context: AuditContext, project: Project
     series = find_series_by_identity(tx, project.id, identity)
     if series is None:
         return False
-    record_deletion(tx, project.id, "series", series.id, context.at)
+    record_deletion_request(tx, project.id, "series", series.id, context.at)
     context.add_audit_entry(tx, "series.delete", identity, project.id)
     return True
 
@@ -49,13 +49,13 @@ def request_project_deletion(tx: Session, context: AuditContext, project: Projec
     """
     update_project(tx, project.id, visibility=PRIVATE, archived_at=context.at)
     remove_all_members(tx, project.id)
-    record_deletion(tx, project.id, "project", project.id, context.at)
+    record_deletion_request(tx, project.id, "project", project.id, context.at)
     for place in (project.id, EVERY_PROJECT_ID):
         context.add_audit_entry(tx, "project.delete", project.slug, place)
     return True
 
 
-def delete_all_requested(store: Store, now: datetime) -> None:
+def carry_out_deletions(store: Store, now: datetime) -> None:
     """Carry out all recorded deletions."""
     while _delete_batch(store, now):
         pass

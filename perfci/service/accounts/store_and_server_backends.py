@@ -24,7 +24,7 @@ from perfci.net.api_schemas.projects_and_access import (
 )
 from perfci.service.accounts import projects_members_tokens
 from perfci.service.accounts.delete_stored_data import (
-    delete_all_requested,
+    carry_out_deletions,
     request_project_deletion,
     request_run_deletion,
     request_series_deletion,
@@ -144,7 +144,7 @@ class StoreAccountsBackend:
         context = _build_local_context()
         with self._store.begin() as tx:
             was_recorded = request(tx, context, require_project(tx, project_name))
-        delete_all_requested(self._store, context.at)
+        carry_out_deletions(self._store, context.at)
         return was_recorded
 
 

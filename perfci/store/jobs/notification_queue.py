@@ -73,7 +73,7 @@ def load_due_deliveries(tx: Session, holder: str, now: datetime, limit: int = 10
     return _load_deliveries(tx, sa.or_(waiting, orphaned), DESTINATIONS.c.enabled, limit=limit)
 
 
-def load_oldest_due_time(tx: Session) -> datetime | None:
+def load_oldest_delivery_time(tx: Session) -> datetime | None:
     """Load the time at which the delivery that waits longest was, or will be, due."""
     unsent = DELIVERIES.c.state.in_([WAITING, CLAIMED])
     query = sa.select(sa.func.min(DELIVERIES.c.not_before)).join(

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store.dialects import database_size
 from perfci.store.jobs import work_queue_and_leases
-from perfci.store.jobs.notification_queue import load_oldest_due_time
+from perfci.store.jobs.notification_queue import load_oldest_delivery_time
 from perfci.store.open_database import find_sqlite_file
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.notifications import DeliveryRow
@@ -55,7 +55,7 @@ def load_database_stats(tx: Session, now: datetime) -> DatabaseStats:
         outbox_oldest_s=_age_s(oldest, now),
         deliveries_waiting=deliveries.get("waiting", 0) + deliveries.get("claimed", 0),
         deliveries_failed=deliveries.get("failed", 0),
-        deliveries_oldest_due_s=_age_s(load_oldest_due_time(tx), now),
+        deliveries_oldest_due_s=_age_s(load_oldest_delivery_time(tx), now),
         run_events_waiting=events.get("waiting", 0),
         run_events_failed=events.get("failed", 0),
         judge_beat=int(tx.scalar(sa.select(sa.func.max(LeaseRow.beat))) or 0),

@@ -72,7 +72,9 @@ class Deletion:
     run_keys: Sequence[str] = ()
 
 
-def record_deletion(tx: Session, project_id: int, kind: DeletionKind, row_id: int, at: datetime) -> None:
+def record_deletion_request(
+    tx: Session, project_id: int, kind: DeletionKind, row_id: int, at: datetime
+) -> None:
     """Record a deletion, once; it is carried out by ``delete_next_batch``."""
     same = (DeletionRow.kind == kind, DeletionRow.row_id == row_id)
     if tx.scalar(sa.select(DeletionRow.id).where(*same)) is not None:
