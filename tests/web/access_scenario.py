@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from secrets import token_hex
 from typing import Any
 
@@ -16,17 +16,25 @@ from perfci.config import Settings
 from perfci.service.accounts import projects_members_tokens
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store
-from perfci.store.access import ci_job_tokens
+from perfci.store.access import ci_job_tokens, github_bindings
 from perfci.store.access.ci_job_tokens import RunToken
+from perfci.store.access.github_bindings import BoundRepository
 from perfci.store.projects import Project, create_project, find_project
 from perfci_web import create_app
 from tests.support.builders import NOON, a_process, a_result, a_run, a_series, a_sha
+from tests.support.signed_webhooks import SECRETS
 from tests.support.stored_runs import ingest_run
 
 NOW = NOON + timedelta(days=10)
 LONG_AGO = NOON - timedelta(days=300)
 NO_REQUEST_LIMIT = 10**9
 SECRET, OPEN, OTHER = "acme/secret", "acme/open", "rival/own"
+
+REPOSITORIES = {
+    slug: BoundRepository(number, 5, slug, ".github/workflows/perf.yml", "", ("refs/heads/main",))
+    for number, slug in enumerate((SECRET, OTHER), start=1)
+}
+"""The repository that each project is bound to."""
 
 
 @dataclass
@@ -46,17 +54,21 @@ class AccessScenario:
         for name in (SECRET, OPEN, OTHER):
             fill(store, name)
         with store.begin() as tx:
-            tx.flush()
+            for slug, repository in REPOSITORIES.items():
+                github_bindings.bind_repository(tx, require_project(tx, slug).id, repository, LONG_AGO)
         settings = Settings.model_validate(
             {
-                "access": {"mode": "proxy"} | access,
+                "access": {"mode": "proxy", "admins": ["proxy/root"]} | access,
+                "app": {"id": "Iv1.7"},
                 "server": {
                     "trusted_proxies": ["127.0.0.1/32"],
+                    "public_url": "https://perf.example.com",
                     "requests_per_minute": NO_REQUEST_LIMIT,
                 },
             }
         )
-        self.app = create_app(store, read_only=False, clock=lambda: NOW, settings=settings)
+        fields = {"settings": settings, "secrets": SECRETS}
+        self.app = create_app(store, read_only=False, clock=lambda: NOW, **fields)
         self.callers = self._create_callers()
 
     def close(self) -> None:
@@ -72,6 +84,7 @@ class AccessScenario:
             "anonymous": Caller(),
             **people,
             "stranger": self._person("stranger"),
+            "admin of all projects": self._person("root"),
             "wrong project": self._person("rival", OTHER, role=ProjectRole.ADMIN),
             "reading token": self._token(Scope.READ),
             "writing token": self._token(Scope.WRITE),
@@ -79,8 +92,11 @@ class AccessScenario:
             "token of another project": self._token(Scope.ADMIN, projects=OTHER),
             "expired token": self._token(Scope.ADMIN, expired=True),
             "revoked token": self._token(Scope.ADMIN, revoked=True),
-            "token of a job": self._job_token(NOW + timedelta(minutes=15)),
-            "expired token of a job": self._job_token(NOW),
+            "token of a job": self._job_token(),
+            "token of a pull request": self._job_token(event="pull_request", pull_request=12, baseline=False),
+            "token of a branch": self._job_token(baseline=False),
+            "token of a job of another project": self._job_token(OTHER),
+            "expired token of a job": self._job_token(expires_at=NOW),
             "no token": Caller({"Authorization": "Bearer pfciu_nonsense"}),
         }
 
@@ -103,16 +119,17 @@ class AccessScenario:
                 projects_members_tokens.revoke_token(tx, act, place.id, made.token.uid)
         return Caller({"Authorization": f"Bearer {made.text}"})
 
-    def _job_token(self, expires_at: datetime) -> Caller:
+    def _job_token(self, slug: str = SECRET, **changes: Any) -> Caller:
         minted = make_token("r")
+        job: dict[str, Any] = {"run_id": "4711", "attempt": 1, "sha": a_sha(1), "event": "push"}
+        job |= {"pull_request": None, "baseline": True, "expires_at": NOW + timedelta(minutes=15)}
         with self.store.begin() as tx:
-            job = {"run_id": "4711", "attempt": 1, "sha": a_sha(1), "event": "push", "pull_request": None}
             about = {
                 "uid": token_hex(6),
-                "project_id": require_project(tx, SECRET).id,
+                "project_id": require_project(tx, slug).id,
                 "secret_hash": minted.hash,
             }
-            ci_job_tokens.add_job_token(tx, RunToken(**about, **job, baseline=True, expires_at=expires_at))
+            ci_job_tokens.add_job_token(tx, RunToken(**about, **(job | changes)))
         return Caller({"Authorization": f"Bearer {minted.text}"})
 
 

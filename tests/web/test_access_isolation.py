@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
-from access_scenario import OPEN, SECRET, AccessScenario
+from access_scenario import NOW, OPEN, OTHER, REPOSITORIES, SECRET, AccessScenario, require_project
 from flask import url_for
 from werkzeug.routing import Rule
 
 from perfci.auth.permissions import NOT_FOUND, AccessRequirement
 from perfci.formats import run_document
+from perfci.model import Role
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
+from perfci.store.access import github_bindings
+from perfci.store.access.github_bindings import BoundRepository
 from perfci_web.api import request_pipeline
 from perfci_web.api.operation import Operation, Reply
 from perfci_web.api.operation_table import ALL_OPERATIONS
-from tests.support.builders import a_process, a_result, a_run, a_series
+from tests.support.builders import a_process, a_result, a_run, a_series, a_sha
 from tests.support.databases import KINDS, fresh_database
 
 OPERATIONS_BY_ID = {operation.name: operation for operation in ALL_OPERATIONS}
@@ -134,7 +138,7 @@ PAGES = {
 }
 """The same for pages, by endpoint."""
 
-PUBLIC_MACHINE_ENDPOINTS = {"healthz", "readyz", "metrics", "asset"}
+PUBLIC_MACHINE_ENDPOINTS = {"healthz", "readyz", "metrics", "asset", "github.webhook"}
 """Endpoints that answer without identifying the caller; they name no project."""
 
 ALLOWED = 200
@@ -145,6 +149,8 @@ STATUS_BY_CALLER: dict[str, tuple[int, int, int, int, int]] = {
     "stranger": (404, 404, 404, 404, 403),
     "wrong project": (404, 404, 404, 404, 403),
     "token of another project": (404, 404, 404, 404, 403),
+    "token of a job of another project": (404, 404, 404, 404, 403),
+    "admin of all projects": (ALLOWED, ALLOWED, ALLOWED, ALLOWED, ALLOWED),
     "reader": (ALLOWED, 403, 403, 403, 403),
     "sheriff": (ALLOWED, 403, ALLOWED, 403, 403),
     "admin": (ALLOWED, ALLOWED, ALLOWED, ALLOWED, 403),
@@ -152,7 +158,18 @@ STATUS_BY_CALLER: dict[str, tuple[int, int, int, int, int]] = {
     "writing token": (403, ALLOWED, 403, 403, 403),
     "admin token": (ALLOWED, ALLOWED, ALLOWED, ALLOWED, 403),
     "token of a job": (403, ALLOWED, 403, 403, 403),
+    "token of a pull request": (403, ALLOWED, 403, 403, 403),
+    "token of a branch": (403, ALLOWED, 403, 403, 403),
 }
+SAME_IN_OTHER_PROJECT = {
+    "wrong project": "admin",
+    "token of another project": "admin token",
+    "token of a job of another project": "token of a job",
+    "anonymous": "anonymous",
+    "admin of all projects": "admin of all projects",
+}
+"""In the project of somebody else: whose rights each caller has there; all others are strangers."""
+
 NEEDS = (
     AccessRequirement.READ,
     AccessRequirement.WRITE_RESULTS,
@@ -191,7 +208,8 @@ def expected_status(who: str, need: AccessRequirement, slug: str) -> int:
         return 401
     if need is AccessRequirement.PUBLIC:
         return ALLOWED
-    result = dict(zip(NEEDS, STATUS_BY_CALLER[who], strict=True))[need]
+    row = SAME_IN_OTHER_PROJECT.get(who, "stranger") if slug == OTHER else who
+    result = dict(zip(NEEDS, STATUS_BY_CALLER[row], strict=True))[need]
     if slug == OPEN:
         return expected_status_in_public(who, need, result)
     return result
@@ -229,7 +247,7 @@ def test_assigns_a_requirement_to_every_operation() -> None:
 
 
 @pytest.mark.usefixtures("reached")
-@pytest.mark.parametrize("slug", [SECRET, OPEN])
+@pytest.mark.parametrize("slug", [SECRET, OPEN, OTHER])
 @pytest.mark.parametrize(
     ("scenario", "operation"),
     [
@@ -257,11 +275,19 @@ def test_allows_an_operation_only_to_callers_with_its_requirement(
     assert refused == expected
 
 
-@pytest.mark.parametrize("slug", [SECRET, OPEN])
-def test_accepts_an_upload_only_from_writers_of_its_project(scenario: AccessScenario, slug: str) -> None:
-    measured_by = (("attempt", "1"), ("run_id", "4711"))
-    result = a_result(a_series("suite.a"), a_process(1.0))
-    run = a_run(result, project=slug, session=f"sent to {slug}", origin=measured_by)
+NO_HISTORY = ("token of a pull request", "token of a branch")
+"""Whose jobs upload comparisons only."""
+
+
+@pytest.mark.parametrize("role", [Role.HISTORY, Role.HEAD])
+@pytest.mark.parametrize("slug", [SECRET, OPEN, OTHER])
+def test_accepts_an_upload_only_from_writers_of_its_project(
+    scenario: AccessScenario, slug: str, role: Role
+) -> None:
+    measured_by = (("attempt", "1"), ("run_id", "4711"), ("step", role.value))
+    pair = None if role is Role.HISTORY else 0
+    result = a_result(a_series("suite.a"), a_process(1.0, role=role, pair=pair))
+    run = a_run(result, project=slug, session=f"{role.value} of {slug}", origin=measured_by)
     about = {
         "data": run_document.dump_run(run),
         "headers": {"Idempotency-Key": run_document.idempotency_key(run), "Content-Type": "application/json"},
@@ -272,9 +298,70 @@ def test_accepts_an_upload_only_from_writers_of_its_project(scenario: AccessScen
     }
 
     stored = {who: ALLOWED if status == 201 else status for who, status in status_codes.items()}
-    assert stored == {
-        who: expected_status(who, AccessRequirement.WRITE_RESULTS, slug) for who in scenario.callers
+    expected = {who: expected_status(who, AccessRequirement.WRITE_RESULTS, slug) for who in scenario.callers}
+    if role is Role.HISTORY:
+        expected |= dict.fromkeys(NO_HISTORY, 404 if slug == OTHER else 403)
+    # A token that may not write is refused before the body, which names the project, is read.
+    assert stored == expected | {"reading token": 403}
+
+
+@pytest.mark.parametrize("slug", [SECRET, OPEN, OTHER])
+def test_records_expected_changes_only_of_jobs_of_the_main_branch(
+    scenario: AccessScenario, slug: str
+) -> None:
+    item = {"match": "peak", "relative_change": 0.03, "reason": "a cache"}
+    body = {"commit": a_sha(1), "source": "#12", "items": [item]}
+    path = path_of(OPERATIONS_BY_ID["add_expected_changes"], slug)
+
+    status_codes = {who: scenario.send(who, "POST", path, json=body).status_code for who in scenario.callers}
+
+    expected = {who: expected_status(who, AccessRequirement.WRITE_RESULTS, slug) for who in scenario.callers}
+    assert status_codes == expected | dict.fromkeys(NO_HISTORY, 404 if slug == OTHER else 403)
+
+
+@pytest.fixture
+def own_scenario(tmp_path: Path) -> Iterator[AccessScenario]:
+    """A scenario of one test alone: to bind a repository again ends the tokens of its jobs."""
+    url = f"sqlite:///{tmp_path}/perfci.db"
+    with closing(open_store(url, create=True)) as store, closing(AccessScenario(store)) as scenario:
+        yield scenario
+
+
+@pytest.mark.parametrize("slug", [SECRET, OPEN, OTHER])
+def test_binds_a_repository_only_with_proof(own_scenario: AccessScenario, slug: str) -> None:
+    """Who may change the project may change its own binding; any other needs an admin of all projects."""
+    jobs = {"token of a job", "token of a job of another project", *NO_HISTORY}
+    callers = [who for who in own_scenario.callers if who not in jobs]
+    own = REPOSITORIES.get(slug)
+    for number, name in enumerate((*REPOSITORIES, "nobody/bound"), start=1):
+        expected = {who: expected_status(who, AccessRequirement.ADMIN, slug) for who in callers}
+        if name != slug:
+            allowed = [who for who, status in expected.items() if status == ALLOWED]
+            expected |= dict.fromkeys(set(allowed) - {"admin of all projects"}, 403)
+        body = {"repository": name, "repository_id": number, "owner_id": 5}
+        assert {who: bind(own_scenario, who, slug, body, own) for who in callers} == expected, name
+
+
+def bind(
+    scenario: AccessScenario, who: str, slug: str, body: dict[str, Any], own: BoundRepository | None
+) -> int:
+    """Let a caller bind a project, and bind it as before."""
+    path = path_of(OPERATIONS_BY_ID["bind_repository"], slug)
+    status = scenario.send(who, "PUT", path, json=body).status_code
+    with scenario.store.begin() as tx:
+        project_id = require_project(tx, slug).id
+        github_bindings.unbind_repository(tx, project_id)
+        if own is not None:
+            github_bindings.bind_repository(tx, project_id, own, NOW)
+    return status
+
+
+def test_believes_no_caller_of_the_webhook_without_a_signature(scenario: AccessScenario) -> None:
+    status_codes = {
+        scenario.send(who, "POST", "/api/v1/github/webhook", json={}).status_code for who in scenario.callers
     }
+
+    assert status_codes == {401}
 
 
 def rules(scenario: AccessScenario) -> list[Rule]:
@@ -299,7 +386,7 @@ def test_assigns_a_requirement_to_every_page(scenario: AccessScenario) -> None:
     assert {name for names in PAGES.values() for name in names} == {rule.endpoint for rule in rules(scenario)}
 
 
-@pytest.mark.parametrize("slug", [SECRET, OPEN])
+@pytest.mark.parametrize("slug", [SECRET, OPEN, OTHER])
 def test_allows_a_page_only_to_callers_with_its_requirement(
     scenario: AccessScenario, slug: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,8 +416,8 @@ def expected_page_status(who: str, need: AccessRequirement, slug: str) -> int:
     """A page says of a private project that it is not there, whatever was to be done with it."""
     result = expected_status(who, need, slug)
     unseen = (
-        slug == SECRET
-        and expected_status(who, AccessRequirement.READ, SECRET) == 404
+        slug != OPEN
+        and expected_status(who, AccessRequirement.READ, slug) == 404
         and need is not AccessRequirement.PUBLIC
     )
     return 404 if unseen else result
