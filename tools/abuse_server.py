@@ -57,6 +57,7 @@ BUDGET_MS = 250.0
 CLIENT_TIMEOUT_S = 10.0
 """When perfci's own client gives up."""
 
+RECOVERS_WITHIN_S = 30.0
 SHAPE = (20, 2, 4)
 JSON_HEADERS = {"Content-Type": "application/json"}
 PAGES = f"/{encode_segment(PROJECT)}"
@@ -415,13 +416,14 @@ def main() -> int:
         for abuse in ABUSES:
             if options.only not in abuse.name:
                 continue
-            until(lambda: _is_ready(target))
             usual = bystanders.measure(options.seconds)
             with contextlib.ExitStack() as stack:
                 abuse.begin(target, stack)
                 time.sleep(1)
                 meanwhile = bystanders.measure(options.seconds)
             problems = judge(abuse, usual, meanwhile)
+            if not until(lambda: _is_ready(target), RECOVERS_WITHIN_S):
+                problems.append("the server did not recover")
             broken += len(problems)
             print(format_row(abuse, usual, meanwhile, problems), flush=True)
     return 1 if broken else 0

@@ -113,11 +113,12 @@ class Server:
     It is forked from a process that has imported everything already: so it dies often, not starts often.
     """
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, workers: int = WORKERS) -> None:
+        self._workers = workers
         self._log, self._held = folder / "server.log", reserve_port()
         self.port = get_port_number(self._held)
         self._folder = folder
-        self._serve = ["serve", "--db", url, "--port", str(self.port), "--workers", str(WORKERS)]
+        self._serve = ["serve", "--db", url, "--port", str(self.port), "--workers", str(workers)]
         self._judge = ["judge-worker", "--db", url, "--once"]
         self._forks = multiprocessing.get_context("forkserver")
         self._forks.set_forkserver_preload(["perfci.cli.serve", "perfci.cli.judge_worker", __name__])
@@ -176,7 +177,7 @@ class Server:
         if self._process is None or not self._process.is_alive():
             return False
         workers, judges = self._children()
-        return len(workers) == WORKERS and len(judges) == 1 and self._answers()
+        return len(workers) == self._workers and len(judges) == 1 and self._answers()
 
     def _children(self) -> tuple[list[int], list[int]]:
         """The processes of requests, and those of the judge."""
