@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from rendered import Page, page_of
 
@@ -284,6 +284,9 @@ def test_no_hostile_text_leaves_its_code_span_or_its_cell(word: str) -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_no_text_at_all_leaves_its_code_span_or_its_cell(word: str) -> None:
+    plain_class, word_class = (Policy().metric_class_of(hostile_series(text)) for text in ("plain", word))
+    assume(word_class is plain_class)  # a unit such as KB rightly puts its rows under "Memory"
+
     assert_nothing_escapes(word)
 
 
