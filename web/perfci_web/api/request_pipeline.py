@@ -6,7 +6,7 @@ import math
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
@@ -79,13 +79,6 @@ class ApiContext:
     upload_limiter: RateLimiter
     exports: ExportLimiter
 
-    def read_body_of(self, operation: Operation) -> AbstractContextManager[RawBody]:
-        """Read the body of the current request: runs may be large, what else is sent is small."""
-        if operation.body is None:
-            return nullcontext(NO_BODY)
-        is_small = issubclass(operation.body, RequestShape)
-        return (self.small_body_reader if is_small else self.body_reader).read_body(request)
-
 
 def execute_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
     """Execute an operation for the current request; refusals are raised as ``ProblemError``."""
@@ -102,7 +95,10 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
     if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
         raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     query = _parse_query(operation)
-    with context.read_body_of(operation) as raw:
+    # Runs may be large; what else is sent is small.
+    is_small = operation.body is not None and issubclass(operation.body, RequestShape)
+    reader = context.small_body_reader if is_small else context.body_reader
+    with reader.read_body(request) if operation.body else nullcontext(NO_BODY) as raw:
         call = Call(
             store=context.store,
             group_commit=context.group_commit,

@@ -144,6 +144,7 @@ class Authenticator:
         self._store, self._clock, self._group = store, clock, group_commit
         self.github, self.secret_key = github, secret_key
         self.local_login = local_login
+        self._local_actor = LOCAL if auth_settings.writable else READ_ONLY_LOCAL
         self._last_recorded: dict[int, datetime] = {}
 
     def identify_caller(self, request: Request) -> Actor:
@@ -208,10 +209,6 @@ class Authenticator:
         if self.auth_settings.mode == "github":
             return self._authenticate_login(request.cookies.get(LOGIN_COOKIE, ""))
         return ANONYMOUS
-
-    @property
-    def _local_actor(self) -> Actor:
-        return LOCAL if self.auth_settings.writable else READ_ONLY_LOCAL
 
     def _require_own_page(self, request: Request, actor: Actor) -> None:
         """Refuse a change sent by a page of another origin, or by a user without the CSRF token.
