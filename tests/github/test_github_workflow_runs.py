@@ -439,3 +439,19 @@ def test_logs_and_responses_contain_no_secrets(
     for secret in (SECRET, "ghs_1", "s3cret", app_keys[0].splitlines()[1]):
         assert secret not in all_output
     assert any("sig=s3cret" in str(item.url) for item in server.hub.received_requests)
+
+
+def test_artifacts_count_as_uploads_of_their_project(server: Server) -> None:
+    few = {"uploads_per_minute_mb": 0.0001, "public_url": "https://perf.example.com"}
+    server.settings = Settings.model_validate({"app": {"id": "Iv1.7"}, "server": few})
+    server.restart_worker()
+    server.receive_run_event()
+    server.process_due_events()
+
+    server.receive_run_event("d-2")
+    server.process_due_events()
+
+    [first, (state, attempts, problem)] = server.events()
+    assert (first, state, attempts) == (("done", 0, ""), "waiting", 1)
+    assert problem == "The pull requests of this project bring more than [server] uploads_per_minute_mb."
+    assert len(server.runs()) == 2
