@@ -35,6 +35,10 @@ UPLOAD = (
     b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b"Content-Length: 100\r\nConnection: close\r\n\r\n"
 )
+FORM_HEAD = (
+    b"POST /acme:forms/incidents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\n"
+)
 READ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEALTHY = (200, '{"status":"ok"}\n')
 
@@ -577,6 +581,8 @@ def test_answers_malformed_requests_with_a_problem_document(
 def writable_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     folder = tmp_path_factory.mktemp("writable")
     with forked_server(f"sqlite:///{folder}/perfci.db", folder) as server:
+        url = f"http://127.0.0.1:{server.port}/api/v1/projects"
+        httpx.post(url, json={"project": "acme/forms"}, timeout=60)
         yield server
 
 
@@ -592,18 +598,27 @@ def writable_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked
 def test_refuses_a_form_that_is_too_large(
     writable_server: ForkedServer, send_body: Callable[[bytes], bytes], form_bytes: int, status: bytes
 ) -> None:
-    url = f"http://127.0.0.1:{writable_server.port}/api/v1/projects"
-    httpx.post(url, json={"project": "acme/forms"}, timeout=60)
-    head = (
-        b"POST /acme:forms/incidents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-        b"Content-Type: application/x-www-form-urlencoded\r\n"
-    )
     with writable_server.connect() as client:
-        client.sendall(head + send_body(b"comment=".ljust(form_bytes, b"a")))
+        client.sendall(FORM_HEAD + send_body(b"comment=".ljust(form_bytes, b"a")))
         answer = read_all(client)
 
     assert answer.startswith(b"HTTP/1.1 %s " % status)
     assert (b"A form may have 500,000 bytes, this one has more" in answer) == (status == b"413")
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"Content-Length: 100\r\n\r\ncomment=half", b"Transfer-Encoding: chunked\r\n\r\n64\r\ncomment=half"],
+    ids=["length announced", "chunked"],
+)
+def test_uses_no_form_that_broke_off(writable_server: ForkedServer, begun: bytes) -> None:
+    with writable_server.connect() as client:
+        client.sendall(FORM_HEAD + begun)
+        client.shutdown(socket.SHUT_WR)
+        answer = read_all(client)
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"The form broke off before its end, and nothing was changed" in answer
 
 
 def test_accepts_a_long_address(writable_server: ForkedServer) -> None:

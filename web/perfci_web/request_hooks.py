@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, abort, g, request
-from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.exceptions import ClientDisconnected, MethodNotAllowed
 
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.authentication.authenticator import FROM_PROXY, READ_METHODS, Network
@@ -63,6 +63,7 @@ FORM_TOO_LARGE = (
     f"A form may have {MAX_FORM_BYTES:,} bytes, this one has more, and nothing was changed: "
     "go back, and shorten its text or choose fewer incidents."
 )
+FORM_INCOMPLETE = "The form broke off before its end, and nothing was changed: go back, and send it again."
 
 HSTS_MAX_AGE_S = 31_536_000
 
@@ -135,7 +136,7 @@ def register_request_hooks(
         local_login = context.authenticator.local_login
         if is_local and local_login and (login := local_login.answer_login(request)):
             return login
-        _refuse_large_form()
+        _require_whole_form()
         require_page_access(context)
         return None
 
@@ -155,11 +156,18 @@ def register_request_hooks(
         return response
 
 
-def _refuse_large_form() -> None:
-    """Refuse a form that is too large; Werkzeug would cut one that announced no length, and use the rest."""
+def _require_whole_form() -> None:
+    """Refuse a form that is too large or broke off; Werkzeug would use what there is of it."""
+    announced_bytes = request.content_length or 0
     request.max_content_length = MAX_FORM_BYTES + 1
-    if (request.content_length or 0) > MAX_FORM_BYTES or len(request.get_data()) > MAX_FORM_BYTES:
+    try:
+        form_bytes = announced_bytes if announced_bytes > MAX_FORM_BYTES else len(request.get_data())
+    except ClientDisconnected:
+        abort(400, FORM_INCOMPLETE)
+    if form_bytes > MAX_FORM_BYTES:
         abort(413, FORM_TOO_LARGE)
+    if form_bytes < announced_bytes:
+        abort(400, FORM_INCOMPLETE)
 
 
 def style_nonce() -> str:
