@@ -114,6 +114,7 @@ class TeamServer:
     address: str
     cookies: list[str]
     created: str
+    token: str
     uploaded: str
 
     @property
@@ -142,7 +143,7 @@ def team(machine: DocumentedMachine, tmp_path_factory: pytest.TempPathFactory) -
         created = machine.run(SETTINGS_OF_THE_SHELL + " && " + CREATE_PROJECT)
         token = machine.run(SETTINGS_OF_THE_SHELL + " && " + CREATE_TOKEN).strip()
         uploaded = upload(machine, address, token, certificate.chain)
-        yield TeamServer(machine, service, browser, address, cookies, created, uploaded)
+        yield TeamServer(machine, service, browser, address, cookies, created, token, uploaded)
 
 
 def fill_in(address: str, port: int, github: str) -> dict[str, str]:
@@ -234,6 +235,16 @@ def test_an_upgrade_keeps_results_and_logins(team: TeamServer) -> None:
 
     assert "training.Step" in page
     assert "You are octocat." in login
+
+
+def test_the_log_of_the_service_holds_no_secret(team: TeamServer) -> None:
+    log = team.machine.service_log.read_text()
+    cookies = [value for value in team.browser.cookies.values() if value]
+    secrets = [team.token, loopback_github_login.SECRET, "gho_fake", "code=", *cookies]
+
+    assert "POST /api/v1/runs 201" in log
+    assert cookies
+    assert [secret for secret in secrets if secret in log] == []
 
 
 def downgrade(url: str, schema: str) -> None:

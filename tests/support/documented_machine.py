@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 from tests.support.waiting import WITHIN_S, until
 
@@ -60,9 +61,14 @@ class DocumentedMachine:
     @contextlib.contextmanager
     def serving(self, command: str, *, folder: str = "release", **variables: str) -> Iterator[str]:
         """The first line that a server prints, which ends with exit code 0 at the end of the block."""
-        with self._process(shlex.split(self.inside(command)), folder, variables) as process:
+        words = shlex.split(self.inside(command))
+        with self._process(words, folder, variables, subprocess.PIPE) as process:
             assert process.stdout is not None
             yield process.stdout.readline()
+
+    @property
+    def service_log(self) -> Path:
+        return self.folder / "service.log"
 
     @contextlib.contextmanager
     def service(self, unit: str) -> Iterator[None]:
@@ -73,25 +79,28 @@ class DocumentedMachine:
         address = self.folder / "notify"
         address.unlink(missing_ok=True)
         settings = parse_settings(Path(options["EnvironmentFile"]).read_text())
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-            told.bind(str(address))
-            told.settimeout(0.1)
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications,
+            self.service_log.open("a") as log,
+        ):
+            notifications.bind(str(address))
+            notifications.settimeout(0.1)
             variables = {**settings, "NOTIFY_SOCKET": str(address)}
             command, folder = shlex.split(options["ExecStart"]), options["WorkingDirectory"]
-            with self._process(command, folder, variables) as process:
-                assert until(lambda: _is_ready(told) or process.poll() is not None)
-                assert process.poll() is None, process.communicate()[0]
+            with self._process(command, folder, variables, log) as process:
+                assert until(lambda: _is_ready(notifications) or process.poll() is not None)
+                assert process.poll() is None, self.service_log.read_text()
                 yield
 
     @contextlib.contextmanager
     def _process(
-        self, command: list[str], folder: str, variables: Mapping[str, str]
+        self, command: list[str], folder: str, variables: Mapping[str, str], output: int | IO[str]
     ) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
             command,
             cwd=self.folder / folder,
             env=self._environment(variables),
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
@@ -115,9 +124,9 @@ class DocumentedMachine:
         }
 
 
-def _is_ready(told: socket.socket) -> bool:
+def _is_ready(notifications: socket.socket) -> bool:
     """Whether a service said so, by the protocol of sd_notify(3)."""
     try:
-        return told.recv(4096).startswith(b"READY=1\n")
+        return notifications.recv(4096).startswith(b"READY=1\n")
     except TimeoutError:
         return False
