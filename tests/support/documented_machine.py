@@ -109,7 +109,7 @@ class DocumentedMachine:
             yield process
             process.send_signal(signal.SIGTERM)
             log, _ = process.communicate(timeout=WITHIN_S)
-            assert process.returncode == 0, log
+            assert process.returncode == 0, log or self.service_log.read_text()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

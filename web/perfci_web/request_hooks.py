@@ -158,15 +158,15 @@ def register_request_hooks(
 
 def _require_whole_form() -> None:
     """Refuse a form that is too large or broke off; Werkzeug would use what there is of it."""
-    announced_bytes = request.content_length or 0
+    length_header = request.content_length or 0
     request.max_content_length = MAX_FORM_BYTES + 1
     try:
-        form_bytes = announced_bytes if announced_bytes > MAX_FORM_BYTES else len(request.get_data())
+        form_bytes = length_header if length_header > MAX_FORM_BYTES else len(request.get_data())
     except ClientDisconnected:
         abort(400, FORM_INCOMPLETE)
     if form_bytes > MAX_FORM_BYTES:
         abort(413, FORM_TOO_LARGE)
-    if form_bytes < announced_bytes:
+    if form_bytes < length_header:
         abort(400, FORM_INCOMPLETE)
 
 
