@@ -83,6 +83,8 @@ class ApiContext:
 def execute_operation(context: ApiContext, operation: Operation, **path: Any) -> Response:
     """Execute an operation for the current request; refusals are raised as ``ProblemError``."""
     actor = _identify_actor(context, operation)
+    if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
+        raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     audit_context = AuditContext(actor, context.clock(), g.request_id)
     project, etag = None, ""
     if "project" in path:
@@ -92,8 +94,6 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
             return _build_response(Reply(None, 304), etag)
     elif not (decision := decide_access_before_body(actor, operation.need)).allowed:
         raise ProblemError(KIND_BY_STATUS[decision.status], decision.reason)
-    if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
-        raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     query = _parse_query(operation)
     # Runs may be large; what else is sent is small.
     is_small = operation.body is not None and issubclass(operation.body, RequestShape)
