@@ -270,7 +270,7 @@ def test_allows_an_operation_only_to_callers_with_its_requirement(
 
     refused = {who: status if status in (401, 403, 404) else ALLOWED for who, status in status_codes.items()}
     expected = {who: expected_status(who, need, slug) for who in scenario.callers}
-    if operation.name in EXPORTS and slug == OPEN:
+    if operation.name in EXPORTS:
         expected["anonymous"] = 401
     assert refused == expected
 

@@ -28,7 +28,7 @@ def public_app(tmp_path: Path) -> Iterator[Flask]:
         with store.begin() as tx:
             projects.create_project(tx, PROJECT, "public", NOON)
         app = create_app(store, read_only=False, settings=settings)
-        app.extensions["perfci"].request_limiter._clock = lambda: 0.0
+        app.extensions["perfci"].request_limiter._buckets._clock = lambda: 0.0
         yield app
         app.extensions["perfci"].group_commit.close()
 

@@ -86,6 +86,8 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
     if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
         raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     audit_context = AuditContext(actor, context.clock(), g.request_id)
+    if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
+        raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     project, etag = None, ""
     if "project" in path:
         project = _require_project(context, audit_context, path["project"], operation.need)
