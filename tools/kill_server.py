@@ -163,7 +163,10 @@ class Server:
             assert self._process is not None
             self._process.join()
         elif target not in IGNORED:
+            until = time.monotonic() + STARTED_WITHIN_S
             while pid in itertools.chain(*self._children()):
+                if time.monotonic() > until:
+                    raise RuntimeError(f"a {name} goes on after {signal_name}")
                 time.sleep(0.01)
 
     def end(self) -> None:
@@ -206,6 +209,7 @@ class Server:
 def run_verb(words: list[str], folder: Path, log: Path) -> None:
     """Be a verb that leads a process group and writes to the log."""
     os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which `nohup` ignores, for all that it starts
     gc.freeze()  # else whoever collects garbage copies every page of what was imported before the fork
     os.chdir(folder)
     os.environ["PERFCI_LOCAL_TOKEN"] = LOCAL_TOKEN
