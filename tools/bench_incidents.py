@@ -21,7 +21,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, IncidentState
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.incidents.triage import update_incidents
 from perfci.store import Store, open_store

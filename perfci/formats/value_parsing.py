@@ -55,7 +55,7 @@ def parse_json(body: bytes, source_name: str) -> Any:
     return content
 
 
-def parse_json_lines(body: bytes, source_name: str) -> list[Any]:
+def parse_json_or_lines(body: bytes, source_name: str) -> list[Any]:
     """Parse one JSON value, or one on each line, into a list of values; lists are flattened by one level."""
     lines = [line for line in body.split(b"\n") if line.strip()]
     try:

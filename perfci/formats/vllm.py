@@ -22,7 +22,7 @@ from perfci.formats.value_parsing import (
     file_modified_at,
     parse_count,
     parse_finite,
-    parse_json_lines,
+    parse_json_or_lines,
     to_text,
     to_text_pairs,
 )
@@ -98,7 +98,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
     """Yield a run for each object; the command follows from its keys, since its name is not written."""
     objects = [
         value
-        for value in parse_json_lines(read_decompressed(path, MAX_BYTES), str(path))
+        for value in parse_json_or_lines(read_decompressed(path, MAX_BYTES), str(path))
         if isinstance(value, dict)
     ]
     readers = [(_find_reader(content), content) for content in objects]

@@ -86,7 +86,7 @@ def group_variants(cells: Iterable[Cell], assignments: Sequence[ParameterAssignm
     ]
 
 
-def require_known_parameters(
+def validate_variant_assignments(
     cells: Sequence[Cell], assignments: Sequence[ParameterAssignment], source: str
 ) -> None:
     """Raise for a parameter or a value that no benchmark has, with those there are.

@@ -48,7 +48,10 @@ def format_calibration(calibration: Calibration) -> str:
             for kind, meter in window.classes.items():
                 rows.append(_meter_row(f"  {kind.value}", meter))
         parts.append(align_table(HEADINGS, rows))
-    parts += [candidates_sentence(all_time.candidates), confirmations_sentence(all_time.confirmations)]
+    parts += [
+        screening_outcomes_sentence(all_time.candidates),
+        confirmations_sentence(all_time.confirmations),
+    ]
     if calibration.floors:
         parts.append(format_noise_floor_table(calibration.floors))
     return "\n\n".join(parts) + "\n"
@@ -83,7 +86,7 @@ def format_rate_interval(rate: FalseAlarmRate) -> str:
     return f"{format_percent(low)} to {format_percent(high)}"
 
 
-def candidates_sentence(candidates: CandidateCounts) -> str:
+def screening_outcomes_sentence(candidates: CandidateCounts) -> str:
     """Summarize what became of the candidate changes between different commits."""
     if not candidates.total:
         return "Screening has found no candidate change between different commits yet."

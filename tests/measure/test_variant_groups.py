@@ -10,7 +10,7 @@ from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
     group_variants,
-    require_known_parameters,
+    validate_variant_assignments,
 )
 from perfci.model import PerfciError
 from perfci.runner.suite_cells import Cell, DiscoveredBenchmark, expand_cells
@@ -82,7 +82,7 @@ UNKNOWN = {
 @pytest.mark.parametrize(("text", "sentence"), UNKNOWN.items())
 def test_lists_the_existing_parameters_and_values(text: str, sentence: str) -> None:
     with pytest.raises(PerfciError) as error:
-        require_known_parameters(cells(**GRID), build_assignments([VariantAxis.parse(text)]), "--vary")
+        validate_variant_assignments(cells(**GRID), build_assignments([VariantAxis.parse(text)]), "--vary")
 
     assert str(error.value) == sentence
 
@@ -91,7 +91,9 @@ def test_reports_that_no_benchmark_has_both_sides() -> None:
     apart = [*cells(attn=("'sdpa'",), batch=("1",)), *cells(attn=("'flash'",), batch=("8",))]
 
     with pytest.raises(PerfciError) as error:
-        require_known_parameters(apart, build_assignments([VariantAxis.parse("attn=sdpa,flash")]), "--vary")
+        validate_variant_assignments(
+            apart, build_assignments([VariantAxis.parse("attn=sdpa,flash")]), "--vary"
+        )
 
     assert str(error.value) == (
         "--vary: no benchmark has both attn=sdpa and another of the variants, all else being equal"

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
 from perfci.net.smtp_mail import MailServer
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.service.notify import deliver_notifications as delivery
 from perfci.service.notify.deliver_notifications import deliver_notifications

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from perfci.model import IncidentState, Series
 from perfci.service.incidents.due_transitions import apply_due_transitions
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.mute_benchmarks import mute_noisy_benchmarks
 from perfci.service.incidents.triage import require_incident, update_incident
 from perfci.store import Store

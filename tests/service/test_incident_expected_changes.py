@@ -16,7 +16,7 @@ from perfci.formats import run_document
 from perfci.model import IncidentState
 from perfci.project_policies import load_project_policies
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.regroup_incidents import split_off_members
 from perfci.service.incidents.triage import undo_last_change, update_incident
 from perfci.service.pulls.expected_changes import save_expected_changes

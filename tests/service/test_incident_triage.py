@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from perfci.model import IncidentState, PerfciError
-from perfci.service.incidents.incident_update_requests import ALLOWED_TRANSITIONS, IncidentUpdate
+from perfci.service.incidents.incident_update_rules import ALLOWED_TRANSITIONS, IncidentUpdate
 from perfci.service.incidents.triage import (
     BulkResult,
     StaleRevision,

@@ -8,7 +8,7 @@ import pytest
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.regroup_incidents import merge_incidents
 from perfci.service.incidents.triage import StaleRevision, require_incident, undo_last_change, update_incident
 from perfci.store import Store

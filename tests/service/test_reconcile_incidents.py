@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import IncidentKind, IncidentState
 from perfci.service.incidents import reconcile_incidents as reconciliation
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.reconcile_incidents import plan_incident_writes, reconcile_incidents
 from perfci.service.incidents.stored_incident_planner import NO_LONGER_SEEN, IncidentWrite
 from perfci.service.incidents.triage import update_incident

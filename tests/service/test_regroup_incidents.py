@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from perfci.model import IncidentState, PerfciError, Series
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.regroup_incidents import (
     compute_shifted_commit_range,
     merge_incidents,

@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 from web_builders import NOW
 
 from perfci.model import IncidentState
-from perfci.service.incidents.incident_update_requests import IncidentUpdate
+from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store
 from perfci_web import create_app

@@ -25,7 +25,7 @@ from perfci.measure.measure_ablation_steps import (
     select_ablation_cells,
 )
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
-from perfci.measure.variant_groups import group_variants, require_known_parameters
+from perfci.measure.variant_groups import group_variants, validate_variant_assignments
 from perfci.measure.variant_tradeoffs import find_ablation_tradeoffs
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.goal_text import format_goals, render_goals_markdown, tradeoff_sentence
@@ -43,7 +43,7 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
     with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as runner:
         subject = prepare_session_scope(runner, [commit], options.bench, progress.report)
         cells = select_ablation_cells(subject, table)
-        require_known_parameters(cells, steps, f"the ablation {name!r}")
+        validate_variant_assignments(cells, steps, f"the ablation {name!r}")
         require_goals(goals, subject.discovery, progress.report)
         verb = "perfci compare --ablation"
         with lock_machine_and_open_store(config, verb, progress, no_wait=options.no_wait) as store:

@@ -21,7 +21,7 @@ from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
     group_variants,
-    require_known_parameters,
+    validate_variant_assignments,
 )
 from perfci.measure.variant_tradeoffs import find_variant_tradeoffs
 from perfci.report.goal_text import format_goals
@@ -42,7 +42,7 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
     progress = TerminalProgress()
     with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as runner:
         subject = prepare_session_scope(runner, [commit], options.bench, progress.report)
-        require_known_parameters(subject.cells, assignments, f"--vary {' '.join(axis_texts)}")
+        validate_variant_assignments(subject.cells, assignments, f"--vary {' '.join(axis_texts)}")
         require_goals(goals, subject.discovery, progress.report)
         groups = group_variants(subject.cells, assignments)
         verb = "perfci compare --vary"

@@ -13,7 +13,7 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import DayParam, global_options, json_option
 from perfci.cli.shared.store_and_machine_lock import local_user_audit_context, run_write_transaction
 from perfci.model import IncidentState, PerfciError
-from perfci.service.incidents.incident_update_requests import IncidentUpdate, parse_incident_update
+from perfci.service.incidents.incident_update_rules import IncidentUpdate, parse_incident_update
 from perfci.service.incidents.serialize_incidents import serialize_stored_incident
 from perfci.service.incidents.triage import require_incident, update_incident, update_incidents
 from perfci.store.incidents.incident_records import IncidentRecord

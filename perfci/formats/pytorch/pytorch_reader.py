@@ -24,7 +24,7 @@ from perfci.formats.value_parsing import (
     file_modified_at,
     parse_count,
     parse_finite,
-    parse_json_lines,
+    parse_json_or_lines,
     parse_time,
     to_text,
     to_text_pairs,
@@ -54,7 +54,7 @@ def can_read(path: Path, head: bytes) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each commit, runner and job; the file is an array, an object on each line, or both."""
-    values = parse_json_lines(read_decompressed(path, MAX_BYTES), str(path))
+    values = parse_json_or_lines(read_decompressed(path, MAX_BYTES), str(path))
     records = [value for value in values if isinstance(value, dict) and "metric" in value]
     if not records:
         raise PerfciError(

@@ -32,7 +32,7 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
     """Discover the suite's benchmarks by asv's rules; a failing module costs only its own benchmarks."""
     from asv_runner import _aux, discovery
 
-    from .measure_benchmark_type import register_measure_type
+    from .multi_metric_benchmark_type import register_measure_type
 
     register_measure_type()
     sys.path[:0] = request["paths"]
@@ -46,7 +46,7 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
     for module in import_suite_modules(os.path.basename(request["suite"]), suite.errors):
         try:
             suite.benchmarks.update((b.name, b) for b in discover_benchmarks(module, discovery))
-            suite.omissions += list_omitted_groups(module)
+            suite.omissions += list_omitted_metrics(module)
         except Exception as error:
             suite.errors.append(build_module_error(module.__name__, error))
     return suite
@@ -99,7 +99,7 @@ def lacks_metrics_declaration(benchmark: Any) -> bool:
     return benchmark.type == "measure" and not benchmark.declared_metrics
 
 
-def list_omitted_groups(module: Any) -> Iterator[JsonMessage]:
+def list_omitted_metrics(module: Any) -> Iterator[JsonMessage]:
     """Yield the metric groups that a class omits, with the reason (its attribute ``omitted``)."""
     _, _, inside = module.__name__.partition(".")
     for name, value in vars(module).items():

@@ -83,7 +83,7 @@ class ProjectEvaluation:
             "detail": detail,
         }
 
-    def build_incident_record(self, budgeted: BudgetedIncident, now: datetime) -> IncidentRecord:
+    def build_derived_incident_record(self, budgeted: BudgetedIncident, now: datetime) -> IncidentRecord:
         """Build the record of an incident that is not stored."""
         return IncidentRecord(
             id=0,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import SYSTEM_ACTOR, AuditContext
-from perfci.service.incidents.incident_update_requests import (
+from perfci.service.incidents.incident_update_rules import (
     KEEP,
     UNDO_EVENT,
     IncidentUpdate,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, time
 from typing import Any
 
 from perfci.model import PerfciError
-from perfci.service.incidents.incident_update_requests import IncidentUpdate, parse_incident_update
+from perfci.service.incidents.incident_update_rules import IncidentUpdate, parse_incident_update
 
 DATE_FIELDS = ("due_at", "accepted_until", "snoozed_until")
 TEXT_FIELDS = ("assignee", "reason", "issue_url", "fix_sha", "culprit_sha", "note")

@@ -132,7 +132,9 @@ def load_open_incidents(tx: Session, project_record: Project, standards: Project
     count, records = incident_lists.count_and_load_open_incidents(tx, project_record.id, limit=MAX_IN_SECTION)
     if not records and not stored.was_project_evaluated(tx, project_record.id):
         evaluation = derive_incidents(tx, project_record.slug, standards.policy, standards.history)
-        derived = [evaluation.build_incident_record(incident, EPOCH) for incident in evaluation.incidents]
+        derived = [
+            evaluation.build_derived_incident_record(incident, EPOCH) for incident in evaluation.incidents
+        ]
         records = [record for record in derived if record.is_open]
         count = len(records)
     strongest = sort_incidents_by_evidence(records)[:MAX_ON_OVERVIEW]
@@ -143,7 +145,7 @@ def build_list_from_evaluation(evaluation: ProjectEvaluation, now: datetime) -> 
     """Build the list from an evaluation that was not stored: an imported history, an older database."""
     sections: dict[str, list[IncidentEntry]] = {name: [] for name in SECTION_TITLES}
     for budgeted in evaluation.incidents:
-        record = evaluation.build_incident_record(budgeted, now)
+        record = evaluation.build_derived_incident_record(budgeted, now)
         if record.is_open:
             sections["open"].append(IncidentEntry(record, budgeted.incident.members[:MAX_MEMBERS]))
         else:

@@ -8,7 +8,7 @@ from typing import Any
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, Series
 from perfci.report.incidents import activity_log_text, notification_text
-from perfci.service.incidents.incident_update_requests import ALLOWED_TRANSITIONS
+from perfci.service.incidents.incident_update_rules import ALLOWED_TRANSITIONS
 from perfci.service.incidents.load_incidents import IncidentDetail
 from perfci.service.incidents.triage import find_undoable_change
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentRecord

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from perfci.model import Commit, Series, Stage, Status, Verdict
-from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
+from perfci.report.notable_changes import find_largest_changes, find_open_regressions
 from perfci.report.page_summaries import PageSummary, project_overview_summary
 from perfci.report.series_trend import ChangeMark, Trend
 from perfci.report.verdict_text import CHANGE_KINDS

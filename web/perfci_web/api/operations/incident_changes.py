@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import incidents as shapes
-from perfci.service.incidents.incident_update_requests import IncidentUpdate, parse_incident_patch
+from perfci.service.incidents.incident_update_rules import IncidentUpdate, parse_incident_patch
 from perfci.service.incidents.regroup_incidents import (
     compute_shifted_commit_range,
     merge_incidents,

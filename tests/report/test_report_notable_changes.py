@@ -3,7 +3,7 @@
 import json
 
 from perfci.model import Direction, Stage, VerdictKind
-from perfci.report.charts.trend_ranking import find_largest_changes, find_open_regressions
+from perfci.report.notable_changes import find_largest_changes, find_open_regressions
 from perfci.report.serializers import serialize_trend, serialize_verdict
 from perfci.report.series_trend import Trend, build_trend
 from tests.support.report_builders import a_failure, a_history, a_series, a_verdict, one_verdict_per_kind
