@@ -114,8 +114,8 @@ def test_rejects_audio_seconds_that_do_not_match_the_chunks(audio: tuple[float, 
 def test_counts_ttfb_to_the_first_chunk_with_audio() -> None:
     silent_header = RequestTrace(10.0, ((11.0, 1), (14.0, 1)), 15.0, (0.0, 0.5))
 
-    assert request_metrics.time_to_first_audio(silent_header) == 4.0
-    assert request_metrics.time_to_first_audio(SLOW_START) is None
+    assert request_metrics.first_audio_delay(silent_header) == 4.0
+    assert request_metrics.first_audio_delay(SLOW_START) is None
 
 
 def test_computes_rtf_and_its_inverse_rtfx() -> None:

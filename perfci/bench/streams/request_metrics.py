@@ -89,7 +89,7 @@ def ttft(trace: RequestTrace) -> float:
     return trace.chunks_with_output[0][0] - trace.sent_at
 
 
-def time_to_first_audio(trace: RequestTrace) -> float | None:
+def first_audio_delay(trace: RequestTrace) -> float | None:
     """Time to first sound, seconds: from sending to the first chunk with audio; None without any."""
     for (time, _), seconds in zip(trace.chunks, trace.chunk_audio_s, strict=False):
         if seconds > 0:
@@ -305,7 +305,7 @@ SLA_METRICS: Mapping[str, Callable[[RequestTrace], float | None]] = {
     "ttft": ttft,
     "tpot": tpot,
     "e2el": e2el,
-    "ttfb": time_to_first_audio,
+    "ttfb": first_audio_delay,
     "rtf": _trace_rtf,
 }
 """Metrics an SLA may limit, per request: seconds, seconds per token, or a ratio for ``rtf``."""

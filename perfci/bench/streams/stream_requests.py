@@ -198,7 +198,7 @@ def generation_readings(
     read = TraceReadings(recording, sla, batch)
     readings: dict[str, Reading | Absent] = {
         "ttft": read.per_request(request_metrics.ttft),
-        "ttfb": read.per_request(request_metrics.time_to_first_audio, NO_AUDIO_REASON),
+        "ttfb": read.per_request(request_metrics.first_audio_delay, NO_AUDIO_REASON),
         "tpot": read.per_request(request_metrics.tpot, SINGLE_CHUNK_REASON),
         "tpot_slope": read.tpot_slope(),
         "tpot_growth": read.per_request(request_metrics.tpot_growth, TOO_FEW_CHUNKS_REASON),
