@@ -19,7 +19,7 @@ test: ## run the tests (ARGS="-k name")
 	@.ci/setup dev
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-proof: ## run the long proofs whose promises `make test` holds by samples (all real asv results against asv's own reading, every odd value at every place of a file, the largest file, perfci's own workflow by CPU time: five minutes of CPU)
+proof: ## run the long proofs whose promises `make test` holds by samples (all real asv results against asv's own reading, every odd value at every place of a file, the largest file, perfci's own workflow by CPU time, the commands of the Dockerfile: six minutes of CPU)
 	@.ci/setup dev
 	$(BIN)/python -m pytest -m proof $(ARGS)
 

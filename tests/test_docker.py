@@ -119,7 +119,7 @@ def built(box: Box) -> Box:
     return box
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_the_commands_of_the_dockerfile_install_and_serve_unprivileged(box: Box) -> None:
     env = {
         name: box.inside(value) for name, value in (pair.split("=", 1) for pair in shlex.split(of("ENV")[0]))
@@ -157,7 +157,7 @@ def first_line(server: subprocess.Popen[str], start: str) -> str:
     raise AssertionError("".join(before))
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 def test_the_server_runs_without_git_and_without_torch(box: Box) -> None:
     installed = {path.name.split("-")[0].lower() for path in (box.folder / "opt").rglob("*.dist-info")}
 

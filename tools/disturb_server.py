@@ -43,6 +43,7 @@ from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import check_integrity, open_store
 from perfci.store.writes.group_commit import MAX_WAIT_S
 from perfci_web import create_app
+from perfci_web.health_checks import WRITE_CHECK_INTERVAL_S
 from tests.support.databases import KINDS, fresh_database
 from tools.bench_store import build_large_run
 from tools.kill_server import LOCAL_TOKEN, Server
@@ -148,6 +149,7 @@ def hold_database(folder: Path, url: str, seconds: float = 10.0) -> DisturbanceR
         ]
         for sender in senders:
             sender.start()
+        time.sleep(WRITE_CHECK_INTERVAL_S)  # as long as `/readyz` may answer from the last check
         ready = httpx.get(f"{server.address}/readyz", timeout=30).status_code
         asked = time.monotonic()
         read = httpx.get(f"{server.address}/api/v1/projects", headers=AUTHORIZATION, timeout=30)
