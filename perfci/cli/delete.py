@@ -8,10 +8,9 @@ from perfci.cli.shared.accounts_backend import backend_option, open_accounts_bac
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.model import PerfciError
+from perfci.service.accounts.store_and_server_backends import AccountsBackend, ServerAccountsBackend
 
 yes_option = click.option("--yes", is_flag=True, help="do not ask")
-
-LATER = "on a server, its judge worker deletes the rows within minutes"
 
 
 @click.group("delete")
@@ -26,7 +25,7 @@ def delete_group() -> None:
 @backend_option
 @global_options
 def delete_run_command(keys: tuple[str, ...], yes: bool, server: str) -> None:
-    """Delete runs by their keys (`perfci export runs` and GET .../runs show them).
+    """Delete runs by their keys (GET .../runs of the API shows them).
 
     Their samples, verdicts, and names that nothing else has go as well.
     """
@@ -34,10 +33,10 @@ def delete_run_command(keys: tuple[str, ...], yes: bool, server: str) -> None:
     if not _is_confirmed(f"Delete {_count(keys, 'run')} of {project} for good?", yes):
         return
     with open_accounts_backend(server, writes=True) as backend:
-        for key in keys:
+        for count, key in enumerate(keys):
             if not backend.delete_run(project, key):
-                raise PerfciError(f"{project} has no run {key}.")
-    click.echo(f"deleted {_count(keys, 'run')} of {project}; {LATER}")
+                raise _build_missing_error(f"{project} has no run {key}", count)
+        _report_deletion(backend, f"{_count(keys, 'run')} of {project}")
 
 
 @delete_group.command("series")
@@ -51,10 +50,10 @@ def delete_series_command(ids: tuple[str, ...], yes: bool, server: str) -> None:
     if not _is_confirmed(f"Delete {len(ids)} series of {project} for good?", yes):
         return
     with open_accounts_backend(server, writes=True) as backend:
-        for identity in ids:
+        for count, identity in enumerate(ids):
             if not backend.delete_series(project, identity):
-                raise PerfciError(f"{project} has no series {identity}.")
-    click.echo(f"deleted {len(ids)} series of {project}; {LATER}")
+                raise _build_missing_error(f"{project} has no series {identity}", count)
+        _report_deletion(backend, f"{len(ids)} series of {project}")
 
 
 @delete_group.command("project")
@@ -69,7 +68,17 @@ def delete_project_command(name: str, yes: bool, server: str) -> None:
         return
     with open_accounts_backend(server, writes=True) as backend:
         backend.delete_project(name)
-    click.echo(f"deleted {name}; {LATER}")
+        _report_deletion(backend, name)
+
+
+def _build_missing_error(text: str, deleted: int) -> PerfciError:
+    return PerfciError(f"{text}; those named before it are deleted." if deleted else f"{text}.")
+
+
+def _report_deletion(backend: AccountsBackend, what: str) -> None:
+    is_on_server = isinstance(backend, ServerAccountsBackend)
+    later = "; the judge worker of the server removes the rows within minutes" if is_on_server else ""
+    click.echo(f"deleted {what}{later}")
 
 
 def _is_confirmed(question: str, yes: bool) -> bool:

@@ -38,7 +38,7 @@ def names(store: Store) -> list[str]:
 def test_deletes_a_run_with_its_names(stored: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["delete", "run", KEY, "--yes"]) == 0
 
-    assert capsys.readouterr().out.startswith(f"deleted 1 run of {PROJECT}")
+    assert capsys.readouterr().out == f"deleted 1 run of {PROJECT}\n"
     assert names(stored) == []
     with stored.read() as tx:
         [project] = load_projects(tx)
@@ -69,3 +69,13 @@ def test_says_what_is_not_there(stored: Store, noun: str, capsys: pytest.Capture
     assert run_cli(["delete", noun, "0" * 64, "--yes"]) == 2
 
     assert capsys.readouterr().err == f"perfci: {PROJECT} has no {noun} {'0' * 64}.\n"
+
+
+def test_says_what_was_deleted_before_what_is_not_there(
+    stored: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["delete", "run", KEY, "0" * 64, "--yes"]) == 2
+
+    error = f"perfci: {PROJECT} has no run {'0' * 64}; those named before it are deleted.\n"
+    assert capsys.readouterr().err == error
+    assert names(stored) == []
