@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from flask import Flask, Response, jsonify, redirect, request
-from werkzeug.serving import make_server
 from werkzeug.wrappers import Response as Answer
+
+from tests.support.loopback_application import served_on_loopback
 
 CLIENT, SECRET = "client-of-tests", "secret-of-tests"
 
@@ -88,13 +88,5 @@ class FakeGitHub:
 @contextmanager
 def served() -> Iterator[FakeGitHub]:
     github = FakeGitHub()
-    server = make_server("127.0.0.1", 0, github.app())
-    github.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served_on_loopback(github.app()) as github.address:
         yield github
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,8 +10,8 @@ from itertools import count
 from typing import Any
 
 from flask import Flask, Response, jsonify, request
-from werkzeug.serving import make_server
 
+from tests.support.loopback_application import served_on_loopback
 from tests.support.signed_job_tokens import a_job, jwks, signed
 
 SECRET = "secret-of-the-job"
@@ -54,13 +53,5 @@ class Issuer:
 @contextmanager
 def issuing() -> Iterator[Issuer]:
     issuer = Issuer()
-    server = make_server("127.0.0.1", 0, issuer.app())
-    issuer.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with served_on_loopback(issuer.app()) as issuer.address:
         yield issuer
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
