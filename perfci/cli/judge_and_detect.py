@@ -13,6 +13,9 @@ from perfci.cli.shared.options import global_options
 from perfci.model import PerfciError
 from perfci.verdicts.judge_and_detect_json import detect_change_points_json, judge_cases_json
 
+MAX_DIGITS = 1000
+"""Digits of the longest whole number that is read as one; no float has more than 309."""
+
 
 @click.command("judge")
 @click.option("--json", "as_json", is_flag=True, help="no effect (JSON is the only format)")
@@ -36,10 +39,15 @@ def detect_command(as_json: bool) -> None:
 def run_json_filter(transform: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Read a JSON object from stdin, transform it, write the result to stdout."""
     try:
-        document = json.load(sys.stdin)
-    except ValueError as error:
+        document = json.load(sys.stdin, parse_int=_parse_whole_number)
+    except (ValueError, RecursionError) as error:
         raise PerfciError(f"standard input is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise PerfciError(f"a JSON object was expected on standard input, found {type(document).__name__}")
     json.dump(transform(document), sys.stdout)
     sys.stdout.write("\n")
+
+
+def _parse_whole_number(digits: str) -> float:
+    """A number with more digits than Python converts is infinite, so that its case fails alone."""
+    return int(digits) if len(digits) < MAX_DIGITS else float(digits)

@@ -51,6 +51,9 @@ MIN_RELOCATION_GAIN = 0.5
 """A boundary moves where that lowers the sum of absolute distances from both levels by half of the
 step or more."""
 
+MAX_LOG_RATIO = 700.0
+"""Larger steps have no ratio that a float holds; without zeros no series has one."""
+
 MAX_AUTOCORRELATION = 0.6
 """Cap of the lag-1 autocorrelation: neighbours more correlated than this mean a drifting level."""
 
@@ -262,5 +265,6 @@ def locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> list[tuple[in
         best = int(costs.argmin())
         gain = costs[boundary - first] - costs[best]
         is_better = gain > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before)
-        steps.append((first + best if is_better else boundary, math.expm1(statistics.size)))
+        size = min(statistics.size, MAX_LOG_RATIO)
+        steps.append((first + best if is_better else boundary, math.expm1(size)))
     return steps

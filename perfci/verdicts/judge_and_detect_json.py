@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,15 @@ from perfci.verdicts.comparison_rule import Rule
 
 Document = dict[str, Any]
 
+MAX_LOG_RATIO = math.log(sys.float_info.max)
+"""Values further apart than this have no ratio that a number can express."""
+
+MAX_PAIRS_CAP = 10_000
+"""Largest ``max_pairs``: far beyond what anybody measures, and its looks are still planned at once."""
+
+INVALID_INPUT = (KeyError, TypeError, ValueError, OverflowError)
+"""What reading an invalid case raises; OverflowError is an integer beyond all floats."""
+
 
 def judge_cases_json(document: Mapping[str, Any]) -> Document:
     """Answer ``compare`` or ``decide`` for every case; an invalid case gets an error of its own."""
@@ -35,9 +46,7 @@ def judge_cases_json(document: Mapping[str, Any]) -> Document:
     if operation not in ("compare", "decide"):
         raise PerfciError(f'expected "op" to be "compare" or "decide", found {operation!r}')
     documents = _require_list(document, "cases")
-    rule = Rule(
-        bar=_require_share(document, "min_effect", 0.05), max_pairs=int(document.get("max_pairs", 20))
-    )
+    rule = Rule(bar=_require_share(document, "min_effect", 0.05), max_pairs=_require_max_pairs(document))
     cases = [_parse_case(case) for case in documents]
     if operation == "decide":
         priors = _noise_priors(cases, initial_pairs=rule.looks[0])
@@ -66,15 +75,30 @@ def detect_change_points_json(document: Mapping[str, Any]) -> Document:
     """
     series = _require_list(document, "series")
     min_effect = _require_share(document, "min_effect", 0.05)
-    results = [_validate_series(item, require_positive=min_effect > 0) for item in series]
-    valid = [k for k, result in enumerate(results) if "error" not in result]
-    for k, points in zip(
-        valid, detect_change_points_in_many([series[k]["values"] for k in valid], min_effect), strict=True
-    ):
-        results[k]["change_points"] = [
-            {"index": index, "rel": relative_change} for index, relative_change in points
+    parsed = [_parse_series(item, require_positive=min_effect > 0) for item in series]
+    valid = {k: values for k, values in enumerate(parsed) if not isinstance(values, dict)}
+    points = dict(zip(valid, detect_change_points_in_many(list(valid.values()), min_effect), strict=True))
+    return {
+        "results": [
+            values
+            if isinstance(values, dict)
+            else {"id": series[k].get("id"), "change_points": _serialize_change_points(values, points[k])}
+            for k, values in enumerate(parsed)
         ]
-    return {"results": results}
+    }
+
+
+def _serialize_change_points(values: Floats, points: Sequence[tuple[int, float]]) -> list[Document]:
+    """Steps with their size after / before - 1; None where the level before is zero or less, of which
+    nothing is a share."""
+    if (values > 0).all():
+        return [{"index": index, "rel": relative_change} for index, relative_change in points]
+    edges = [0, *(index for index, _ in points), len(values)]
+    levels = [float(np.median(values[start:end])) for start, end in pairwise(edges)]
+    return [
+        {"index": index, "rel": after / before - 1 if before > 0 else None}
+        for index, (before, after) in zip(edges[1:-1], pairwise(levels), strict=True)
+    ]
 
 
 def _compare_cases(
@@ -100,18 +124,20 @@ class ParsedCase:
     __slots__ = ("aa_log_ratios", "costs", "group", "id")
 
     def __init__(self, case: Mapping[str, Any]) -> None:
-        self.id = case.get("id")
-        self.group = case.get("group")
+        self.id = _require_name(case, "id")
+        self.group = _require_name(case, "group")
         self.aa_log_ratios = [float(ratio) for ratio in case.get("aa") or ()]
         if not all(map(math.isfinite, self.aa_log_ratios)):
             raise ValueError('expected finite numbers in "aa"')
+        if any(abs(ratio) >= MAX_LOG_RATIO for ratio in self.aa_log_ratios):
+            raise ValueError('expected log ratios such as 0.02 in "aa"')
         self.costs = _parse_sides(case["base"], case["head"])
 
 
 def _parse_case(case: Mapping[str, Any]) -> Document | ParsedCase:
     try:
         return ParsedCase(case)
-    except (KeyError, TypeError, ValueError) as wrong:
+    except INVALID_INPUT as wrong:
         return _error_result(case, wrong)
 
 
@@ -125,18 +151,25 @@ def _parse_sides(base: Sequence[Sequence[float]], head: Sequence[Sequence[float]
             raise ValueError(f'expected positive finite numbers in "{name}"')
     # of unequal length they cannot be pairs, so the sides are compared as a whole
     cut = warmup_length([*base, *head])
-    return PairedLogCosts(
-        _log_levels(base, cut), _log_levels(head, cut), 1.0, is_paired=len(base) == len(head)
-    )
+    sides = [_log_levels(side, cut) for side in (base, head)]
+    _require_common_range(np.concatenate(sides))
+    return PairedLogCosts(sides[0], sides[1], 1.0, is_paired=len(base) == len(head))
 
 
 def _log_levels(side: Sequence[Sequence[float]], warmup: int) -> Floats:
     """Median of every process as a logarithm, vectorised where all have the same number of samples."""
-    if len({len(process) for process in side}) == 1:
-        levels = np.median(np.asarray(side, dtype=float)[:, warmup:], axis=1)
-    else:
-        levels = np.array([np.median(process[warmup:]) for process in side])
+    # the median of two values near the largest float is infinite, which is refused later
+    with np.errstate(over="ignore"):
+        if len({len(process) for process in side}) == 1:
+            levels = np.median(np.asarray(side, dtype=float)[:, warmup:], axis=1)
+        else:
+            levels = np.array([np.median(process[warmup:]) for process in side])
     return np.asarray(np.log(levels))
+
+
+def _require_common_range(logs: Floats) -> None:
+    if not np.isfinite(logs).all() or logs.max() - logs.min() >= MAX_LOG_RATIO:
+        raise ValueError("expected values close enough for a ratio, found some too far apart for any number")
 
 
 def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
@@ -168,7 +201,8 @@ def _answer_decide(case: ParsedCase, rule: Rule, prior: NoisePrior | None) -> Do
 
 def _serialize_shift(shift: Shift, tail: float = 0.025) -> Document:
     low, high = shift.bounds(tail)
-    is_known = math.isfinite(low) and math.isfinite(high)
+    # bounds that no number expresses say as little as none
+    is_known = max(-low, high) < MAX_LOG_RATIO
     return {"ratio": math.exp(shift.centre), "ci": [math.exp(low), math.exp(high)] if is_known else None}
 
 
@@ -249,8 +283,10 @@ def _group_noise_priors(
     }
 
 
-def _validate_series(series: Mapping[str, Any], *, require_positive: bool) -> Document:
+def _parse_series(series: Mapping[str, Any], *, require_positive: bool) -> Document | Floats:
+    """Values of a series, shape (n,); a result with an error where they are not valid."""
     try:
+        _require_name(series, "id")
         values = np.asarray(series["values"], dtype=float)
         if (
             values.ndim != 1
@@ -261,14 +297,31 @@ def _validate_series(series: Mapping[str, Any], *, require_positive: bool) -> Do
             raise ValueError(
                 f'expected a list of {"positive " if require_positive else ""}finite numbers in "values"'
             )
-    except (KeyError, TypeError, ValueError) as wrong:
+        # zero is as far from another value as any
+        _require_common_range(np.log(np.abs(values[values != 0])) if values.any() else values)
+    except INVALID_INPUT as wrong:
         return _error_result(series, wrong)
-    return {"id": series.get("id")}
+    return values
 
 
 def _error_result(item: Mapping[str, Any], error: Exception) -> Document:
     text = f"expected a field {error}, found none" if isinstance(error, KeyError) else str(error)
-    return {"id": item.get("id"), "error": text}
+    if isinstance(error, OverflowError):
+        text = f"expected numbers that a float can hold: {error}"
+    name = item.get("id")
+    # an id that is no JSON itself cannot be answered
+    is_number_beyond_json = isinstance(name, float) and not math.isfinite(name)
+    return {"id": None if is_number_beyond_json else name, "error": text}
+
+
+def _require_name(item: Mapping[str, Any], key: str) -> str | float | None:
+    """Text or a number that names something; None where there is none."""
+    name = item.get(key)
+    if name is not None and not isinstance(name, str | int | float):
+        raise ValueError(f'expected "{key}" to be text or a number, found {type(name).__name__}')
+    if isinstance(name, float) and not math.isfinite(name):
+        raise ValueError(f'expected "{key}" to be text or a number, found {name}')
+    return name
 
 
 def _require_list(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
@@ -280,6 +333,16 @@ def _require_list(document: Mapping[str, Any], key: str) -> Sequence[Mapping[str
 
 def _require_share(document: Mapping[str, Any], key: str, default: float) -> float:
     value = document.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= sys.float_info.max:
         raise PerfciError(f'expected "{key}" to be a share such as 0.05, found {value!r}')
     return float(value)
+
+
+def _require_max_pairs(document: Mapping[str, Any]) -> int:
+    value = document.get("max_pairs", 20)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAIRS_CAP:
+        raise PerfciError(
+            f'expected "max_pairs" to be a whole number from 1 to {MAX_PAIRS_CAP}, found {value!r}'
+        )
+    return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,27 @@ def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     for verb in VERB_HELP:
         assert run_cli([verb, "--help"]) == 0
         assert "--db URL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["judge", "detect"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", '{"max_pairs": 0, "cases": [1]}', "[]", "\x00"])
+def test_the_filters_refuse_a_broken_document_in_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, verb: str, text: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+    assert run_cli([verb, "--json"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("perfci: ")
+    assert (captured.err.count("\n"), captured.out) == (1, "")
+
+
+def test_a_number_of_ten_thousand_digits_fails_its_case_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = '{"base": [[1.0], [1.0]], "head": [[1.0], [1.0]]}'
+    monkeypatch.setattr("sys.stdin", io.StringIO(f'{{"cases": [{{"base": [[{"9" * 10_000}]]}}, {good}]}}'))
+
+    assert run_cli(["judge", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["results"]
+    assert ("error" in first, second["verdict"]) == (True, "unchanged")

@@ -55,6 +55,13 @@ def test_results_keep_order_and_ids_whatever_they_are() -> None:
         {"base": [1.0], "head": [1.0]},
         {"base": [["fast"]], "head": [[1.0]]},
         {"base": [[1.0]], "head": [[float("inf")]]},
+        {"base": [[5e-324]] * 5, "head": [[1.0]] * 5},
+        {"base": [[1.7e308, 1.7e308]], "head": [[1.7e308, 1.7e308]]},
+        {"base": [[10**400]], "head": [[1.0]]},
+        {"base": [[1.0]], "head": [[1.0]], "aa": [1e300]},
+        {"base": [[1.0]], "head": [[1.0]], "aa": [10**400]},
+        {"base": [[1.0]], "head": [[1.0]], "group": ["a"]},
+        {"base": [[1.0]], "head": [[1.0]], "group": float("nan")},
     ],
 )
 @pytest.mark.parametrize("op", ["compare", "decide"])
@@ -188,12 +195,51 @@ def test_detect_gives_change_points_and_errors_in_order() -> None:
     assert results[5]["change_points"] == []
 
 
-def test_accepts_zeros_where_every_change_counts() -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "relative_change"),
+    [(0.0, 3.0, None), (-2.0, 3.0, None), (3.0, 0.0, -1.0), (2.0, -1.0, -1.5)],
+)
+def test_accepts_zeros_where_every_change_counts(
+    before: float, after: float, relative_change: float | None
+) -> None:
     (result,) = detect_change_points_json(
-        {"min_effect": 0, "series": [{"id": 1, "values": [0.0] * 20 + [3.0] * 20}]}
+        {"min_effect": 0, "series": [{"id": 1, "values": [before] * 20 + [after] * 20}]}
     )["results"]
 
-    assert [point["index"] for point in result["change_points"]] == [20]
+    assert result["change_points"] == [{"index": 20, "rel": relative_change}]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[10**400, 1.0], [5e-324] * 20 + [1e300] * 20, [0.0, 5e-324] * 9 + [1e300] * 9],
+    ids=["integer", "apart", "apart with zeros"],
+)
+def test_an_invalid_series_gets_an_error_of_its_own(values: list[float]) -> None:
+    flat = {"id": "flat", "values": [1.0] * 30}
+
+    first, second = detect_change_points_json(
+        {"min_effect": 0, "series": [{"id": "bad", "values": values}, flat]}
+    )["results"]
+
+    assert set(first) == {"id", "error"}
+    assert second == {"id": "flat", "change_points": []}
+
+
+def test_a_step_beyond_any_exponent_is_detected_where_every_change_counts() -> None:
+    (result,) = detect_change_points_json(
+        {"min_effect": 0, "series": [{"values": [1.0] * 10 + [0.0] + [1.0] * 10 + [1e6] * 19}]}
+    )["results"]
+
+    assert result["change_points"] == [{"index": 21, "rel": pytest.approx(1e6, rel=1e-5)}]
+
+
+def test_an_id_that_is_no_json_is_not_repeated() -> None:
+    results = judge_cases_json({"cases": [dict(a_case(), id=float("nan")), dict(a_case(), id=[1])]})[
+        "results"
+    ]
+
+    assert [result["id"] for result in results] == [None, [1]]
+    assert all("expected" in result["error"] for result in results)
 
 
 def test_results_are_plain_json() -> None:
@@ -207,7 +253,9 @@ def test_results_are_plain_json() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [{"op": "guess", "cases": []}, {"op": "compare"}, {"cases": [3]}, {"cases": [], "min_effect": "5 %"}],
+    [{"op": "guess", "cases": []}, {"op": "compare"}, {"cases": [3]}, {"cases": [], "min_effect": "5 %"}]
+    + [{"cases": [], "min_effect": share} for share in (float("nan"), float("inf"), 10**400, -0.1)]
+    + [{"cases": [], "max_pairs": pairs} for pairs in (0, -3, "x", 5.5, None, True, 10**400)],
 )
 def test_refuses_an_invalid_document_in_one_sentence(document: Case) -> None:
     with pytest.raises(PerfciError, match="expected"):
