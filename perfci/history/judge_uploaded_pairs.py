@@ -131,7 +131,7 @@ class UploadedPairs:
             head,
             *sides,
             rule=rule,
-            aa_log_ratios=[result.log_ratio for result in self.aa_results.get(series, ())],
+            aa_runs=self.aa_results.get(series, ()),
             stage=Stage.CONFIRMATION,
         )
         records = [build_interim_analysis_record(look, len(pairs), None)]

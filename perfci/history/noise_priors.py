@@ -31,9 +31,9 @@ class NoisePriors:
             newest = load_latest_verdict_id(tx)
             return cls(newest, load_aa_results(tx, project, newest))
 
-    def get_aa_log_ratios(self, series: Series) -> list[float]:
-        """The log ratio of every A/A run of a series."""
-        return [result.log_ratio for result in self.aa_results.get(series, ())]
+    def get_aa_results(self, series: Series) -> Sequence[AAResult]:
+        """The A/A runs of a series."""
+        return self.aa_results.get(series, ())
 
     def add_spread(
         self, key: Hashable, metric_class: MetricClass, series: Series, unpooled_shift: Shift | None

@@ -144,9 +144,9 @@ def _rejudge_pairs(
     aa_results: Mapping[Series, Sequence[AAResult]],
 ) -> Verdict:
     """Repeat the last look, at all pairs, with the noise known then."""
-    aa_log_ratios = [result.log_ratio for result in aa_results.get(verdict.series, ())]
+    aa_runs = aa_results.get(verdict.series, ())
     last = decision.looks[-1] if decision.looks else None
-    look = samples.replay_interim_analysis(verdict, policy.rule_for(verdict.series), last, aa_log_ratios)
+    look = samples.replay_interim_analysis(verdict, policy.rule_for(verdict.series), last, aa_runs)
     return look.verdict if look else verdict
 
 

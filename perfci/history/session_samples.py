@@ -45,7 +45,7 @@ class SessionSamples:
         verdict: Verdict,
         rule: Rule,
         record: LookRecord | None = None,
-        aa_log_ratios: Sequence[float] = (),
+        aa_runs: Sequence[tuple[float, int]] = (),
     ) -> Look | None:
         """Repeat a recorded look, else look at all pairs; None where the series has no process."""
         readings, pairs = self._get_cell_processes(verdict), self.find_pairs_of_verdict(verdict, record)
@@ -58,7 +58,7 @@ class SessionSamples:
             verdict.head,
             *sides,
             rule=rule,
-            aa_log_ratios=aa_log_ratios,
+            aa_runs=aa_runs,
             prior=parse_recorded_prior(record) if record else None,
             stage=verdict.stage,
         )

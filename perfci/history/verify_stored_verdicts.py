@@ -105,10 +105,8 @@ def _replay_looks(
     if decision.method == METHOD_ROUNDS:
         screening = samples.replay_screening(verdict, rule, decision.looks[-1].prior_sd)
         return [Look(screening, tail=decision.looks[-1].tail) if screening else None]
-    aa_log_ratios = [result.log_ratio for result in aa_results.get(verdict.series, ())]
-    return [
-        samples.replay_interim_analysis(verdict, rule, record, aa_log_ratios) for record in decision.looks
-    ]
+    aa_runs = aa_results.get(verdict.series, ())
+    return [samples.replay_interim_analysis(verdict, rule, record, aa_runs) for record in decision.looks]
 
 
 def _apply_discovery_control(

@@ -207,7 +207,7 @@ class AdaptivePairing:
             *sides,
             rule=self.policy.rule_for(series),
             prior=prior,
-            aa_log_ratios=self._noise.get_aa_log_ratios(series),
+            aa_runs=self._noise.get_aa_results(series),
             stage=self.stage,
         )
 

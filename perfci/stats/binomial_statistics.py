@@ -1,4 +1,4 @@
-"""Binomial statistics: the sign test of many shifts and the exact interval of a share."""
+"""Binomial statistics: the sign test, the exact interval of a share, and the exact test of two shares."""
 
 from __future__ import annotations
 
@@ -39,3 +39,19 @@ def clopper_pearson_interval(hits: int, trials: int, confidence: float = CONFIDE
     low = float(betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
     high = float(betaincinv(hits + 1, trials - hits, 1 - tail)) if hits < trials else 1.0
     return low, high
+
+
+def fisher_upper_tail(hits: tuple[int, int], reference: tuple[int, int]) -> float:
+    """One-sided p-value that a share is no larger than a reference: exact test of Fisher (1922).
+
+    Both are (hits, trials), h of n and g of m. With the h + g hits dealt out at random to n + m
+    trials, the probability of h or more among the n: sum over k >= h of C(n, k) C(m, h + g - k) /
+    C(n + m, h + g). No trials or no hits give 1.
+    """
+    (count, trials), (reference_count, reference_trials) = hits, reference
+    total = count + reference_count
+    ways = sum(
+        math.comb(trials, k) * math.comb(reference_trials, total - k)
+        for k in range(count, min(trials, total) + 1)
+    )
+    return ways / math.comb(trials + reference_trials, total)

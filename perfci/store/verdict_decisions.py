@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -51,6 +52,11 @@ class DecisionRecord:
     looks: tuple[LookRecord, ...]
     rate: float | None = None
     made_by: str = ""
+
+
+AA_WINDOW = timedelta(days=60)
+"""How long an A/A run counts: the nightly runs of two months. What a machine was like before, it need
+not be any more."""
 
 
 class AAResult(NamedTuple):
@@ -106,11 +112,25 @@ def load_latest_verdict_id(tx: Session) -> int:
 def load_aa_results(
     tx: Session, project: str, until_verdict_id: int | None = None
 ) -> dict[Series, Sequence[AAResult]]:
-    """Load the results of A/A runs by series, oldest first, up to and including a verdict."""
+    """Load the results of A/A runs by series, oldest first, up to and including a verdict.
+
+    Those of the ``AA_WINDOW`` before it, or before the latest, so that the same verdict always means
+    the same runs.
+    """
+    newest = sa.select(VerdictRow.created_at).order_by(VerdictRow.id.desc()).limit(1)
+    if until_verdict_id is not None:
+        newest = newest.where(VerdictRow.id <= until_verdict_id)
+    window_end = tx.scalar(newest)
+    if window_end is None:
+        return {}
     query = (
         sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(project_id_matches(VerdictRow.project_id, project), SessionRow.kind == "aa")
+        .where(
+            project_id_matches(VerdictRow.project_id, project),
+            SessionRow.kind == "aa",
+            VerdictRow.created_at >= window_end - AA_WINDOW,
+        )
         .order_by(VerdictRow.id)
     )
     if until_verdict_id is not None:

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from perfci.model import MetricClass, Series, Stage, VerdictKind
 from perfci.stats.binomial_statistics import clopper_pearson_interval
+from perfci.stats.noise_floor import raise_bar_to_noise
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 StagedKind = tuple[Stage, VerdictKind]
@@ -160,8 +161,8 @@ class SeriesNoiseFloor:
 
     @property
     def bar(self) -> float:
-        """The larger of policy bar and noise floor: a move must pass both."""
-        return max(self.policy_bar, self.noise_floor)
+        """The policy bar, raised to the noise floor: a move must pass both."""
+        return raise_bar_to_noise(self.policy_bar, self.noise_floor)
 
     @property
     def raises_bar(self) -> bool:

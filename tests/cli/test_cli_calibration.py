@@ -108,8 +108,8 @@ def test_shows_a_bar_raised_by_the_noise_floor(stored: Path, capsys: pytest.Capt
     document = json.loads(read(stored, capsys, "--json"))
 
     floors = {floor["series"]["metric"]: floor for floor in document["noise_floors"]}
-    assert (floors["operators"]["noise_floor"], floors["operators"]["comparisons"]) == (0.0, NIGHTS)
-    assert floors["step_time"]["noise_floor"] == pytest.approx(0.01, abs=0.001)
+    assert (floors["operators"]["noise_floor"], floors["operators"]["comparisons"]) == (0.0, NIGHTS - 1)
+    assert floors["step_time"]["noise_floor"] == pytest.approx(0.024, abs=0.001)
 
 
 def test_counts_a_false_alarm_after_it_was_superseded(

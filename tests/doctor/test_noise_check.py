@@ -69,9 +69,9 @@ def test_reports_the_noise_floor_with_its_sample_size() -> None:
     floor, sight = check_noise(equals, JUDGE)
 
     assert floor.sentence == (
-        "identical processes differ by up to 2.0% (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
+        "identical processes differ by up to 2.4% (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
     )
-    assert floor.figures == {"pairs": 4, "noise_floor": pytest.approx(0.0198, abs=1e-4)}
+    assert floor.figures == {"pairs": 4, "noise_floor": pytest.approx(0.0238, abs=1e-4)}
     assert list(sight.figures) == ["visible_with_5_pairs", "visible_with_10_pairs", "visible_with_20_pairs"]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from perfci.store import Store, verdicts_and_change_points
 from perfci.store.verdict_decisions import (
+    AA_WINDOW,
     AAResult,
     DecisionRecord,
     LookRecord,
@@ -56,6 +57,18 @@ def test_loads_the_results_of_aa_runs_up_to_any_verdict(store: Store, verdict_id
 
     assert before == {a_series(): [AAResult(math.log(1.01), 5)]}
     assert after == {a_series(): [AAResult(math.log(1.01), 5), AAResult(math.log(0.98), 6)]}
+
+
+def test_an_aa_run_counts_for_two_months(store: Store, verdict_ids: list[int]) -> None:
+    with store.begin() as tx:
+        later = NOON + AA_WINDOW + timedelta(minutes=30)
+        verdicts_and_change_points.add_verdicts(tx, PROJECT, "aa-0", [a_verdict(ratio=1.02, pairs=7)], later)
+
+    with store.read() as tx:
+        assert load_aa_results(tx, PROJECT) == {
+            a_series(): [AAResult(math.log(0.98), 6), AAResult(math.log(1.02), 7)]
+        }
+        assert load_aa_results(tx, PROJECT, verdict_ids[0]) == {a_series(): [AAResult(math.log(1.01), 5)]}
 
 
 def test_there_are_no_aa_results_before_the_first_verdict(store: Store) -> None:

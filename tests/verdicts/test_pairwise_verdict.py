@@ -1,5 +1,6 @@
 """From the processes of two commits to one verdict."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,7 +41,7 @@ def judge(base: Sequence[Process], head: Sequence[Process], **rule: object) -> V
 def judge_with_aa_history(base: Sequence[Process], head: Sequence[Process], aa: Sequence[float]) -> Verdict:
     """The verdict where A/A runs showed such log ratios."""
     return interim_analysis(
-        TIME, "base", "head", base, head, aa_log_ratios=aa, stage=Stage.CONFIRMATION
+        TIME, "base", "head", base, head, aa_runs=[(ratio, 1) for ratio in aa], stage=Stage.CONFIRMATION
     ).verdict
 
 
@@ -118,13 +119,20 @@ def test_a_series_with_noisy_aa_runs_raises_its_own_bar() -> None:
     noisy = judge_with_aa_history(base, head, [0.1, -0.12, 0.09])
 
     assert noisy.kind is VerdictKind.INCONCLUSIVE
-    assert noisy.noise_floor == pytest.approx(0.226, abs=0.01)
-    assert judge_with_aa_history(base, head, [0.001, -0.002]).kind is VerdictKind.REGRESSION
+    assert noisy.noise_floor == pytest.approx(0.284, abs=0.001)
+    assert "the bar of 28.4%, raised from 5.0% to what its A/A runs show by themselves, nor" in noisy.reason
+    assert judge_with_aa_history(base, head, [0.001, -0.002, 0.001]).kind is VerdictKind.REGRESSION
+
+
+def test_one_bad_night_of_ten_does_not_blind_a_series() -> None:
+    nights = [0.008, -0.01, 0.006, 0.004, -0.008, 0.012, -0.003, 0.009, -0.007, math.log(1.35)]
+
+    assert judge_with_aa_history(side(1.0), side(1.08), nights).kind is VerdictKind.REGRESSION
 
 
 def test_a_raised_bar_does_not_make_more_changes_unchanged() -> None:
-    assert judge_with_aa_history(side(1.0), side(1.0, seed=1), [0.1, -0.1]).kind is VerdictKind.UNCHANGED
-    assert judge_with_aa_history(side(1.0), side(1.2), [0.2, -0.2]).kind is VerdictKind.INCONCLUSIVE
+    assert judge_with_aa_history(side(1.0), side(1.0, seed=1), [0.1, -0.1, 0.1]).kind is VerdictKind.UNCHANGED
+    assert judge_with_aa_history(side(1.0), side(1.2), [0.2, -0.2, 0.2]).kind is VerdictKind.INCONCLUSIVE
 
 
 def test_a_noise_prior_decides_sooner() -> None:

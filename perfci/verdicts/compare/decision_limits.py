@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.stats.noise_floor import compute_noise_floor
+from perfci.stats.noise_floor import compute_noise_floor, raise_bar_to_noise
 from perfci.stats.statistical_power import estimate_pairs_to_decide
 from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE, Rule
 
@@ -30,7 +30,7 @@ class DecisionLimits:
     @classmethod
     def from_rule(cls, rule: Rule, aa_log_ratios: Sequence[float] = ()) -> DecisionLimits:
         """Limits of a rule, the bar raised to the noise floor of A/A runs."""
-        bar = max(rule.bar, compute_noise_floor(aa_log_ratios) or 0.0)
+        bar = raise_bar_to_noise(rule.bar, compute_noise_floor(aa_log_ratios))
         return cls(math.log1p(bar), math.log1p(bar if rule.strict else bar / 2), math.log1p(rule.bar))
 
     def for_screening(self) -> DecisionLimits:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from perfci.model import Clock, Interval, Process, ProcessBoundaries, Status, Verdict, VerdictKind
+from perfci.model import Clock, Interval, Process, ProcessBoundaries, Verdict, VerdictKind
 from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.paired_log_costs import match_pairs
+from perfci.verdicts.compare.process_failures import allow_for_failures, explain_failed_head
 from perfci.verdicts.compare.reason_text import (
     append_disqualified_note,
     format_both_levels,
     format_disqualified_processes,
-    format_failure,
     format_measured_level,
     format_missing_reason,
     format_percent_change,
@@ -38,26 +38,24 @@ def nonstatistical_verdict(
             VerdictKind.NOT_COMPARABLE,
             "The samples carry no process boundaries, so they cannot be compared.",
         )
+    if failure := explain_failed_head(base, head):
+        levels = {"base_level": steady_level(base), "head_level": steady_level(head)}
+        return case.make_verdict(VerdictKind.FAILED, failure, **levels)
     if missing := _missing_side_verdict(case, base, head):
         return missing
     verdict = _exact_verdict(case, base, head) or _nonpositive_verdict(case, base, head)
-    return verdict and append_disqualified_note(verdict, base, head)
+    return verdict and note_left_out(verdict, base, head)
+
+
+def note_left_out(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
+    """Say which processes failed or were disqualified; failures of the head alone leave it open."""
+    return append_disqualified_note(allow_for_failures(verdict, base, head), base, head)
 
 
 def _missing_side_verdict(
     case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]
 ) -> Verdict | None:
     """Verdict for a side without usable processes."""
-    if (
-        _is_mostly_failed(head)
-        and (select_usable_processes(base) or select_disqualified_processes(base))
-        and not _is_mostly_failed(base)
-    ):
-        return case.make_verdict(
-            VerdictKind.FAILED,
-            f"The base works and the head {format_failure(head)}.",
-            base_level=steady_level(base),
-        )
     for name, side in (("base", base), ("head", head)):
         if not select_usable_processes(side) and not select_disqualified_processes(side):
             return _missing_verdict(case, base, head, f"the {name} {format_missing_reason(side)}")
@@ -74,11 +72,6 @@ def _missing_verdict(
     """Verdict *missing*, with the level of the side that has one."""
     levels = {"base_level": steady_level(base), "head_level": steady_level(head)}
     return case.make_verdict(VerdictKind.MISSING, f"There is nothing to compare: {missing_reason}.", **levels)
-
-
-def _is_mostly_failed(side: Sequence[Process]) -> bool:
-    failed = sum(process.status not in (Status.OK, Status.SKIPPED) for process in side)
-    return failed > 0 and 2 * failed >= len(side)
 
 
 def have_same_exact_value(base: Sequence[Process], head: Sequence[Process]) -> bool:

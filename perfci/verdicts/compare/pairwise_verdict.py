@@ -15,13 +15,13 @@ from statistics import median
 from perfci.model import Interval, Process, ProcessBoundaries, Series, Stage, Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.stats.noise_floor import compute_noise_floor
+from perfci.stats.noise_floor import compute_noise_floor, scale_aa_log_ratios
 from perfci.stats.statistical_power import minimum_detectable_effect
 from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimits
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
-from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict
+from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict, note_left_out
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
-from perfci.verdicts.compare.reason_text import append_disqualified_note, format_reason, summarize_modes
+from perfci.verdicts.compare.reason_text import format_reason, summarize_modes
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.process_levels import steady_level
@@ -90,7 +90,7 @@ def interim_analysis(
     head: Sequence[Process],
     *,
     rule: Rule | None = None,
-    aa_log_ratios: Sequence[float] = (),
+    aa_runs: Sequence[tuple[float, int]] = (),
     prior: NoisePrior | None = None,
     stage: Stage = Stage.SCREENING,
 ) -> Look:
@@ -98,13 +98,15 @@ def interim_analysis(
     it.
 
     All looks together keep the error of a single one. Looks are planned, so repeating an analysis
-    gives the same answer. On pairs that no earlier look has seen, ``stage`` is confirmation.
+    gives the same answer. ``aa_runs`` are (log ratio, pairs) of A/A runs. On pairs that no earlier
+    look has seen, ``stage`` is confirmation.
     """
-    case = ComparisonCase(series, base_sha, head_sha, stage, _rule_at_level(rule, base), aa_log_ratios, prior)
+    case = ComparisonCase(series, base_sha, head_sha, stage, _rule_at_level(rule, base), prior=prior)
     special = nonstatistical_verdict(case, base, head)
     if special is not None:
         return Look(special)
     sides = PairedLogCosts.from_processes(series, base, head)
+    case = replace(case, aa_log_ratios=scale_aa_log_ratios(aa_runs, sides.pair_count))
     more, tail = plan_next_pairs(sides, case.rule, case.limits, prior)
     return Look(
         _statistical_verdict(case, base, head, case.limits, tail),
@@ -141,6 +143,7 @@ def _statistical_verdict(
         # a single pair has no error and needs a first look
         first_look = max(case.rule.looks[0] - shift.pairs, 1)
         more = case.limits.estimate_more_pairs(shift) if shift.df > 0 else first_look
+    aa_floor = compute_noise_floor(case.aa_log_ratios)
     verdict = case.make_verdict(
         kind,
         "",
@@ -148,9 +151,7 @@ def _statistical_verdict(
         interval=Interval(math.exp(low), math.exp(high)) if shift.df > 0 else None,
         base_level=math.exp(sides.sign * median(sides.base)),
         head_level=math.exp(sides.sign * median(sides.head)),
-        noise_floor=compute_noise_floor(case.aa_log_ratios)
-        if case.aa_log_ratios
-        else _relative_change(shift.half_width()),
+        noise_floor=_relative_change(shift.half_width()) if aa_floor is None else aa_floor,
         mde=_relative_change(
             minimum_detectable_effect(shift.error, shift.df, limits.bar, case.limits.null, tail)
         ),
@@ -161,7 +162,7 @@ def _statistical_verdict(
     )
     modes = summarize_modes(case.series, sides.base, sides.head)
     sentences = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([modes.text] if modes else [])]
-    return append_disqualified_note(replace(verdict, reason=" ".join(sentences)), base, head)
+    return note_left_out(replace(verdict, reason=" ".join(sentences)), base, head)
 
 
 def _relative_change(log_shift: float) -> float | None:

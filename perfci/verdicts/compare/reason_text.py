@@ -34,14 +34,18 @@ def format_reason(verdict: Verdict, rule: Rule, bar: float) -> str:
 def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
     if verdict.kind is VerdictKind.UNCHANGED:
         return f"inside the bar of {rule.bar:.1%}{rule.subject_phrase} either way"
+    bar_text = f"the bar of {bar:.1%}{rule.subject_phrase}"
+    is_raised = not math.isclose(bar, rule.bar)
+    if is_raised:
+        bar_text += f", raised from {rule.bar:.1%} to what its A/A runs show by themselves,"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
-        inside = "it" if math.isclose(bar, rule.bar) else f"{rule.bar:.1%}"
+        inside = f"{rule.bar:.1%}" if is_raised else "it"
         more = format_pairs_to_decide(verdict.pairs_to_decide)
-        return f"neither beyond the bar of {bar:.1%}{rule.subject_phrase} nor inside {inside}, {more}"
+        return f"neither beyond {bar_text} nor inside {inside}, {more}"
     if verdict.stage is Stage.SCREENING:
-        return f"beyond the bar of {bar:.1%}{rule.subject_phrase}, to be confirmed on fresh pairs"
+        return f"beyond {bar_text.removesuffix(',')}, to be confirmed on fresh pairs"
     excluded = "all of it" if rule.strict else "half of it"
-    return f"beyond the bar of {bar:.1%}{rule.subject_phrase}, and {excluded} is excluded"
+    return f"beyond {bar_text.removesuffix(',')}, and {excluded} is excluded"
 
 
 def format_pairs_to_decide(pairs: int | None) -> str:
@@ -51,19 +55,19 @@ def format_pairs_to_decide(pairs: int | None) -> str:
     return f"about {pairs} more pair{'s' if pairs != 1 else ''} would decide"
 
 
-def format_failure(side: Sequence[Process]) -> str:
-    """How the first failed process ended."""
-    failed = next(process for process in side if process.status not in (Status.OK, Status.SKIPPED))
-    return f"ended as {failed.status.value}" + (f" ({failed.reason})" if failed.reason else "")
-
-
 def format_missing_reason(side: Sequence[Process]) -> str:
     """Why a side has no usable process."""
     if not side:
         return "was not measured"
-    if all(process.status is Status.SKIPPED for process in side):
+    failed = next((process for process in side if process.status not in (Status.OK, Status.SKIPPED)), None)
+    if failed is None:
         return f"was skipped ({side[0].reason or 'no reason given'})"
-    return format_failure(side)
+    return format_ending(failed.status, failed.reason)
+
+
+def format_ending(status: Status, reason: str) -> str:
+    """How a failed process ended."""
+    return f"ended as {status.value}" + (f" ({reason})" if reason else "")
 
 
 def append_disqualified_note(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
