@@ -23,6 +23,15 @@ from tests.support.stateful_github import FakeGitHub, comment, pull
 
 pytestmark = pytest.mark.slow
 
+QUICK = """
+[run]
+rounds = 1
+
+[environment]
+preload = []
+"""
+"""Nothing is imported beforehand: the suites below import no torch."""
+
 COUNTS = """
     import thing
 
@@ -76,7 +85,7 @@ def hosted(tmp_path: Path, hub: FakeGitHub) -> Iterator[Hosted]:
         hosted = Hosted(tmp_path, hub, api)
         for name, text in render_starter_files(hosted.project.folder, "acme/model").items():
             hosted.project.write(name, text)
-        once = (hosted.project.folder / "perfci.toml").read_text() + "[run]\nrounds = 1\n"
+        once = (hosted.project.folder / "perfci.toml").read_text() + QUICK
         hosted.project.commit("Begin", thing=a_thing(), benchmarks__starter=COUNTS, **{"perfci.toml": once})
         yield hosted
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -18,18 +18,23 @@ from perfci.store.queries import measured_samples, runs_and_sessions, series_sea
 from tests.support.loopback_issuer import Issuer
 from tests.support.reserved_ports import get_port_number, reserve_port
 from tests.support.signed_job_tokens import OWNER_ID, REPOSITORY_ID, WORKFLOW
+from tests.support.warm_command import warm_command
 
 LOCAL_TOKEN = "0123456789abcdef"
 
+INSTALLED = (sys.executable, "-m", "perfci.cli")
+
 
 @contextlib.contextmanager
-def serving(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(
+    folder: Path, *arguments: str, perfci: Sequence[str] = INSTALLED, **variables: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server on a free port, and the address that it printed without the token of the local user, which is
     ``LOCAL_TOKEN``; ended with everything it started, whatever a test did to it.
     """
     local_user = {"PERFCI_LOCAL_TOKEN": LOCAL_TOKEN, "XDG_STATE_HOME": f"{folder}/state"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "perfci.cli", "serve", "--port", "0", *arguments],
+        [*perfci, "serve", "--port", "0", *arguments],
         cwd=folder,
         env={**os.environ, **local_user, **variables},
         text=True,
@@ -61,7 +66,8 @@ def a_bound_server(folder: Path, issuer: Issuer) -> Iterator[str]:
         port = str(get_port_number(held))
         address = f"http://127.0.0.1:{port}"
         settings = {"PERFCI_DB": database, "PERFCI_SERVER_PUBLIC_URL": address}
-        with serving(folder, "--no-worker", "--port", port, **access, **settings):
+        perfci = [str(warm_command())]
+        with serving(folder, "--no-worker", "--port", port, perfci=perfci, **access, **settings):
             yield address
 
 

@@ -25,6 +25,7 @@ from tests.support.loopback_issuer import SECRET, Issuer
 from tests.support.pinned_actions import write_stand_ins
 from tests.support.signed_job_tokens import WORKFLOW
 from tests.support.stateful_github import FakeGitHub, Grant, pull
+from tests.support.warm_command import warm_command
 
 Json = dict[str, Any]
 
@@ -36,9 +37,9 @@ HOSTED = ("ubuntu-latest", "ubuntu-24.04")
 
 PIP = """\
 #!/bin/bash
-# Stands in for pip: perfci is on the PATH from here on, as it is installed where the tests run.
+# Stands in for pip: perfci is on the PATH from here on.
 echo "$@" >> "$HUB/installed"
-ln -sf {venv}/perfci "$(dirname "$0")"
+ln -sf {perfci} "$(dirname "$0")"
 """
 
 
@@ -180,7 +181,7 @@ class Hosted:
         """
         tools = place / "bin"
         tools.mkdir()
-        (tools / "pip").write_text(PIP.format(venv=VENV))
+        (tools / "pip").write_text(PIP.format(perfci=warm_command()))
         (tools / "pip").chmod(0o755)
         others = [item for item in os.environ["PATH"].split(":") if not (Path(item) / "perfci").exists()]
         return {
