@@ -381,7 +381,8 @@ class Verdict:
     """What was decided about one series between two commits; every surface prints this object.
 
     ``ratio`` is head/base of the raw value (1.08 = 8 % more), whatever the direction; ``kind``
-    accounts for which way is good. ``noise_floor`` and ``mde`` are ratios minus 1 (0.03 = 3 %).
+    accounts for which way is good. Where ``ratio`` is estimated from pairs, ``head_level`` is
+    ``base_level`` times it. ``noise_floor`` and ``mde`` are ratios minus 1 (0.03 = 3 %).
     ``pairs_to_decide`` is how many more pairs would probably settle an inconclusive verdict: 0 for
     a settled one, absent where no reasonable number would.
     """
@@ -403,20 +404,42 @@ class Verdict:
     reason: str = ""
     evidence: tuple[int, ...] = ()
 
+    @property
+    def as_change_point(self) -> ChangePoint:
+        """The change that these pairs measured; without levels, of a level of 1."""
+        before = 1.0 if self.base_level is None else self.base_level
+        after = before if self.head_level is None else self.head_level
+        if self.ratio is not None and not math.isclose(after, before * self.ratio, rel_tol=1e-9):
+            after = before * self.ratio
+        return ChangePoint(self.series, self.head, self.base, before, after, self.interval)
+
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """A commit where the level of a series moves; ``relative_change`` is after/before - 1.
+    """A commit where the level of a series moves from ``before`` to ``after``, as every surface shows it.
 
-    The move happened after ``last_good`` and not later than ``commit``.
+    ``interval`` is that of after/before; absent where it is not known, without width where both values
+    are exact. The move happened after ``last_good`` and not later than ``commit``.
     """
 
     series: Series
     commit: str
     last_good: str
-    relative_change: float
     before: float
     after: float
+    interval: Interval | None = None
+
+    @property
+    def relative_change(self) -> float:
+        """After/before - 1; from zero, where no ratio exists, 100 % in the direction of the change."""
+        if not self.before:
+            return math.copysign(1.0, self.after) if self.after else 0.0
+        return (self.after - self.before) / abs(self.before)
+
+    @property
+    def relative_interval(self) -> tuple[float, float] | None:
+        """The interval of ``relative_change``."""
+        return (self.interval.lo - 1, self.interval.hi - 1) if self.interval else None
 
     @property
     def log_cost_change(self) -> float:

@@ -53,7 +53,6 @@ def store_many_incidents(store: Store) -> None:
                 a_series(f"suite{number % 40}.Bench{number}.time_it", parameters={"n": str(k)}),
                 a_sha(at),
                 a_sha(at - 1),
-                0.1 + k / 1000,
                 1.0,
                 1.1 + k / 1000,
             )

@@ -171,10 +171,10 @@ def replay_detection(lines: Sequence[Logs]) -> Iterator[ReportedMove]:
     for end in range(MIN_POINTS, max(map(len, lines)) + 1):
         segmented_series = update_segmentations(segmented_series, [line[:end] for line in lines])
         for row, line in enumerate(segmented_series):
-            for index, _ in line.change_points:
-                if len(lines[row]) >= end and is_new_change(index, seen[row]):
-                    seen[row].append(index)
-                    yield ReportedMove(row, index, end)
+            for step in line.change_points:
+                if len(lines[row]) >= end and is_new_change(step.index, seen[row]):
+                    seen[row].append(step.index)
+                    yield ReportedMove(row, step.index, end)
 
 
 def is_new_change(index: int, seen: Sequence[int]) -> bool:
@@ -400,7 +400,7 @@ def growing_detector() -> Detector:
     def detect(values: Logs) -> list[int]:
         nonlocal line
         (line,) = update_segmentations([line], [values])
-        return [index for index, _ in line.change_points]
+        return [step.index for step in line.change_points]
 
     return detect
 

@@ -21,6 +21,7 @@ from perfci.history.verify_stored_verdicts import (
 from perfci.model import ChangePoint, PerfciError
 from perfci.project_policies import build_policy
 from perfci.report.number_format import format_count, format_signed_percent
+from perfci.report.serializers import serialize_change_size
 from perfci.verdicts.policy import Policy
 
 
@@ -179,6 +180,6 @@ def _serialize_verdict(rejudged: RejudgedVerdict, policy: Policy) -> dict[str, A
 
 def _serialize_changes(changes: list[ChangePoint]) -> list[dict[str, Any]]:
     return [
-        {"commit": change.commit, "last_good": change.last_good, "relative_change": change.relative_change}
+        {"commit": change.commit, "last_good": change.last_good, **serialize_change_size(change)}
         for change in changes
     ]

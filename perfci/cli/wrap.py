@@ -25,6 +25,7 @@ from perfci.measure.measure_script import (
 )
 from perfci.model import PerfciError, Status, cell_name
 from perfci.report.number_format import format_count, format_duration, format_quantity, format_signed_percent
+from perfci.report.serializers import serialize_change_size
 from perfci.runner.user_script import parse_script_command
 
 SNIPPET = f"""\
@@ -207,7 +208,7 @@ def serialize_script_result(result: ScriptRunResult) -> dict[str, object]:
                 "metric": move.series.metric.name,
                 "commit": move.commit,
                 "last_good": move.last_good,
-                "relative_change": move.relative_change,
+                **serialize_change_size(move),
             }
             for move in result.change_points
         ],

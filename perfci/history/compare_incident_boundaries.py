@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedHistories
 from perfci.store.incidents.incident_records import IncidentMember
 from perfci.store.queries.series_and_commits import load_series_by_ids
-from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint, StepEstimate, estimate_step
+from perfci.verdicts.history.change_point_detection import measure_change_point
+from perfci.verdicts.history.step_evidence import LevelPoint, StepEstimate, estimate_step
 
 MAX_TESTED_SERIES = 50
 """Most series tested, the largest moves first: a user waits for the answer."""
@@ -41,32 +41,14 @@ def compare_incident_boundaries(
     series = load_series_by_ids(tx, histories.points)
     comparisons = []
     for member in largest:
-        points = [LevelPoint(sha, level) for sha, level in histories.get_measured_levels(member.series_id)]
+        levels = histories.get_measured_levels(member.series_id)
+        points = [LevelPoint(sha, level) for sha, level in levels]
         old_step, new_step = estimate_step(points, old), estimate_step(points, new)
         if old_step is not None and new_step is not None:
-            comparisons.append(
-                BoundaryComparison(
-                    series[member.series_id].label,
-                    _move_member(member, points, new_step.index, new, last_good),
-                    old_step,
-                    new_step,
-                )
+            measured = measure_change_point(series[member.series_id], levels, new_step.index)
+            change = replace(measured, last_good=last_good)
+            moved = replace(
+                IncidentMember.from_change_point(member.series_id, change), added_by=member.added_by
             )
+            comparisons.append(BoundaryComparison(series[member.series_id].label, moved, old_step, new_step))
     return tuple(comparisons)
-
-
-def _move_member(
-    member: IncidentMember, points: Sequence[LevelPoint], index: int, commit: str, last_good: str
-) -> IncidentMember:
-    """The member at this boundary: the medians of at most ``MAX_SIDE_POINTS`` levels before and after it."""
-    before = median([point.level for point in points[max(0, index - MAX_SIDE_POINTS) : index]])
-    after = median([point.level for point in points[index : index + MAX_SIDE_POINTS]])
-    relative_change = after / before - 1 if before else member.relative_change
-    return replace(
-        member,
-        commit=commit,
-        last_good=last_good,
-        relative_change=relative_change,
-        before=before,
-        after=after,
-    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perfci.model import Commit, Retest, Series, Verdict
-from perfci.report.charts.plot_axes import choose_trend_scale, value_axis_range
+from perfci.model import ChangePoint, Commit, Retest, Series, Verdict
+from perfci.report.charts.plot_axes import choose_trend_scale, format_level_label, value_axis_range
 from perfci.report.incidents.incident_sections import incident_counts_sentence
 from perfci.report.incidents.incident_text import (
     CommitsBySha,
@@ -23,8 +23,8 @@ from perfci.report.incidents.retest_and_creep_text import (
 )
 from perfci.report.number_format import DisplayScale
 from perfci.report.page_summaries import trend_summary
-from perfci.report.series_trend import ChangeMark, Dot, Trend
-from perfci.report.verdict_text import status_label, verdict_sentence
+from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence
+from perfci.report.verdict_text import change_levels_phrase, status_label, verdict_sentence
 from perfci.verdicts.false_alarm_calibration import (
     Calibration,
     CalibrationWindow,
@@ -96,6 +96,8 @@ def serialize_trend(trend: Trend) -> JsonFields:
                 "last": level.last,
                 "value": level.value,
                 "value_text": scale.format_value(level.value),
+                "end": level.end,
+                "label": format_level_label(level, scale),
             }
             for level in trend.levels
         ],
@@ -130,15 +132,32 @@ def _serialize_dot(dot: Dot, scale: DisplayScale) -> JsonFields:
 
 
 def _serialize_mark(mark: ChangeMark) -> JsonFields:
+    interval = mark.change.interval
     return {
         "index": mark.index,
         "last_good_index": mark.last_good_index,
         "commit": mark.commit,
         "last_good": mark.last_good,
         "ratio": mark.ratio,
+        "interval": [interval.lo, interval.hi] if interval else None,
+        "before": mark.change.before,
+        "after": mark.change.after,
+        "sentence": change_mark_sentence(mark, mark.change.series.metric),
+        "levels_text": change_levels_phrase(mark.change),
         "kind": mark.kind.value,
         "state": mark.state,
         "verdict": serialize_verdict(mark.verdict) if mark.verdict else None,
+    }
+
+
+def serialize_change_size(change: ChangePoint) -> JsonFields:
+    """Serialize the levels and the size of a change, with the 95 % interval of the size."""
+    interval = change.relative_interval
+    return {
+        "relative_change": change.relative_change,
+        "relative_change_interval": list(interval) if interval else None,
+        "before": change.before,
+        "after": change.after,
     }
 
 
@@ -152,9 +171,7 @@ def serialize_derived_incident(
             "sentence": member_change_sentence(change),
             "last_good": change.last_good,
             "commit": change.commit,
-            "relative_change": change.relative_change,
-            "before": change.before,
-            "after": change.after,
+            **serialize_change_size(change),
         }
         for change in budgeted.incident.members
     ]

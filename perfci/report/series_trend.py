@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Literal
 
 from perfci.model import ChangePoint, Commit, Metric, Point, Series, Stage, Status, Verdict, VerdictKind
-from perfci.report.verdict_text import CHANGE_KINDS, classify_change, level_change_phrase
+from perfci.report.verdict_text import CHANGE_KINDS, change_size_phrase, classify_change
 from perfci.verdicts.process_levels import (
     displayed_point_level,
     disqualifying_flags,
@@ -39,25 +39,49 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class TrendLevel:
-    """The level between two marks: the median of the dots from ``first`` to ``last``."""
+    """The level between two marks, drawn from ``value`` at the dot ``first`` to ``end`` at the dot ``last``.
+
+    ``value`` is the level after the change that begins it, ``end`` the one before the change that ends it.
+    ``is_labelled`` says that both may be written beside the size of the latter: a size measured on pairs has
+    levels of its own.
+    """
 
     first: int
     last: int
     value: float
+    end: float
+    is_labelled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeMark:
-    """A commit where the level changed, with its state; ``last_good`` is the commit before the change."""
+    """A change as the chart of its series marks it; ``verdict`` is what pairs said of it, if any.
+
+    ``on_pairs`` says that levels and size are those of the verdict, not those of the history.
+    """
 
     index: int
     last_good_index: int
-    commit: str
-    last_good: str
-    ratio: float
+    change: ChangePoint
     kind: VerdictKind
     state: MarkState
     verdict: Verdict | None = None
+    on_pairs: bool = False
+
+    @property
+    def commit(self) -> str:
+        """The first commit of the new level."""
+        return self.change.commit
+
+    @property
+    def last_good(self) -> str:
+        """The commit before the change."""
+        return self.change.last_good
+
+    @property
+    def ratio(self) -> float:
+        """The level after the change over that before it."""
+        return 1 + self.change.relative_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,21 +229,24 @@ def _spread(point: Point, level: float) -> tuple[float, float]:
 def _build_marks(
     series: Series, dots: Sequence[Dot], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 ) -> tuple[ChangeMark, ...]:
+    """Mark what incidents show: a change confirmed on pairs, else one of the history, else a candidate of
+    pairs alone."""
     index_by_sha = {dot.commit.sha: dot.index for dot in dots}
     decisive = _decisive_verdicts(verdicts, index_by_sha)
-    marks = {}
-    for sha, verdict in decisive.items():
-        if verdict.kind in CHANGE_KINDS:
-            state: MarkState = "confirmed" if verdict.stage is Stage.CONFIRMATION else "candidate"
-            head, base = index_by_sha[verdict.head], index_by_sha[verdict.base]
-            ratio = 1.0 if verdict.ratio is None else verdict.ratio
-            marks[sha] = ChangeMark(
-                head, base, verdict.head, verdict.base, ratio, verdict.kind, state, verdict
-            )
+    marks = {
+        sha: _mark_from_verdict(verdict, index_by_sha)
+        for sha, verdict in decisive.items()
+        if verdict.kind in CHANGE_KINDS
+    }
+    confirmed = [mark for mark in marks.values() if mark.state == "confirmed"]
     for change in change_points:
-        if change.commit in index_by_sha and change.commit not in marks:
-            verdict_there = decisive.get(change.commit)
-            marks[change.commit] = _mark_from_change(series, change, verdict_there, index_by_sha)
+        if change.commit in index_by_sha:
+            mark = _mark_from_change(series, change, decisive.get(change.commit), index_by_sha)
+            if not any(
+                mark.last_good_index <= other.last_good_index < other.index <= mark.index
+                for other in confirmed
+            ):
+                marks[change.commit] = mark
     return tuple(sorted(marks.values(), key=lambda mark: mark.index))
 
 
@@ -236,6 +263,12 @@ def _decisive_verdicts(verdicts: Iterable[Verdict], index_by_sha: dict[str, int]
     return verdict_by_commit
 
 
+def _mark_from_verdict(verdict: Verdict, index_by_sha: dict[str, int]) -> ChangeMark:
+    head, base = index_by_sha[verdict.head], index_by_sha[verdict.base]
+    state: MarkState = "confirmed" if verdict.stage is Stage.CONFIRMATION else "candidate"
+    return ChangeMark(head, base, verdict.as_change_point, verdict.kind, state, verdict, on_pairs=True)
+
+
 def _mark_from_change(
     series: Series, change: ChangePoint, verdict: Verdict | None, index_by_sha: dict[str, int]
 ) -> ChangeMark:
@@ -245,21 +278,38 @@ def _mark_from_change(
         verdict is not None and verdict.stage is Stage.CONFIRMATION and verdict.kind is VerdictKind.UNCHANGED
     )
     last_good = index_by_sha.get(change.last_good, max(0, index - 1))
-    state: MarkState = "refuted" if refuted else "candidate"
-    return ChangeMark(
-        index, last_good, change.commit, change.last_good, 1 + change.relative_change, kind, state, verdict
-    )
+    return ChangeMark(index, last_good, change, kind, "refuted" if refuted else "candidate", verdict)
 
 
 def _build_levels(dots: Sequence[Dot], marks: Sequence[ChangeMark]) -> tuple[TrendLevel, ...]:
     """Compute one level between each two marks; refuted marks do not split levels."""
-    starts = sorted({0, *(mark.index for mark in marks if mark.state != "refuted"), len(dots)})
+    marks_by_index = {mark.index: mark for mark in marks if mark.state != "refuted"}
     levels = []
-    for first, end in pairwise(starts):
+    for first, end in pairwise(sorted({0, *marks_by_index, len(dots)})):
         values = [dot.level for dot in dots[first:end] if dot.level is not None]
         if values:
-            levels.append(TrendLevel(first, end - 1, statistics.median(values)))
+            begun_by, ended_by = marks_by_index.get(first), marks_by_index.get(end)
+            levels.append(_build_level(first, end - 1, values, begun_by, ended_by))
     return tuple(levels)
+
+
+def _build_level(
+    first: int,
+    last: int,
+    values: Sequence[float],
+    begun_by: ChangeMark | None,
+    ended_by: ChangeMark | None,
+) -> TrendLevel:
+    """The level of these values, as the changes of the history beside it have it; else their median."""
+    start = end = None
+    if begun_by is not None and not begun_by.on_pairs:
+        start = begun_by.change.after
+    if ended_by is not None and not ended_by.on_pairs:
+        end = ended_by.change.before
+    if start is None:
+        start = statistics.median(values) if end is None else end
+    is_labelled = ended_by is None or not ended_by.on_pairs
+    return TrendLevel(first, last, start, start if end is None else end, is_labelled)
 
 
 def _merge_dots(group: Sequence[Dot]) -> Dot:
@@ -280,10 +330,10 @@ def _merge_dots(group: Sequence[Dot]) -> Dot:
 
 
 def change_mark_sentence(mark: ChangeMark, metric: Metric) -> str:
-    """Describe one change point."""
+    """Describe one change point, with the interval of its size."""
     states = {
         "confirmed": "confirmed on new pairs",
         "candidate": "candidate",
         "refuted": "checked, not confirmed",
     }
-    return f"{level_change_phrase(mark.ratio, metric)}, {states[mark.state]}"
+    return f"{change_size_phrase(mark.change, metric)}, {states[mark.state]}"

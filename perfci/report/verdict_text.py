@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perfci.model import Direction, Interval, Metric, Series, Stage, Status, Verdict, VerdictKind
+from perfci.model import ChangePoint, Direction, Interval, Metric, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import (
     choose_display_scale,
@@ -151,7 +151,23 @@ def change_phrase(verdict: Verdict) -> str:
     """Describe a change with its interval: ``got 18.3 % slower [15.9, 20.8], 10 pairs``."""
     assert verdict.ratio is not None
     change = level_change_phrase(verdict.ratio, verdict.series.metric)
-    return f"{change}{_range_suffix(verdict)}{_pairs_suffix(verdict)}"
+    interval = _range_suffix(verdict.ratio, verdict.interval, verdict.series.metric)
+    return f"{change}{interval}{_pairs_suffix(verdict)}"
+
+
+def change_size_phrase(change: ChangePoint, metric: Metric) -> str:
+    """Describe the size of a change point with its interval: ``got 18.3 % slower [15.9, 20.8]``."""
+    if change.before <= 0:
+        return f"went from {change.before:g} to {change.after:g}"
+    ratio = 1 + change.relative_change
+    return f"{level_change_phrase(ratio, metric)}{_range_suffix(ratio, change.interval, metric)}"
+
+
+def change_levels_phrase(change: ChangePoint) -> str:
+    """Name the levels before and after a change: ``12.40 ms → 14.67 ms``; empty where the size does."""
+    if change.before <= 0:
+        return ""
+    return " → ".join(format_in_common_unit((change.before, change.after), change.series.metric))
 
 
 def level_change_phrase(ratio: float, metric: Metric) -> str:
@@ -243,15 +259,17 @@ def format_in_common_unit(values: Sequence[float | None], metric: Metric) -> lis
     return ["" if value is None else scale.format_value(value) for value in values]
 
 
-def _range_suffix(verdict: Verdict) -> str:
-    """Format the interval as magnitudes, smaller first, if all of it is on one side; else with signs."""
-    if verdict.interval is None:
+def _range_suffix(ratio: float, interval: Interval | None, metric: Metric) -> str:
+    """Format the interval as magnitudes, smaller first, if all of it is on one side; else with signs. The
+    size of an exact value has none."""
+    if interval is None:
         return ""
-    lo, hi = verdict.interval.lo - 1, verdict.interval.hi - 1
+    if interval.lo == interval.hi:
+        return ", exact"
+    lo, hi = interval.lo - 1, interval.hi - 1
     if lo * hi <= 0:
-        return f" {format_interval(verdict.interval)}"
-    assert verdict.ratio is not None
-    if verdict.ratio >= FACTOR_WORDING_FROM and verdict.series.metric.unit in {"seconds", "bytes"}:
+        return f" {format_interval(interval)}"
+    if ratio >= FACTOR_WORDING_FROM and metric.unit in {"seconds", "bytes"}:
         return f" [{format_number(lo + 1)}, {format_number(hi + 1)}]"
     smaller, larger = sorted((abs(lo), abs(hi)))
     return f" [{_unsigned_number(smaller)}, {_unsigned_number(larger)}]"

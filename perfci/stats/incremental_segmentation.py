@@ -35,6 +35,7 @@ from perfci.stats.segment_boundary_test import (
     RemovedBoundary,
     sort_with_median,
 )
+from perfci.stats.step_size import LevelStep, estimate_level_step
 from perfci.stats.variance_inflation import ar1_variance_inflation
 
 MIN_POINTS = 8
@@ -51,9 +52,6 @@ MIN_RELOCATION_GAIN = 0.5
 """A boundary moves where that lowers the sum of absolute distances from both levels by half of the
 step or more."""
 
-MAX_LOG_RATIO = 700.0
-"""Larger steps have no ratio that a float holds; without zeros no series has one."""
-
 MAX_AUTOCORRELATION = 0.6
 """Cap of the lag-1 autocorrelation: neighbours more correlated than this mean a drifting level."""
 
@@ -64,12 +62,11 @@ autocorrelation."""
 
 @dataclass(frozen=True, slots=True)
 class SegmentedSeries:
-    """A series of shape (n,), the (index, after / before - 1) of its steps of at least ``bar`` (0: every
-    step), and what an update needs."""
+    """A series of shape (n,), its steps of at least ``bar`` (0: every step), and what an update needs."""
 
     values: Floats = field(default_factory=lambda: np.empty(0))
     bar: float = 0.05
-    change_points: list[tuple[int, float]] = field(default_factory=list)
+    change_points: list[LevelStep] = field(default_factory=list)
     _preprocessed: PreprocessedSeries | None = None
     _partition: Partition = EMPTY_PARTITION
     _test_cache: BoundaryTestCache = field(default_factory=BoundaryTestCache)
@@ -77,9 +74,9 @@ class SegmentedSeries:
 
 def detect_change_points_in_many(
     series: Sequence[Sequence[float] | Floats], min_effect: float = 0.05
-) -> list[list[tuple[int, float]]]:
-    """The (index, after / before - 1) of every lasting step of at least ``min_effect`` in each series; 0
-    means every step. Series are independent, batches only save time."""
+) -> list[list[LevelStep]]:
+    """Every lasting step of at least ``min_effect`` in each series; 0 means every step. Series are
+    independent, batches only save time."""
     empty, results = SegmentedSeries(bar=min_effect), []
     for start in range(0, len(series), SERIES_PER_BATCH):
         batch = series[start : start + SERIES_PER_BATCH]
@@ -131,7 +128,7 @@ def update_segmentations(
         bar, test_cache = previous[k].bar, previous[k]._test_cache
         sums = partition.cumulative_sums
         test = BoundaryTest(series.logs, sums, series.sigma, bar, test_cache, same_points)
-        steps = locate_steps(test, prune_boundaries(test, partition.boundaries))
+        steps = locate_steps(test, prune_boundaries(test, partition.boundaries), series.scale)
         updated[k] = SegmentedSeries(arrays[k], bar, steps, series, partition, test.cache)
     return updated
 
@@ -245,18 +242,17 @@ def _variance_inflation(clipped: Floats, edges: Sequence[int]) -> float:
     return ar1_variance_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
 
 
-def locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> list[tuple[int, float]]:
+def locate_steps(test: BoundaryTest, boundaries: Sequence[int], scale: float) -> list[LevelStep]:
     """Place each boundary where the unclipped values separate best, by absolute distance from both
-    levels; return the (index, after / before - 1) of the steps.
+    levels; return the steps with their levels, of at most ``test.reach`` points a side.
 
     Segmentation works on clipped values: a spike just before a step is pulled towards the level
     after it, which can shift the boundary by a few points.
     """
-    edges = [0, *boundaries, len(test.logs)]
-    steps: list[tuple[int, float]] = []
+    edges, placed = [0, *boundaries, len(test.logs)], [0]
     for k, boundary in enumerate(boundaries, 1):
         _, statistics = test.get_span_and_statistics(edges, k)
-        after_last = (steps[-1][0] if steps else 0) + MIN_SEGMENT_POINTS
+        after_last = placed[-1] + MIN_SEGMENT_POINTS
         first = min(max(after_last, boundary - RELOCATION_REACH), boundary)
         last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
         near = test.logs[first:last]
@@ -265,6 +261,14 @@ def locate_steps(test: BoundaryTest, boundaries: Sequence[int]) -> list[tuple[in
         best = int(costs.argmin())
         gain = costs[boundary - first] - costs[best]
         is_better = gain > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before)
-        size = min(statistics.size, MAX_LOG_RATIO)
-        steps.append((first + best if is_better else boundary, math.expm1(size)))
-    return steps
+        placed.append(first + best if is_better else boundary)
+    placed.append(len(test.logs))
+    return [
+        estimate_level_step(
+            at,
+            test.logs[max(start, at - test.reach) : at],
+            test.logs[at : min(end, at + test.reach)],
+            scale,
+        )
+        for start, at, end in zip(placed, placed[1:], placed[2:], strict=False)
+    ]

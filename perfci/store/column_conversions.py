@@ -13,6 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from perfci.model import (
+    ChangePoint,
     Clock,
     Interval,
     Machine,
@@ -187,6 +188,41 @@ def build_sample_summary(row: Any) -> SampleSummary | None:
     )
 
 
+def build_interval(lo: float | None, hi: float | None) -> Interval | None:
+    """Build an interval from its two columns; older rows have none."""
+    return None if lo is None or hi is None else Interval(lo, hi)
+
+
+CHANGE_POINT_COLUMNS = (
+    "commit",
+    "last_good",
+    "relative_change",
+    "before",
+    "after",
+    "interval_lo",
+    "interval_hi",
+)
+
+
+def change_point_values(change: ChangePoint) -> tuple[str | float | None, ...]:
+    """Return the values of ``CHANGE_POINT_COLUMNS``."""
+    interval = (change.interval.lo, change.interval.hi) if change.interval else (None, None)
+    return (
+        change.commit,
+        change.last_good,
+        change.relative_change,
+        change.before,
+        change.after,
+        *interval,
+    )
+
+
+def build_change_point(row: Any, series: Series) -> ChangePoint:
+    """Build a change point from any row that has ``CHANGE_POINT_COLUMNS``."""
+    interval = build_interval(row.interval_lo, row.interval_hi)
+    return ChangePoint(series, row.commit, row.last_good, row.before, row.after, interval)
+
+
 def build_verdict(row: Any, series: Series) -> Verdict:
     """Build a verdict from a row of ``verdicts``."""
     return Verdict(
@@ -196,7 +232,7 @@ def build_verdict(row: Any, series: Series) -> Verdict:
         base=row.base,
         head=row.head,
         ratio=row.ratio,
-        interval=None if row.interval_lo is None else Interval(row.interval_lo, row.interval_hi),
+        interval=build_interval(row.interval_lo, row.interval_hi),
         base_level=row.base_level,
         head_level=row.head_level,
         noise_floor=row.noise_floor,

@@ -11,9 +11,12 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Verdict
-from perfci.store.queries.query_records import (
-    VerdictRecord,
+from perfci.store.column_conversions import (
+    CHANGE_POINT_COLUMNS,
+    build_change_point,
+    change_point_values,
 )
+from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.series_and_commits import (
     PULL_REQUEST_KIND,
     Condition,
@@ -28,7 +31,6 @@ from perfci.store.transactions import in_chunks
 from perfci.store.writes import find_or_add_rows
 
 CHANGE_POINTS = ChangePointRow.__table__
-CHANGE_POINT_COLUMNS = ("commit", "last_good", "relative_change", "before", "after")
 
 
 def add_verdicts(
@@ -60,10 +62,7 @@ def save_change_points(tx: Session, changes: Mapping[int, Sequence[ChangePoint]]
         of_series = query.where(columns.series_id.in_(some)).order_by(columns.id)
         for series_id, *move in tx.connection().execute(of_series):
             stored[series_id].append(tuple(move))
-    new = {
-        row_id: [tuple(getattr(item, name) for name in CHANGE_POINT_COLUMNS) for item in points]
-        for row_id, points in changes.items()
-    }
+    new = {row_id: [change_point_values(change) for change in points] for row_id, points in changes.items()}
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):
         tx.execute(sa.delete(CHANGE_POINTS).where(columns.series_id.in_(some)))
@@ -160,8 +159,11 @@ def load_verdict_records(
     return [build_verdict_record(row, series[row.series_id]) for row in rows]
 
 
-def load_change_points(tx: Session, project: str, series_id: int | None = None) -> list[ChangePoint]:
-    """Load the change points of a project, or of one series, in the order they were stored."""
+def load_change_points(
+    tx: Session, project: str, series_id: int | None = None, between: tuple[str, str] | None = None
+) -> list[ChangePoint]:
+    """Load the change points of a project, of one series, or after one commit and at another, in the order
+    they were stored."""
     query = (
         sa.select(*ChangePointRow.__table__.c)
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
@@ -171,11 +173,9 @@ def load_change_points(tx: Session, project: str, series_id: int | None = None) 
     )
     if series_id is not None:
         query = query.where(ChangePointRow.series_id == series_id)
+    if between is not None:
+        last_good, commit = between
+        query = query.where(ChangePointRow.last_good == last_good, ChangePointRow.commit == commit)
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [
-        ChangePoint(
-            series[row.series_id], row.commit, row.last_good, row.relative_change, row.before, row.after
-        )
-        for row in rows
-    ]
+    return [build_change_point(row, series[row.series_id]) for row in rows]

@@ -6,7 +6,6 @@ import math
 import sys
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior, Shift, shrink_standard_error
 from perfci.stats.multiple_comparisons import benjamini_hochberg
+from perfci.stats.step_size import LevelStep
 from perfci.stats.warmup_length import warmup_length
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
@@ -77,28 +77,28 @@ def detect_change_points_json(document: Mapping[str, Any]) -> Document:
     min_effect = _require_share(document, "min_effect", 0.05)
     parsed = [_parse_series(item, require_positive=min_effect > 0) for item in series]
     valid = {k: values for k, values in enumerate(parsed) if not isinstance(values, dict)}
-    points = dict(zip(valid, detect_change_points_in_many(list(valid.values()), min_effect), strict=True))
+    steps = dict(zip(valid, detect_change_points_in_many(list(valid.values()), min_effect), strict=True))
     return {
         "results": [
             values
             if isinstance(values, dict)
-            else {"id": series[k].get("id"), "change_points": _serialize_change_points(values, points[k])}
+            else {"id": series[k].get("id"), "change_points": [_serialize_step(step) for step in steps[k]]}
             for k, values in enumerate(parsed)
         ]
     }
 
 
-def _serialize_change_points(values: Floats, points: Sequence[tuple[int, float]]) -> list[Document]:
-    """Steps with their size after / before - 1; None where the level before is zero or less, of which
-    nothing is a share."""
-    if (values > 0).all():
-        return [{"index": index, "rel": relative_change} for index, relative_change in points]
-    edges = [0, *(index for index, _ in points), len(values)]
-    levels = [float(np.median(values[start:end])) for start, end in pairwise(edges)]
-    return [
-        {"index": index, "rel": after / before - 1 if before > 0 else None}
-        for index, (before, after) in zip(edges[1:-1], pairwise(levels), strict=True)
-    ]
+def _serialize_step(step: LevelStep) -> Document:
+    """A step with its size after / before - 1 and the 95 % interval of that; None where the level before is
+    zero or less, of which nothing is a share."""
+    size = step.relative_change if step.before > 0 else math.inf
+    return {
+        "index": step.index,
+        "rel": size if math.isfinite(size) else None,
+        "before": step.before,
+        "after": step.after,
+        "rel_ci": None if step.lower is None else [step.lower, step.upper],
+    }
 
 
 def _compare_cases(

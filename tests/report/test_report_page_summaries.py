@@ -78,7 +78,7 @@ def test_a_trend_reports_its_level_and_last_change() -> None:
 
 def test_a_trend_without_a_confirmed_change_says_so() -> None:
     unchanged = build_trend(a_series(), a_history(factor=1.0))
-    step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.18, 0.0124, 0.0147)
+    step = ChangePoint(a_series(), a_verdict().head, a_verdict().base, 0.0124, 0.0147)
     candidate = build_trend(a_series(), a_history(), [step])
 
     assert str(trend_summary(unchanged)).endswith(". No change is recorded over 30 commits.")

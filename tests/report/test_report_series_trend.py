@@ -15,7 +15,7 @@ from tests.support.report_builders import a_commit, a_failure, a_history, a_poin
 
 def a_change(commit: int, last_good: int, relative_change: float = 0.18) -> ChangePoint:
     return ChangePoint(
-        a_series(), a_commit(commit).sha, a_commit(last_good).sha, relative_change, 0.0124, 0.0147
+        a_series(), a_commit(commit).sha, a_commit(last_good).sha, 0.0124, 0.0124 * (1 + relative_change)
     )
 
 

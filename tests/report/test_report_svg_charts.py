@@ -24,7 +24,7 @@ from tests.support.report_builders import EXPECTED, a_failure, a_history, a_poin
 def a_trend() -> Trend:
     history = a_history()
     history[7] = a_failure(7)
-    candidate = ChangePoint(a_series(), history[25].commit.sha, history[22].commit.sha, -0.1, 0.0147, 0.0132)
+    candidate = ChangePoint(a_series(), history[25].commit.sha, history[22].commit.sha, 0.0147, 0.0132)
     return build_trend(a_series(), history, [candidate], [a_verdict()])
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.optimal_partitioning import EMPTY_PARTITION, extend_partitions
+from perfci.stats.step_size import LevelStep
 
 properties = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -18,21 +19,21 @@ def history(*levels: float, each: int = 30, noise: float = 0.01, seed: int = 1) 
     return [float(value) for value in line]
 
 
-def detect_in_one(values: list[float], min_effect: float = 0.05) -> list[tuple[int, float]]:
+def detect_in_one(values: list[float], min_effect: float = 0.05) -> list[LevelStep]:
     return detect_change_points_in_many([values], min_effect)[0]
 
 
 def test_finds_a_step_of_eight_percent_at_its_commit() -> None:
-    ((index, rel),) = detect_in_one(history(1.0, 1.08))
+    (step,) = detect_in_one(history(1.0, 1.08))
 
-    assert abs(index - 30) <= 1
-    assert rel == pytest.approx(0.08, abs=0.02)
+    assert abs(step.index - 30) <= 1
+    assert step.relative_change == pytest.approx(0.08, abs=0.02)
 
 
 def test_finds_a_regression_that_is_reverted() -> None:
     change_points = detect_in_one(history(1.0, 1.2, 1.0, each=12))
 
-    assert [index for index, _ in change_points] == [12, 24]
+    assert [step.index for step in change_points] == [12, 24]
 
 
 def test_reports_nothing_below_the_bar() -> None:
@@ -68,7 +69,7 @@ def test_spikes_before_a_step_do_not_move_it() -> None:
     line = history(1.0, 1.4, each=15, noise=0.01)
     line[11], line[12] = 1.2, 1.4
 
-    assert [index for index, _ in detect_in_one(line)] == [15]
+    assert [step.index for step in detect_in_one(line)] == [15]
 
 
 def test_mode_switching_is_no_change_point() -> None:
@@ -86,7 +87,7 @@ def test_reports_a_clear_new_level_after_three_points() -> None:
     line = history(1.0, 1.2)
 
     assert detect_in_one(line[:32]) == []
-    assert [index for index, _ in detect_in_one(line[:33])] == [30]
+    assert [step.index for step in detect_in_one(line[:33])] == [30]
 
 
 def test_fewer_than_eight_points_get_no_verdict() -> None:
@@ -97,12 +98,12 @@ def test_fewer_than_eight_points_get_no_verdict() -> None:
 
 def test_a_constant_series_with_one_exact_step_has_one_change_point() -> None:
     assert detect_in_one([3.0] * 40) == []
-    assert [index for index, _ in detect_in_one([100.0] * 20 + [108.0] * 20)] == [20]
+    assert [step.index for step in detect_in_one([100.0] * 20 + [108.0] * 20)] == [20]
 
 
 def test_accepts_zeros_which_have_no_logarithm() -> None:
     assert detect_in_one([0.0] * 20) == []
-    assert [index for index, _ in detect_in_one([0.0] * 20 + [4.0] * 20, 0.0)] == [20]
+    assert [step.index for step in detect_in_one([0.0] * 20 + [4.0] * 20, 0.0)] == [20]
 
 
 def test_many_series_at_once_give_the_results_of_each_alone() -> None:
@@ -129,8 +130,8 @@ def test_segmentation_is_the_best_of_all_partitions() -> None:
 def test_the_unit_does_not_matter(seed: int, unit: float) -> None:
     line = history(1.0, 1.1, 0.97, each=20, noise=0.02, seed=seed)
 
-    assert [i for i, _ in detect_in_one([unit * value for value in line])] == [
-        i for i, _ in detect_in_one(line)
+    assert [step.index for step in detect_in_one([unit * value for value in line])] == [
+        step.index for step in detect_in_one(line)
     ]
 
 
@@ -141,7 +142,9 @@ def test_finds_improvements_and_regressions_alike(seed: int) -> None:
 
     worse, better = detect_in_one(line), detect_in_one([1 / value for value in line])
 
-    assert [(i, pytest.approx(1 / (1 + rel) - 1)) for i, rel in worse] == better
+    assert [(step.index, pytest.approx(1 / (1 + step.relative_change) - 1)) for step in worse] == [
+        (step.index, step.relative_change) for step in better
+    ]
 
 
 @properties
@@ -150,7 +153,9 @@ def test_finds_a_clear_step_in_a_reversed_series(seed: int) -> None:
     line = history(1.0, 1.2, each=30, noise=0.01, seed=seed)
 
     assert (
-        [i for i, _ in detect_in_one(line)] == [len(line) - i for i, _ in detect_in_one(line[::-1])] == [30]
+        [step.index for step in detect_in_one(line)]
+        == [len(line) - step.index for step in detect_in_one(line[::-1])]
+        == [30]
     )
 
 
@@ -174,7 +179,7 @@ def test_three_high_points_in_a_short_series_are_no_change_point() -> None:
     high = [1.2, 1.21, 1.2]
 
     assert detect_in_one([*history(1.0, each=5), *high]) == []
-    assert [at for at, _ in detect_in_one([*history(1.0, each=17), *high])] == [17]
+    assert [step.index for step in detect_in_one([*history(1.0, each=17), *high])] == [17]
 
 
 def test_a_step_reverted_at_once_is_a_spike() -> None:
@@ -183,4 +188,4 @@ def test_a_step_reverted_at_once_is_a_spike() -> None:
     )
 
     assert detect_in_one(brief) == []
-    assert [at for at, _ in detect_in_one(longer)] == [25, 29]
+    assert [step.index for step in detect_in_one(longer)] == [25, 29]

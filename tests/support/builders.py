@@ -184,13 +184,13 @@ def a_verdict(
     return Verdict(kind, series=series or a_series(), **(values | changes))
 
 
-def a_change_point(series: Series | None = None, **changes: Any) -> ChangePoint:
+def a_change_point(series: Series | None = None, relative_change: float = 0.2, **changes: Any) -> ChangePoint:
+    before = changes.get("before", 1.0)
     values: dict[str, Any] = {
         "commit": a_sha(2),
         "last_good": a_sha(1),
-        "relative_change": 0.2,
-        "before": 1.0,
-        "after": 1.2,
+        "before": before,
+        "after": before * (1 + relative_change),
     }
     return ChangePoint(series or a_series(), **(values | changes))
 

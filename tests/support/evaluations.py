@@ -23,9 +23,7 @@ LINE = 60
 def a_move(series: Series | str = "training.Step.time_step", at: int = 12, rel: float = 0.2) -> ChangePoint:
     """A step at a commit, right after the one before it."""
     named = a_series(series) if isinstance(series, str) else series
-    return a_change_point(
-        named, commit=a_sha(at), last_good=a_sha(at - 1), relative_change=rel, before=1.0, after=1 + rel
-    )
+    return a_change_point(named, commit=a_sha(at), last_good=a_sha(at - 1), before=1.0, after=1 + rel)
 
 
 def a_budgeted_incident(

@@ -152,6 +152,6 @@ def test_an_exact_count_has_no_noise() -> None:
 
 
 def test_a_change_from_zero_is_covered_by_no_percentage() -> None:
-    began = replace(moved(0.03), relative_change=float("inf"), before=0.0, after=5.0)
+    began = replace(moved(0.03), before=0.0, after=5.0)
 
     assert not answer_to(an_incident(began), merged_expected_change(9.0)).covers_all

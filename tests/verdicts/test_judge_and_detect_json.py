@@ -191,7 +191,15 @@ def test_detect_gives_change_points_and_errors_in_order() -> None:
 
     assert [result["id"] for result in results] == ["step", "zero", "nan", "empty", "none", "flat"]
     assert [("error" in result) for result in results] == [False, True, True, True, True, False]
-    assert results[0]["change_points"] == [{"index": 20, "rel": pytest.approx(0.2)}]
+    assert results[0]["change_points"] == [
+        {
+            "index": 20,
+            "rel": pytest.approx(0.2),
+            "before": pytest.approx(1.0),
+            "after": pytest.approx(1.2),
+            "rel_ci": pytest.approx([0.2, 0.2], abs=1e-3),
+        }
+    ]
     assert results[5]["change_points"] == []
 
 
@@ -206,7 +214,9 @@ def test_accepts_zeros_where_every_change_counts(
         {"min_effect": 0, "series": [{"id": 1, "values": [before] * 20 + [after] * 20}]}
     )["results"]
 
-    assert result["change_points"] == [{"index": 20, "rel": relative_change}]
+    (step,) = result["change_points"]
+    assert (step["index"], step["rel"], step["rel_ci"]) == (20, relative_change, None)
+    assert (step["before"], step["after"]) == (before, after)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +240,8 @@ def test_a_step_beyond_any_exponent_is_detected_where_every_change_counts() -> N
         {"min_effect": 0, "series": [{"values": [1.0] * 10 + [0.0] + [1.0] * 10 + [1e6] * 19}]}
     )["results"]
 
-    assert result["change_points"] == [{"index": 21, "rel": pytest.approx(1e6, rel=1e-5)}]
+    (step,) = result["change_points"]
+    assert (step["index"], step["rel"]) == (21, pytest.approx(1e6, rel=1e-5))
 
 
 def test_an_id_that_is_no_json_is_not_repeated() -> None:

@@ -129,9 +129,7 @@ def test_finds_a_creep_of_half_a_percent_a_commit_and_the_pair_to_compare() -> N
 
 
 def test_subtracts_known_steps_from_a_creep() -> None:
-    step = a_change_point(
-        STEP, commit=a_sha(15), last_good=a_sha(14), before=1.0, after=1.2, relative_change=0.2
-    )
+    step = a_change_point(STEP, commit=a_sha(15), last_good=a_sha(14), before=1.0, after=1.2)
 
     assert find_creeps([a_line(jump=(15, 1.2), steps=[step])], PLACE) == []
 

@@ -117,8 +117,8 @@ def test_lists_the_worst_open_regression_first() -> None:
 
 
 def test_counts_unconfirmed_candidates() -> None:
-    confirmed = ChangePoint(STEP_TIME, SLOWER.head, SLOWER.base, 0.18, 1.0, 1.18)
-    open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 0.09, 1.0, 1.09)
+    confirmed = ChangePoint(STEP_TIME, SLOWER.head, SLOWER.base, 1.0, 1.18)
+    open_one = ChangePoint(STEP_TIME, a_commit(30).sha, a_commit(29).sha, 1.0, 1.09)
     decided = VerdictsAndChangePoints([SLOWER], [confirmed, open_one])
 
     page = an_overview(a_trend(STEP_TIME, SLOWER), counts=DecisionCounts(change_points=5), decided=decided)
@@ -277,7 +277,7 @@ def test_folds_a_long_table_by_benchmark() -> None:
 
 def test_ranks_halving_and_doubling_equally() -> None:
     half, double = (
-        ChangePoint(item, "b", "a", rel, 1, 1) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))
+        ChangePoint(item, "b", "a", 1, 1 + rel) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))
     )
 
     sizes = benchmarks.largest_change_by_series([half, double], [])

@@ -162,7 +162,7 @@ def fill(store: Store, commits: int = COMMITS) -> None:
             before = LEVELS[series]
             shas = a_commit(commit).sha, a_commit(last_good).sha
             replace_change_points(
-                tx, PROJECT, series, [ChangePoint(series, *shas, rel, before, before * (1 + rel))]
+                tx, PROJECT, series, [ChangePoint(series, *shas, before, before * (1 + rel))]
             )
 
 

@@ -62,6 +62,7 @@ def register_filters_and_globals(
         "arrow": verdict_text.direction_arrow,
         "asset": lambda name: f"{request.script_root}{static_files.asset_url_path(name)}",
         "calibration_text": calibration_text,
+        "change_levels_phrase": verdict_text.change_levels_phrase,
         "change_mark_sentence": series_trend.change_mark_sentence,
         "commit_title": commit_title,
         "count_noun": number_format.format_count,

@@ -115,7 +115,7 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
     if incident.members:
         yield from ("", "Changed series, largest first")
         yield from (
-            f"  {words.member_change_sentence(member.to_change_point(series))}"
+            f"  {words.member_change_detail(member.to_change_point(series))}"
             for member, series in incident.members
         )
     if candidates := record.detail.get("candidate_commits"):
@@ -176,7 +176,7 @@ def format_derived_incident(budgeted: BudgetedIncident, evaluation: ProjectEvalu
     yield from filter(None, [words.incident_explanation(incident, evaluation.commits)])
     yield f"{incident.id}, {words.alert_decision_sentence(budgeted, evaluation.pages_per_week)}"
     yield from ("", "Changed series, largest first")
-    yield from (f"  {words.member_change_sentence(change)}" for change in incident.members)
+    yield from (f"  {words.member_change_detail(change)}" for change in incident.members)
     if incident.candidates:
         yield from ("", "Candidate commits, most likely first")
         yield from (f"  {line}" for line in words.candidate_commit_lines(incident))

@@ -27,6 +27,7 @@ class CommitImpactShape(Shape):
     series: dict[str, Any]
     sentence: str
     relative_change: float
+    relative_change_interval: tuple[float, float] | None = None
     before: float
     after: float
     incident: int | None = None

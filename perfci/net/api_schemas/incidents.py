@@ -82,7 +82,8 @@ class IncidentShape(Shape):
 
 
 class IncidentSeriesShape(Shape):
-    """``series_id`` names the series everywhere in the API; ``relative_change`` is after/before - 1."""
+    """``series_id`` names the series everywhere in the API; ``relative_change`` is after/before - 1, with
+    its 95 % interval, absent for changes stored before intervals were."""
 
     series_id: HexKey
     series: dict[str, Any]
@@ -90,6 +91,7 @@ class IncidentSeriesShape(Shape):
     last_good: str
     commit: str
     relative_change: float
+    relative_change_interval: tuple[float, float] | None = None
     before: float
     after: float
     added_by: str

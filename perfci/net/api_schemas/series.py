@@ -68,20 +68,30 @@ class PointShape(Shape):
 
 
 class SegmentShape(Shape):
+    """The level from ``value`` at its first point to ``end`` at its last; a chart writes ``label``."""
+
     first: int
     last: int
     value: float
     value_text: str
+    end: float
+    label: str = ""
 
 
 class ChangePointShape(Shape):
-    """A commit where the level moved; ``state`` says how sure that is."""
+    """A commit where the level moved; ``state`` says how sure that is. ``ratio`` is after/before, and
+    ``interval`` its 95 % interval."""
 
     index: int
     last_good_index: int
     commit: str
     last_good: str
     ratio: float
+    interval: tuple[float, float] | None = None
+    before: float
+    after: float
+    sentence: str
+    levels_text: str = ""
     kind: str
     state: str
 

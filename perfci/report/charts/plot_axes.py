@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from perfci.report.number_format import DisplayScale, choose_display_scale
-from perfci.report.series_trend import Trend
+from perfci.report.series_trend import Trend, TrendLevel
 
 MIN_RELATIVE_SPAN = 0.06
 """The smallest height of the value axis, relative to the level, so that 0.1 % noise looks small."""
@@ -96,3 +96,10 @@ def choose_trend_scale(trend: Trend) -> DisplayScale:
     return choose_display_scale(
         (dot.level for dot in trend.measured_dots if dot.level is not None), metric.unit, metric.name
     )
+
+
+def format_level_label(level: TrendLevel, scale: DisplayScale) -> str:
+    """Format a level for a chart, both its ends where these differ; empty where it has no label."""
+    if not level.is_labelled:
+        return ""
+    return " → ".join(dict.fromkeys(scale.format_value(value) for value in (level.value, level.end)))

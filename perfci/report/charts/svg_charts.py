@@ -13,6 +13,7 @@ from perfci.report.charts.plot_axes import (
     PlotFrame,
     build_plot_frame,
     choose_trend_scale,
+    format_level_label,
     tick_count,
     tick_values,
     value_axis_range,
@@ -277,11 +278,11 @@ def _draw_dots(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[
 def _draw_level_steps(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Draw the level as a line that steps half way between the last good and the changed commit."""
     for level in trend.levels:
-        y = frame.y(level.value)
-        yield svg_line(_level_start_x(level.first, frame), y, _level_end_x(level.last, frame), y, "pc-level")
+        left, right = _level_start_x(level.first, frame), _level_end_x(level.last, frame)
+        yield svg_line(left, frame.y(level.value), right, frame.y(level.end), "pc-level")
     for before, after in pairwise(trend.levels):
         x = _level_start_x(after.first, frame)
-        yield svg_line(x, frame.y(before.value), x, frame.y(after.value), "pc-riser")
+        yield svg_line(x, frame.y(before.end), x, frame.y(after.value), "pc-riser")
 
 
 def _level_start_x(first: int, frame: PlotFrame) -> float:
@@ -296,12 +297,12 @@ def _draw_level_labels(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> I
     """Write each level's value on its line where there is room, and always that of the last level."""
     for level in trend.levels:
         left, right = _level_start_x(level.first, frame), _level_end_x(level.last, frame)
-        text = scale.format_value(level.value)
+        text = format_level_label(level, scale)
         width = (len(text) + 1) * CHARACTER_WIDTH_PX
         if level is trend.levels[-1]:
-            y = _free_label_y(trend, frame, right - width, right, level.value)
+            y = _free_label_y(trend, frame, right - width, right, level.end)
             yield svg_text(right, y, text, "pc-end pc-strong pc-halo")
-        elif right - left > width:
+        elif text and right - left > width:
             y = _free_label_y(trend, frame, left, left + width, level.value)
             yield svg_text(left + 3, y, text, "pc-strong pc-halo")
 

@@ -9,7 +9,13 @@ from collections.abc import Iterable, Mapping
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
-from perfci.report.verdict_text import Tone, level_change_phrase, short_series_name
+from perfci.report.verdict_text import (
+    Tone,
+    change_levels_phrase,
+    change_size_phrase,
+    level_change_phrase,
+    short_series_name,
+)
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
 from perfci.verdicts.incidents.step_causes import is_next_commit
 
@@ -138,6 +144,13 @@ def member_change_sentence(change: ChangePoint) -> str:
     if change.before > 0:
         return f"{short_series_name(change.series)} {level_change_phrase(1 + change.relative_change, metric)}"
     return f"{short_series_name(change.series)} went from {change.before:g} to {change.after:g}"
+
+
+def member_change_detail(change: ChangePoint) -> str:
+    """Describe the change of one series with the interval of its size and both levels."""
+    size = change_size_phrase(change, change.series.metric)
+    levels = change_levels_phrase(change)
+    return f"{short_series_name(change.series)} {size}{f': {levels}' if levels else ''}"
 
 
 def alert_decision_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str:

@@ -141,9 +141,8 @@ def plan_incident_writes(
         members: dict[int, IncidentMember] = {}
         for change in budgeted.incident.members:
             row_id = row_ids[change.series]
-            move = (change.commit, change.last_good, change.relative_change, change.before, change.after)
             # Largest first: a series with several changes is one member, with its largest.
-            members.setdefault(row_id, IncidentMember(row_id, *move))
+            members.setdefault(row_id, IncidentMember.from_change_point(row_id, change))
         new.append(DerivedIncident(budgeted, members))
     mutes = load_mutes(tx, project.id, now)
     records = incident_store.load_incidents(tx, project.id, incident_store.MEASURED)[::-1]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from perfci.model import ChangePoint, Series
+from perfci.model import Series
 from perfci.report.incidents import incident_text as words
-from perfci.report.serializers import serialize_series
+from perfci.report.serializers import serialize_change_size, serialize_series
 from perfci.service.incidents.load_incidents import IncidentDetail, IncidentOverview
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.incident_records import (
@@ -86,15 +86,14 @@ def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[
 
 def serialize_incident_member(project: str, member: IncidentMember, series: Series) -> dict[str, Any]:
     """Serialize a series of an incident with its change."""
+    change = member.to_change_point(series)
     return {
         "series_id": series_identity(project, series),
         "series": serialize_series(series),
-        "sentence": words.member_change_sentence(member.to_change_point(series)),
+        "sentence": words.member_change_sentence(change),
         "last_good": member.last_good,
         "commit": member.commit,
-        "relative_change": member.relative_change,
-        "before": member.before,
-        "after": member.after,
+        **serialize_change_size(change),
         "added_by": member.added_by,
     }
 
@@ -113,16 +112,13 @@ def serialize_incident_event(event: IncidentEvent) -> dict[str, Any]:
 
 def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
     """Serialize the impact of a commit on a series."""
-    change = ChangePoint(row.series, row.commit, "", row.relative_change, row.before, row.after)
     return {
-        "commit": row.commit,
-        "relative_change": row.relative_change,
-        "before": row.before,
-        "after": row.after,
+        "commit": row.change.commit,
+        **serialize_change_size(row.change),
         "incident": row.incident,
         "accepted": row.accepted,
-        "series": serialize_series(row.series),
-        "sentence": words.member_change_sentence(change),
+        "series": serialize_series(row.change.series),
+        "sentence": words.member_change_sentence(row.change),
         "state": row.state.value if row.state else None,
         "recorded_at": _format_time(row.recorded_at),
     }

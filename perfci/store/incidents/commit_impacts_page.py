@@ -7,7 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import IncidentState, Series
+from perfci.model import ChangePoint, IncidentState, Series
+from perfci.store.column_conversions import build_interval
 from perfci.store.incidents.incident_records import ImpactRecord
 from perfci.store.queries.series_and_commits import load_series_by_ids, sha_starts_with
 from perfci.store.tables.incidents import ImpactRow, IncidentRow
@@ -58,11 +59,9 @@ def load_commit_impacts_page(
 
 def _to_impact_record(row: sa.Row[Any], series: Series) -> ImpactRecord:
     return ImpactRecord(
-        commit=row.commit,
-        series=series,
-        relative_change=row.relative_change,
-        before=row.before,
-        after=row.after,
+        change=ChangePoint(
+            series, row.commit, "", row.before, row.after, build_interval(row.interval_lo, row.interval_hi)
+        ),
         incident=row.number,
         state=IncidentState(row.state) if row.state else None,
         recorded_at=row.recorded_at,

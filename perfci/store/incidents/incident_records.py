@@ -8,6 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from perfci.model import ChangePoint, IncidentState, Series
+from perfci.store.column_conversions import (
+    CHANGE_POINT_COLUMNS,
+    build_change_point,
+)
 
 DATA_KIND = "data"
 """The kind of incidents about missing data, which no change point opens."""
@@ -81,17 +85,33 @@ class IncidentMember:
     relative_change: float
     before: float
     after: float
+    interval_lo: float | None = None
+    interval_hi: float | None = None
     added_by: str = "perfci"
     dropped_at: datetime | None = None
 
+    @classmethod
+    def from_change_point(cls, series_id: int, change: ChangePoint) -> IncidentMember:
+        """Build the member of a series that has this change point."""
+        return cls(
+            series_id,
+            change.commit,
+            change.last_good,
+            change.relative_change,
+            change.before,
+            change.after,
+            change.interval and change.interval.lo,
+            change.interval and change.interval.hi,
+        )
+
     @property
-    def computed_fields(self) -> tuple[str, str, float, float, float]:
+    def computed_fields(self) -> tuple[str | float | None, ...]:
         """What the statistics say of it."""
-        return (self.commit, self.last_good, self.relative_change, self.before, self.after)
+        return tuple(getattr(self, name) for name in CHANGE_POINT_COLUMNS)
 
     def to_change_point(self, series: Series) -> ChangePoint:
         """Build the change point of this member's series."""
-        return ChangePoint(series, self.commit, self.last_good, self.relative_change, self.before, self.after)
+        return build_change_point(self, series)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +140,7 @@ class EvaluationRecord:
 class ImpactRecord:
     """The change of one series by one commit."""
 
-    commit: str
-    series: Series
-    relative_change: float
-    before: float
-    after: float
+    change: ChangePoint
     incident: int | None
     state: IncidentState | None
     recorded_at: datetime

@@ -314,6 +314,8 @@ def save_impacts(
             "relative_change": member.relative_change,
             "before": member.before,
             "after": member.after,
+            "interval_lo": member.interval_lo,
+            "interval_hi": member.interval_hi,
         }
         for member in moved
     ]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
-from perfci.store.column_conversions import build_verdict
+from perfci.store.column_conversions import build_change_point, build_verdict
 from perfci.store.queries.measured_series import (
     LATEST_MEASURED_RESULT,
     LATEST_RESULT,
@@ -151,12 +151,7 @@ def load_change_points_of_series(tx: Session, series_ids: Collection[int]) -> li
         for row in tx.connection().execute(query.where(columns.series_id.in_(some)))
     ]
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [
-        ChangePoint(
-            series[row.series_id], row.commit, row.last_good, row.relative_change, row.before, row.after
-        )
-        for row in sorted(rows, key=lambda row: row.id)
-    ]
+    return [build_change_point(row, series[row.series_id]) for row in sorted(rows, key=lambda row: row.id)]
 
 
 def _select_change_points(column: Any, project: str) -> sa.Select[Any]:

@@ -92,6 +92,8 @@ class IncidentMemberRow(TableBase):
     relative_change: Mapped[float]
     before: Mapped[float]
     after: Mapped[float]
+    interval_lo: Mapped[float | None]
+    interval_hi: Mapped[float | None]
     added_by: Mapped[str]
     dropped_at: Mapped[datetime | None]
 
@@ -128,6 +130,8 @@ class ImpactRow(TableBase):
     relative_change: Mapped[float]
     before: Mapped[float]
     after: Mapped[float]
+    interval_lo: Mapped[float | None]
+    interval_hi: Mapped[float | None]
     incident_id: Mapped[int | None] = foreign_key("incidents.id", nullable=True)
     recorded_at: Mapped[datetime]
     accepted: Mapped[bool] = mapped_column(server_default=false())

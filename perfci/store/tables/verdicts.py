@@ -81,3 +81,5 @@ class ChangePointRow(TableBase):
     relative_change: Mapped[float]
     before: Mapped[float]
     after: Mapped[float]
+    interval_lo: Mapped[float | None]
+    interval_hi: Mapped[float | None]

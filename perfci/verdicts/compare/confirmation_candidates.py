@@ -168,7 +168,8 @@ def _build_candidate(
 ) -> ConfirmationCandidate:
     base, head = order[step.index - 1], order[step.index]
     sign = series.metric.cost_sign
-    rule = rule.raise_bar_to_floor(_level_at(commit_levels, step.index - 1, sign))
+    base_level = _level_at(commit_levels, step.index - 1, sign)
+    rule = rule.raise_bar_to_floor(base_level)
     low, high = sorted(math.exp(sign * (step.size + k * NORMAL_95 * step.error)) for k in (-1, 1))
     ratio = math.exp(sign * step.size)
     clear = abs(step.size) >= math.log1p(rule.bar) and abs(step.sigmas) >= NORMAL_95
@@ -184,8 +185,8 @@ def _build_candidate(
         head,
         ratio=ratio,
         interval=Interval(low, high),
-        base_level=_level_at(commit_levels, step.index - 1, sign),
-        head_level=_level_at(commit_levels, step.index, sign),
+        base_level=base_level,
+        head_level=None if base_level is None else base_level * ratio,
         noise_floor=math.expm1(NORMAL_95 * step.error),
         reason=reason,
     )

@@ -138,6 +138,7 @@ def _statistical_verdict(
     shift = sides.estimate_shift(case.prior)
     kind = limits.classify(shift, tail)
     low, high = sorted(sides.sign * bound for bound in shift.bounds(tail))
+    ratio, base_level = math.exp(sides.sign * shift.centre), math.exp(sides.sign * median(sides.base))
     more: int | None = 0
     if kind is VerdictKind.INCONCLUSIVE:
         # a single pair has no error and needs a first look
@@ -147,10 +148,11 @@ def _statistical_verdict(
     verdict = case.make_verdict(
         kind,
         "",
-        ratio=math.exp(sides.sign * shift.centre),
+        ratio=ratio,
         interval=Interval(math.exp(low), math.exp(high)) if shift.df > 0 else None,
-        base_level=math.exp(sides.sign * median(sides.base)),
-        head_level=math.exp(sides.sign * median(sides.head)),
+        base_level=base_level,
+        # not the median of the head: a reader who divides the levels gets the ratio that was judged
+        head_level=base_level * ratio,
         noise_floor=_relative_change(shift.half_width()) if aa_floor is None else aa_floor,
         mde=_relative_change(
             minimum_detectable_effect(shift.error, shift.df, limits.bar, case.limits.null, tail)

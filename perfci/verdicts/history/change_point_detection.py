@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfci.model import ChangePoint, Point, Retest, Series, Stage, Verdict
+from perfci.model import ChangePoint, Interval, Point, Retest, Series, Stage, Verdict
 from perfci.stats.incremental_segmentation import (
     SegmentedSeries,
     detect_change_points_in_many,
@@ -19,6 +19,7 @@ from perfci.stats.incremental_segmentation import (
 )
 from perfci.stats.location_estimates import MAD_TO_SIGMA
 from perfci.stats.optimal_partitioning import MIN_SIGMA
+from perfci.stats.step_size import LevelStep, estimate_level_step
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
 from perfci.verdicts.process_levels import judged_point_level, summarize_processes
@@ -56,9 +57,8 @@ class SegmentationCache:
 
     def segment_histories(
         self, histories: Mapping[Series, LevelHistory], bar: float
-    ) -> dict[Series, list[tuple[int, float]]]:
-        """Steps of each history of at least ``bar``, as (index, after/before - 1); unchanged ones
-        come from the cache."""
+    ) -> dict[Series, list[LevelStep]]:
+        """Steps of each history of at least ``bar``; unchanged ones come from the cache."""
         empty = SegmentedSeries(bar=bar)
         previous = [self._segmented.pop((series, bar), empty) for series in histories]
         lines = update_segmentations(
@@ -134,18 +134,36 @@ def find_change_points_in_levels(
             values = [[level for _, level in levels] for levels in group.values()]
             steps = dict(zip(group, detect_change_points_in_many(values, bar), strict=True))
         for series, series_steps in steps.items():
-            measured = [level for _, level in histories[series]]
-            edges = [0, *(index for index, _ in series_steps), len(measured)]
-            moves = []
-            for k, (index, relative_change) in enumerate(series_steps):
-                sha, last_good = histories[series][index][0], histories[series][index - 1][0]
-                before = statistics.median(measured[edges[k] : index])
-                after = statistics.median(measured[index : edges[k + 2]])
-                if abs(after - before) > rules(series).floor:
-                    moves.append(ChangePoint(series, sha, last_good, relative_change, before, after))
-            segmented[series] = moves
+            floor = rules(series).floor
+            segmented[series] = [
+                _build_change_point(series, histories[series], step)
+                for step in series_steps
+                if abs(step.after - step.before) > floor
+            ]
     # in the order given, not by bar
     return exact | {series: segmented[series] for series in histories if series in segmented}
+
+
+def _build_change_point(series: Series, levels: LevelHistory, step: LevelStep) -> ChangePoint:
+    (last_good, _), (sha, _) = levels[step.index - 1], levels[step.index]
+    interval = None
+    if step.lower is not None and step.upper is not None:
+        interval = Interval(1 + step.lower, 1 + step.upper)
+    return ChangePoint(series, sha, last_good, step.before, step.after, interval)
+
+
+def measure_change_point(series: Series, levels: LevelHistory, index: int) -> ChangePoint:
+    """The change at this point of a history, from at most ``MAX_SIDE_POINTS`` points a side, whether or not
+    it is a step."""
+    before, after = (
+        np.array([level for _, level in side])
+        for side in (levels[max(0, index - MAX_SIDE_POINTS) : index], levels[index : index + MAX_SIDE_POINTS])
+    )
+    if min(before.min(), after.min()) > 0:
+        step = estimate_level_step(index, np.log(before), np.log(after))
+    else:
+        step = estimate_level_step(index, before, after, scale=1.0)
+    return _build_change_point(series, levels, step)
 
 
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
@@ -155,10 +173,9 @@ def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> l
             series,
             sha,
             last_good,
-            # from zero, where no ratio exists, 100 % in the direction of the change
-            relative_change=after / before - 1 if before else math.copysign(1.0, after),
-            before=before,
-            after=after,
+            before,
+            after,
+            Interval(after / before, after / before) if before > 0 else None,
         )
         for (last_good, before), (sha, after) in itertools.pairwise(measured)
         if abs(after - before) > max(rule.floor, rule.effective_exact_bar * abs(before))
@@ -186,7 +203,7 @@ class Jump:
     @property
     def as_change_point(self) -> ChangePoint:
         """The jump as the change point it may turn out to be."""
-        return ChangePoint(self.series, self.head, self.base, math.expm1(self.size), self.before, self.after)
+        return ChangePoint(self.series, self.head, self.base, self.before, self.after)
 
     @property
     def as_retest(self) -> Retest:

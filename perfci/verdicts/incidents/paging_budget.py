@@ -206,7 +206,9 @@ class _ExpectedChangeMatcher:
         return tuple(
             change
             for change in worse
-            if not any(
+            # no percentage covers a change from zero
+            if not change.before
+            or not any(
                 item.expected.allows_change(change.series, change.relative_change, self._step_noise(change))
                 for item in merged
                 if item.expected.matches_series(change.series)

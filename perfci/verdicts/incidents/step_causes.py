@@ -116,7 +116,8 @@ class WeightedRange:
 class ExplainedStep:
     """A change point with its evidence.
 
-    ``reported_change`` has the size that fresh pairs measured, so that all pages show one number.
+    ``reported_change`` has the levels and the size that fresh pairs measured, if they did: what all pages
+    show.
     ``is_confirmed`` says that fresh pairs confirmed a move, ``is_settled`` that three points, fresh
     pairs or an exact count support it. ``p_value`` is that on fresh pairs, else that of the history.
     """
@@ -195,13 +196,8 @@ def add_confirmed_steps(
             first, last = positions.get(verdict.base, -1), positions.get(verdict.head, -1)
             is_covered = any(lo < last and first < hi for lo, hi in ranges[series])
             if verdict.kind in MOVE_KINDS and verdict.ratio and -1 < first < last and not is_covered:
-                before = verdict.base_level or 1.0
                 ranges[series].append((first, last))
-                added.append(
-                    ChangePoint(
-                        series, verdict.head, verdict.base, verdict.ratio - 1, before, before * verdict.ratio
-                    )
-                )
+                added.append(verdict.as_change_point)
     return [*changes, *added]
 
 
@@ -239,7 +235,8 @@ def _explain_step(
         is_settled = True
         p_value = p_value if confirmed.p_value is None else confirmed.p_value
         if confirmed.ratio is not None:
-            reported = replace(step, relative_change=confirmed.ratio - 1)
+            measured = confirmed.as_change_point
+            reported = replace(step, before=measured.before, after=measured.after, interval=measured.interval)
     # no later steps brought the level back to within half the bar
     totals = itertools.accumulate(later.log_cost_change for later in steps[k:])
     explained = ExplainedStep(

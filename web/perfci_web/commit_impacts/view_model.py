@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from perfci.model import ChangePoint, Commit, Series
+from perfci.model import Commit, Series
 from perfci.report.incidents import notification_text
 from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci.store.incidents.incident_records import ImpactRecord
@@ -65,7 +65,7 @@ class ImpactView:
 
     @property
     def series(self) -> list[Series]:
-        return [row.impact.series for commit in self.commits for row in commit.rows]
+        return [row.impact.change.series for commit in self.commits for row in commit.rows]
 
 
 def parse_impact_query(arguments: Mapping[str, str]) -> ImpactPageQuery:
@@ -92,13 +92,12 @@ def load_impact_page(
 def build_impact_view(tx: Session, project: Project, query: ImpactPageQuery) -> ImpactView:
     """Build one page, latest first, with the rows of one commit together."""
     impacts, next_cursor = load_impact_page(tx, project, query)
-    shas = {impact.commit for impact in impacts} | {query.commit} - {""}
+    shas = {impact.change.commit for impact in impacts} | {query.commit} - {""}
     commits = load_commits_by_sha(tx, project.slug, shas)
     commit_impacts = []
-    for sha, group in itertools.groupby(impacts, key=lambda impact: impact.commit):
+    for sha, group in itertools.groupby(impacts, key=lambda impact: impact.change.commit):
         rows = []
         for impact in group:
-            change = ChangePoint(impact.series, sha, "", impact.relative_change, impact.before, impact.after)
-            rows.append(ImpactTableRow(impact, worse=change.log_cost_change > 0))
+            rows.append(ImpactTableRow(impact, worse=impact.change.log_cost_change > 0))
         commit_impacts.append(CommitImpact(sha, commits.get(sha), tuple(rows)))
     return ImpactView(project.slug, query, tuple(commit_impacts), next_cursor)

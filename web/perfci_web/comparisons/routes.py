@@ -84,6 +84,9 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             _load_runs(tx, project, base_commit),
             _load_runs(tx, project, head_commit),
             series_and_commits.load_commits_newest_first(tx, project),
+            verdicts_and_change_points.load_change_points(
+                tx, project, between=(base_commit.sha, head_commit.sha)
+            ),
         )
         all_series = load_project_series(tx, project)
     return page, build_project_links(project, all_series.values())

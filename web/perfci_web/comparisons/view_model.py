@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import Commit, Environment, Run, Series, Status, Verdict, VerdictKind
+from perfci.model import ChangePoint, Commit, Environment, Run, Series, Status, Verdict, VerdictKind
 from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
 from perfci.report.series_trend import Dot
@@ -42,14 +42,29 @@ MAX_PAIRS = 50
 
 @dataclass(frozen=True, slots=True)
 class SeriesAtTwoCommits:
-    """A series measured at both commits without a verdict; its change is shown, not judged."""
+    """A series measured at both commits without a verdict; its change is shown, not judged.
+
+    ``change`` is the change point of its history between exactly these commits: then levels and size are
+    those of it, as on every other page, since two single points would give another size.
+    """
 
     series: Series
     base: Dot
     head: Dot
+    change: ChangePoint | None = None
+
+    @property
+    def base_level(self) -> float | None:
+        return self.change.before if self.change else self.base.level
+
+    @property
+    def head_level(self) -> float | None:
+        return self.change.after if self.change else self.head.level
 
     @property
     def relative_change(self) -> float | None:
+        if self.change:
+            return self.change.relative_change
         if not self.base.level or self.head.level is None:
             return None
         return self.head.level / self.base.level - 1
@@ -133,12 +148,14 @@ def build_comparison_view(
     base_runs: Sequence[Run],
     head_runs: Sequence[Run],
     commits: Sequence[Commit],
+    changes: Iterable[ChangePoint] = (),
 ) -> ComparisonView:
-    """Join verdicts and runs of two commits; ``commits`` come newest first."""
+    """Join verdicts and runs of two commits; ``commits`` come newest first, ``changes`` are the change
+    points between the two."""
     verdicts = rank_verdicts_by_severity(record.verdict for record in records)
     sessions = {record.session_uid for record in records}
     base_runs, head_runs = _runs_of_sessions(base_runs, sessions), _runs_of_sessions(head_runs, sessions)
-    values = _join_values(base_runs, head_runs)
+    values = _join_values(base_runs, head_runs, {change.series: change for change in changes})
     unavailable = [value for value in values if value.is_unavailable_at_both]
     unavailable_series = {value.series for value in unavailable}
     decided_series = {verdict.series for verdict in verdicts}
@@ -208,11 +225,13 @@ def _runs_of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
     return [run for run in runs if run.session in sessions] or list(runs)
 
 
-def _join_values(base_runs: Sequence[Run], head_runs: Sequence[Run]) -> list[SeriesAtTwoCommits]:
+def _join_values(
+    base_runs: Sequence[Run], head_runs: Sequence[Run], changes: Mapping[Series, ChangePoint]
+) -> list[SeriesAtTwoCommits]:
     """Return the series measured on both sides, sorted by name."""
     base, head = merge_runs_into_dots(base_runs), merge_runs_into_dots(head_runs)
     return [
-        SeriesAtTwoCommits(series, base[series], head[series])
+        SeriesAtTwoCommits(series, base[series], head[series], changes.get(series))
         for series in sorted(base, key=lambda series: series.cell)
         if series in head
     ]
@@ -262,5 +281,12 @@ def _format_values(values: set[str] | None) -> str:
 
 def _serialize_value(series_value: SeriesAtTwoCommits) -> dict[str, Any]:
     ratio = None if series_value.relative_change is None else series_value.relative_change + 1
-    values = {"base_level": series_value.base.level, "head_level": series_value.head.level, "ratio": ratio}
-    return {"series": serialize_series(series_value.series), **values}
+    interval = series_value.change.interval if series_value.change else None
+    return {
+        "series": serialize_series(series_value.series),
+        "base_level": series_value.base_level,
+        "head_level": series_value.head_level,
+        "ratio": ratio,
+        "interval": [interval.lo, interval.hi] if interval else None,
+        "is_change_point": series_value.change is not None,
+    }

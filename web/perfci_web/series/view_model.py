@@ -46,10 +46,14 @@ class MarkedChange:
 
 @dataclass(frozen=True, slots=True)
 class SeriesCommitRow:
-    """One commit in the table: its dot and how far it lies from the commit measured before it."""
+    """One commit in the table: its dot and how far it lies from the commit measured before it.
+
+    Where the level changed, ``mark`` has the size of that: two single points would give another number.
+    """
 
     dot: Dot
     previous: Dot | None
+    mark: ChangeMark | None = None
 
     @property
     def relative_change(self) -> float | None:
@@ -181,8 +185,9 @@ def build_series_view(
 def build_commit_rows(trend: Trend) -> list[SeriesCommitRow]:
     """Return the commits as table rows, newest first."""
     rows, previous = [], None
+    marks = {mark.index: mark for mark in trend.marks if mark.state != "refuted"}
     for dot in trend.dots:
-        rows.append(SeriesCommitRow(dot, previous))
+        rows.append(SeriesCommitRow(dot, previous, marks.get(dot.index)))
         previous = dot if dot.level is not None else previous
     return rows[::-1]
 

@@ -157,10 +157,10 @@ class Chart {
       const from = level.first ? level.first - 0.5 : -0.4;
       const to = level.last < last ? level.last + 0.5 : last + 0.4;
       x.push(from, to, null);
-      y.push(this.scaled(level.value), this.scaled(level.value), null);
+      y.push(this.scaled(level.value), this.scaled(level.end), null);
       if (k) {
         riseX.push(from, from, null);
-        riseY.push(this.scaled(this.series.levels[k - 1].value), this.scaled(level.value), null);
+        riseY.push(this.scaled(this.series.levels[k - 1].end), this.scaled(level.value), null);
       }
     });
     const line = { type: "scatter", mode: "lines", hoverinfo: "skip" };
@@ -226,8 +226,8 @@ class Chart {
     const better = direction === "lower" ? "lower is better ↓" : "higher is better ↑";
     const corner = { xref: "paper", yref: "paper", y: 1, yanchor: "bottom", yshift: 6, showarrow: false, font: { size: 11, color: tone.muted } };
     const values = this.series.levels.map((level) => ({
-      x: Math.min(level.last, this.points.at(-1).index) - (level.last - level.first) / 2, y: this.scaled(level.value),
-      text: escapeHtml(level.value_text), showarrow: false, yanchor: "bottom", yshift: 10, font: { size: 12, color: tone.ink, weight: 600 },
+      x: Math.min(level.last, this.points.at(-1).index) - (level.last - level.first) / 2, y: this.scaled((level.value + level.end) / 2),
+      text: escapeHtml(level.label), showarrow: false, yanchor: "bottom", yshift: 10, font: { size: 12, color: tone.ink, weight: 600 },
     }));
     return [
       { ...corner, x: 0, xanchor: "left", text: escapeHtml(`${this.series.scale.symbol || unit || metric} · ${better}`) },
@@ -300,7 +300,8 @@ class Chart {
   showReadout(point, before) {
     const value = document.createElement("b");
     value.textContent = point.value_text;
-    const parts = [value, document.createTextNode(` ${describePoint(point, before)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
+    const change = this.changes().find((change) => change.index === point.index);
+    const parts = [value, document.createTextNode(` ${describePoint(point, before, change)} · `), link(commitPage(point), `${point.commit.slice(0, 7)} ${point.subject}`)];
     const by = [point.author, day(point.committed_at)].filter(Boolean).join(", ");
     if (by) parts.push(document.createTextNode(` · ${by}`));
     if (before) parts.push(document.createTextNode(" · "), link(comparison(before, point), "compare with the commit before"));
@@ -320,12 +321,14 @@ function scatterTrace(points, height, marker, yaxis = "y") {
   };
 }
 
-function describePoint(point, before) {
+// At a change its size is that of the levels around it, which two points alone would give another number for.
+function describePoint(point, before, change) {
   const facts = [];
   if (point.value === null) return point.reason ? `(${point.reason})` : "";
   if (point.merged > 1) facts.push(`median of ${point.merged} commits`);
   if (point.processes) facts.push(`${point.processes} process${point.processes === 1 ? "" : "es"}`);
-  if (before?.value) facts.push(`${signed(point.value / before.value - 1)} against the commit before`);
+  if (change) facts.push([change.sentence, change.levels_text].filter(Boolean).join(": "));
+  else if (before?.value) facts.push(`${signed(point.value / before.value - 1)} against the commit before`);
   return facts.length ? `(${facts.join(", ")})` : "";
 }
 
