@@ -190,7 +190,9 @@ def test_refuses_a_boundary_move_without_a_valid_target(api: Api) -> None:
 def test_lists_the_impact_of_each_commit(api: Api) -> None:
     document = api.get(f"{P}/impact?limit=2").get_json()
 
-    assert [(item["relative_change"], item["accepted"]) for item in document["items"]] == [(0.2, False)] * 2
+    assert [(item["relative_change"], item["accepted"]) for item in document["items"]] == [
+        (pytest.approx(0.2), False)
+    ] * 2
     assert document["next"]
 
 

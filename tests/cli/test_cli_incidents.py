@@ -147,8 +147,8 @@ Confirmed on new pairs in 1 of 2 series.
 8bc50e7dad47, alert 1 of at most 5 in week 2026-W10
 
 Changed series, largest first
-  training.Step.time_step got 21.0 % slower
-  training.Step.time_loss got 9.0 % slower
+  training.Step.time_step got 21.0 % slower [15.0, 25.0]: 1.000 s → 1.210 s
+  training.Step.time_loss got 9.0 % slower [8.7, 9.3]: 1.000 s → 1.090 s
 
 Candidate commits, most likely first
   0000000ccc Change number 12 · Ada · supported by 2 series
