@@ -1,7 +1,7 @@
 """One change has one size: every surface shows levels whose ratio is the size beside them.
 
-Two series step at one commit: one is known from the history alone, the other was confirmed on pairs, which gave
-it another size. Both creep, so that the median of a whole segment is not the level next to the change.
+Two series step at one commit: one is known from the history alone, the other was confirmed on pairs, which
+gave it another size. Both creep, so that the median of a whole segment is not the level next to the change.
 """
 
 from __future__ import annotations
@@ -107,9 +107,7 @@ def store(folder: Path) -> Iterator[Store]:
 def changes(store: Store) -> dict[Series, ChangePoint]:
     """What the incident says of both series."""
     with store.read() as tx:
-        (of_history,) = [
-            change for change in load_change_points(tx, PROJECT) if change.series == OF_HISTORY
-        ]
+        (of_history,) = [change for change in load_change_points(tx, PROJECT) if change.series == OF_HISTORY]
     of_pairs = ChangePoint(
         OF_PAIRS, a_sha(AT), a_sha(AT - 1), 0.0131, 0.0131 * RATIO_OF_PAIRS, INTERVAL_OF_PAIRS
     )
@@ -165,7 +163,8 @@ def test_the_levels_are_those_next_to_the_change(changes: dict[Series, ChangePoi
     assert change.commit == a_sha(AT)
     assert change.before == pytest.approx(creeping_level(AT - 8), rel=0.005)
     assert change.after == pytest.approx(creeping_level(AT + 7), rel=0.005)
-    assert change.interval and change.interval.lo < change.after / change.before < change.interval.hi
+    assert change.interval is not None
+    assert change.interval.lo < change.after / change.before < change.interval.hi
 
 
 def test_every_document_has_the_same_size(
@@ -193,9 +192,7 @@ def test_every_document_has_the_same_size(
         triples = sizes_in(document)
         assert triples, path
         for before, after, size in triples:
-            assert any(
-                (before, after, size) == pytest.approx(triple, rel=1e-9) for triple in expected
-            ), path
+            assert any((before, after, size) == pytest.approx(triple, rel=1e-9) for triple in expected), path
 
 
 def test_every_text_has_the_same_size(
@@ -229,7 +226,8 @@ def test_every_text_has_the_same_size(
         for name in ("series page", f"{P}/incidents/1", "incidents show"):
             text = (texts | own)[name]
             assert interval in text or interval.replace("+", "") in text, name
-            assert before in text and after in text, name
+            assert before in text, name
+            assert after in text, name
 
 
 def test_the_chart_writes_the_levels_of_the_change(

@@ -100,8 +100,8 @@ class IncidentMember:
             change.relative_change,
             change.before,
             change.after,
-            change.interval and change.interval.lo,
-            change.interval and change.interval.hi,
+            change.interval.lo if change.interval else None,
+            change.interval.hi if change.interval else None,
         )
 
     @property
