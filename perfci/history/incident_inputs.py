@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
@@ -142,6 +143,17 @@ class IncidentInputs:
             for series in newest
         ]
 
+    def load_lines_since(
+        self, releases: Sequence[Release], series: Collection[Series]
+    ) -> dict[Series, list[LevelPoint]]:
+        """All points of some series from the first of the releases on, oldest first."""
+        first = min(self.visit_index.positions[release.sha] for release in releases)
+        shas = {
+            machine: self.visit_index.find_commits_measured_since(first, machine)
+            for machine in {item.machine for item in series}
+        }
+        return self._load_points({item: shas[item.machine] for item in series}).merge_points(series)
+
     def _load_points(self, shas_by_series: Mapping[Series, Collection[str]]) -> _LoadedPoints:
         ids = {series: self.series[series] for series in shas_by_series if series in self.series}
         # By row id, since a Series is slow to hash and this is looked up for every row.
@@ -253,6 +265,26 @@ class VisitIndex:
         shas = self.measured_shas.get(machine, [])
         middle = bisect_left(shas, self.positions.get(sha, -1), key=self.positions.__getitem__)
         return shas[max(0, middle - reach) : middle + reach + 1]
+
+    def find_commits_measured_since(self, position: int, machine: Machine) -> list[str]:
+        """The shas measured on a machine from a position on, oldest first."""
+        shas = self.measured_shas.get(machine, [])
+        return shas[bisect_left(shas, position, key=self.positions.__getitem__) :]
+
+    def find_commit_of_age(self, days: int) -> Release | None:
+        """The newest measured commit that is at least some days older than the newest of all; None
+        before the line is that long."""
+        measured = {sha for sha, _ in self.visits}
+        dated = [
+            (commit.committed_at, commit.sha)
+            for commit in self.commits
+            if commit.committed_at is not None and commit.sha in measured
+        ]
+        if not dated:
+            return None
+        until = dated[-1][0] - timedelta(days=days)
+        sha = next((sha for at, sha in reversed(dated) if at <= until), None)
+        return None if sha is None else Release(f"{sha[:10]} ({days} days ago)", sha)
 
     def find_releases(self, pattern: str, tags: Mapping[str, Collection[str]] | None = None) -> list[Release]:
         """The commits of the line with a tag that matches, oldest first.

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from perfci.history.incident_inputs import VisitIndex
 from perfci.store.queries.judging_inputs import VisitRecord
+from perfci.verdicts.history.release_creep import Release
 from tests.support.builders import NOON, a_commit, a_machine, a_sha
 
 HERE, THERE = a_machine(), a_machine("Intel")
@@ -72,3 +73,19 @@ def test_releases_are_matching_tags_from_the_store_or_from_git() -> None:
     assert [(release.tag, release.sha) for release in stored.find_releases("v*", at_hand)] == [
         ("v2.0", a_sha(4))
     ]
+
+
+def test_the_commit_of_an_age_is_the_newest_measured_one_that_is_old_enough() -> None:
+    line = [a_commit(number, committed_at=NOON + timedelta(days=10 * number)) for number in range(1, 11)]
+    visits = [a_visit(number) for number in (1, 2, 4, 6, 10)]
+    timetable = VisitIndex(line[::-1], visits)
+
+    assert timetable.find_commit_of_age(30) == Release(f"{a_sha(6)[:10]} (30 days ago)", a_sha(6))
+    assert timetable.find_commit_of_age(90) == Release(f"{a_sha(1)[:10]} (90 days ago)", a_sha(1))
+    assert timetable.find_commit_of_age(91) is None
+
+
+def test_commits_measured_since_a_position_are_those_of_one_machine() -> None:
+    timetable = a_visit_index(*(a_visit(number) for number in range(1, 11)))
+
+    assert timetable.find_commits_measured_since(7, HERE) == [a_sha(8), a_sha(9), a_sha(10)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from perfci.model import Interval, VerdictKind
 from perfci.verdicts.history.change_point_detection import Jump, find_newest_jumps
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
-from perfci.verdicts.history.step_evidence import estimate_step
+from perfci.verdicts.history.step_evidence import LevelPoint, estimate_step
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_overlapping_ranges
 from perfci.verdicts.incidents.machine_shifts import SessionJump, find_bad_sessions
 from perfci.verdicts.incidents.step_causes import WeightedRange
@@ -26,6 +29,7 @@ from tests.support.level_histories import (
 
 STEP = a_series("training.Step.time_step")
 V1, V2 = Release("v1", a_sha(6)), Release("v2", a_sha(24))
+LONG_PLACE = {a_sha(number): number - 1 for number in range(1, 101)}
 PLACE = {a_sha(number): number - 1 for number in range(1, LENGTH + 1)}
 
 
@@ -126,6 +130,38 @@ def test_finds_a_creep_of_half_a_percent_a_commit_and_the_pair_to_compare() -> N
     assert creep.drift_ratio == pytest.approx(1.005 ** (LENGTH - 2 - 24), rel=0.01)
     assert creep.interval is not None
     assert creep.interval.lo > 1.05
+
+
+def test_a_level_that_wanders_by_itself_is_no_creep() -> None:
+    lines = [wandering_line(seed) for seed in range(60)]
+    without_memory = [replace(line, line=()) for line in lines]
+
+    before, after = (
+        sum(bool(find_creeps([line], LONG_PLACE)) for line in some) for some in (without_memory, lines)
+    )
+
+    assert before >= 6
+    assert after <= 2
+
+
+def test_a_steady_ramp_is_found_in_spite_of_the_memory_of_its_noise() -> None:
+    lines = [wandering_line(seed, ramp=1.002, noise=0.01) for seed in range(20)]
+
+    assert sum(bool(find_creeps([line], LONG_PLACE)) for line in lines) >= 18
+
+
+def wandering_line(seed: int, *, ramp: float = 1.0, noise: float = 0.04) -> CreepHistory:
+    """A hundred points of AR(1) noise with r = 0.9 on a ramp."""
+    rng = np.random.default_rng(seed)
+    logs = rng.normal(0, noise, 100)
+    for at in range(1, 100):
+        logs[at] = 0.9 * logs[at - 1] + math.sqrt(1 - 0.9**2) * logs[at]
+    points = [
+        LevelPoint(a_sha(at + 1), float(level))
+        for at, level in enumerate(np.exp(logs) * ramp ** np.arange(100))
+    ]
+    release = Release("v1", a_sha(3))
+    return CreepHistory(STEP, {release: points[:6]}, points[-17:], line=points[2:])
 
 
 def test_subtracts_known_steps_from_a_creep() -> None:

@@ -2,7 +2,13 @@
 
 Segmentation finds steps, not ramps of half a percent a commit. So the level around each release is
 compared with the present one, by the statistics of any comparison, and the steps in between are
-subtracted.
+subtracted. Between releases that are far apart the commits of 30 and 90 days ago stand for one.
+
+Neighbouring points resemble each other, and a level that wanders by itself looks like creep. So the
+standard error is widened by sqrt((1 + r) / (1 - r)), r the lag-1 autocorrelation of the whole line
+since the first release without its steps and its trend. Simulated lines of 30 to 300 points without
+a change, 4 % of AR(1) noise: without it 3 % of series at r = 0.5, 10 at 0.8, 15 at 0.9 and 18 at
+0.95 pass the test, with it at most 0.7, 1.3, 1.7 and 3.3 %; ramps of 10 to 20 % pass in 98 to 100 %.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import numpy as np
 from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.multiple_comparisons import benjamini_hochberg
+from perfci.stats.variance_inflation import ar1_variance_inflation, estimate_trend_autocorrelation
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.comparison_rule import RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import MIN_LEVEL_POINTS, LevelPoint
@@ -31,7 +38,7 @@ CURRENT_POINTS = 2 * RELEASE_SIDE_POINTS + 1
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A tagged commit of the line."""
+    """A tagged commit of the line, or one of some days ago that stands for it."""
 
     tag: str
     sha: str
@@ -39,13 +46,17 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class CreepHistory:
-    """One series: points around each release, newest points, steps, and compared pairs."""
+    """One series: points around each release, newest points, steps, and compared pairs.
+
+    ``line`` are all points since the first release, where they are known.
+    """
 
     series: Series
     release_points: Mapping[Release, Sequence[LevelPoint]]
     newest_points: Sequence[LevelPoint]
     steps: Sequence[ChangePoint] = ()
     verdicts: Sequence[Verdict] = ()
+    line: Sequence[LevelPoint] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +117,18 @@ def _find_series_creeps(
     current = [point for point in newest if positions.get(point.sha, -1) >= last_step]
     if len(current) < MIN_LEVEL_POINTS:
         return []
+    inflation = math.sqrt(ar1_variance_inflation(_line_autocorrelation(history, positions)))
     results = []
     for release, nearby in history.release_points.items():
         steps = [step for step in history.steps if positions[release.sha] < positions.get(step.commit, -1)]
         explained = sum(step.log_cost_change for step in steps)
         paired_shift = _shift_from_pairs(history, release, current[-1].sha, positions)
-        shift = paired_shift or _measure_shift(
-            history, release, nearby, current, positions, min_log_cost=explained + limits.bar / 2
-        )
+        shift = paired_shift
+        if shift is None:
+            shift = _measure_shift(
+                history, release, nearby, current, positions, min_log_cost=explained + limits.bar / 2
+            )
+            shift = shift and replace(shift, error=shift.error * inflation)
         if shift and math.isfinite(explained):
             results.append(
                 _build_creep(
@@ -127,6 +142,19 @@ def _find_series_creeps(
                 )
             )
     return results
+
+
+def _line_autocorrelation(history: CreepHistory, positions: Mapping[str, int]) -> float:
+    """Lag-1 autocorrelation of the whole line in log cost, without its known steps."""
+    points = [point for point in history.line if point.sha in positions]
+    if not points or any(point.level <= 0 for point in points):
+        return 0.0
+    logs = history.series.metric.cost_sign * np.log([point.level for point in points])
+    places = np.array([positions[point.sha] for point in points])
+    for step in history.steps:
+        if step.commit in positions and math.isfinite(step.log_cost_change):
+            logs[places >= positions[step.commit]] -= step.log_cost_change
+    return estimate_trend_autocorrelation(logs)
 
 
 def _build_creep(
