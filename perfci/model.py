@@ -487,9 +487,11 @@ class Incident:
 
     The change came after ``last_good`` and not later than ``commit``. ``members`` come largest
     first, ``candidates`` likeliest first. ``cause`` names what explains it where no commit does.
-    ``p_value`` is that of no series having moved; ``settled`` says that three points, fresh pairs
-    or an exact count support it, ``confirmed_count`` how many members fresh pairs confirmed,
-    ``ongoing`` that at least one regression has not been recovered since. ``pair_to_measure`` is
+    ``p_value`` is that of no series having moved, by the history; ``retest_p_values`` are those of
+    all its fresh pairs, ``confirmed_p_value`` the smallest of those that confirmed what got worse.
+    ``settled`` says that three points, fresh pairs or an exact count support it,
+    ``confirmed_count`` how many members fresh pairs confirmed, ``ongoing`` that at least one
+    regression has not been recovered since. ``pair_to_measure`` is
     the pair of commits that would tell more.
     """
 
@@ -505,6 +507,8 @@ class Incident:
     reverted_by: str = ""
     sessions: tuple[str, ...] = ()
     p_value: float = 1.0
+    retest_p_values: tuple[float, ...] = ()
+    confirmed_p_value: float | None = None
     settled: bool = False
     confirmed_count: int = 0
     ongoing: bool = False

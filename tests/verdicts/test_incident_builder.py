@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Environment, Incident, IncidentKind, Machine, Series, VerdictKind
 from perfci.verdicts.history.step_evidence import LevelPoint
-from perfci.verdicts.incidents.incident_builder import build_incidents
+from perfci.verdicts.incidents.incident_builder import build_incidents, is_provisional, request_cause_retests
 from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
 from tests.support.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
 from tests.support.level_histories import change_points_of, history_context_of, simulate_points, stepped_level
@@ -150,12 +151,50 @@ def test_a_shift_that_a_canary_shares_is_attributed_to_the_machine() -> None:
     assert by_kind == {IncidentKind.MACHINE: [STEP, canary], IncidentKind.REGRESSION: [LOSS]}
 
 
-def test_similar_shifts_of_most_unrelated_benchmarks_are_attributed_to_the_machine() -> None:
-    points, peers = unrelated(factor=1.12)
+def test_similar_shifts_of_most_unrelated_benchmarks_order_pairs() -> None:
+    points, peers = unrelated(factor=1.06)
 
     (incident,) = build_incidents(change_points_of(points), history_context_of(points, series_counts=peers))
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "machine_wide")
+    assert is_provisional(incident)
+    assert [candidate.commit.sha for candidate in incident.candidates] == [a_sha(20)]
+    assert [(retest.base, retest.head) for retest in request_cause_retests([incident])] == [
+        (a_sha(19), a_sha(20))
+    ] * 3
+    assert len({retest.series for retest in request_cause_retests([incident])}) == 3
+
+
+def test_pairs_that_confirm_one_of_many_similar_shifts_confirm_the_code() -> None:
+    points, peers = unrelated(factor=1.06)
+    verdict = a_verdict(next(iter(points)), base=a_sha(19), head=a_sha(20), ratio=1.06, p_value=1e-4)
+
+    (incident,) = build_incidents(
+        change_points_of(points),
+        history_context_of(points, series_counts=peers, confirmations=group_confirmations([verdict])),
+    )
+
+    assert (incident.kind, len(incident.members)) == (IncidentKind.REGRESSION, 4)
+
+
+@pytest.mark.parametrize("retested", [1, 3])
+def test_pairs_that_refute_one_of_many_similar_shifts_blame_the_machine(retested: int) -> None:
+    points, peers = unrelated(factor=1.06)
+    verdicts = [
+        a_verdict(series, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.0, p_value=0.9)
+        for series in list(points)[:retested]
+    ]
+
+    incidents = build_incidents(
+        change_points_of(points),
+        history_context_of(points, series_counts=peers, confirmations=group_confirmations(verdicts)),
+    )
+
+    assert {(incident.kind, incident.cause) for incident in incidents} == {
+        (IncidentKind.MACHINE, "machine_wide"),
+        (IncidentKind.MACHINE, "refuted"),
+    }
+    assert request_cause_retests(incidents) == []
 
 
 def test_a_shift_within_interleaved_rounds_is_attributed_to_the_code() -> None:
@@ -182,6 +221,46 @@ def test_many_steps_in_both_directions_in_one_session_are_one_bad_session() -> N
         ("night",),
     )
     assert len(incident.members) == 12
+    assert is_provisional(incident)
+
+
+def test_a_trade_in_several_suites_that_pairs_confirm_is_no_bad_session() -> None:
+    points = both_ways(length=23)
+    verdict = a_verdict(next(iter(points)), base=a_sha(19), head=a_sha(20), ratio=0.75, p_value=1e-4)
+
+    (incident,) = build_incidents(
+        change_points_of(points),
+        history_context_of(
+            points,
+            session=lambda number: "night" if number >= 20 else "day",
+            confirmations=group_confirmations([verdict]),
+        ),
+    )
+
+    assert (incident.kind, len(incident.members)) == (IncidentKind.MIXED, 12)
+
+
+def test_a_bad_session_stays_one_when_pairs_refute_most_of_it() -> None:
+    points = both_ways(length=23)
+    verdicts = [
+        a_verdict(series, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.0, p_value=0.9)
+        for series in list(points)[:9]
+    ]
+
+    incidents = build_incidents(
+        change_points_of(points),
+        history_context_of(
+            points,
+            session=lambda number: "night" if number >= 20 else "day",
+            confirmations=group_confirmations(verdicts),
+        ),
+    )
+
+    assert sorted((incident.cause, len(incident.members)) for incident in incidents) == [
+        ("bad_session", 3),
+        ("refuted", 9),
+    ]
+    assert not any(map(is_provisional, incidents))
 
 
 def test_a_level_that_later_sessions_confirm_is_no_bad_session() -> None:
@@ -217,6 +296,25 @@ def test_recurring_levels_are_mode_switching() -> None:
 
     assert {incident.kind for incident in incidents} == {IncidentKind.MACHINE}
     assert first.cause == "mode_switching"
+
+
+def test_fresh_pairs_add_evidence_to_that_of_the_history() -> None:
+    points = {STEP: simulate_points(stepped_level((20, 1.2)))}
+    verdicts = [
+        a_verdict(STEP, base=a_sha(19), head=a_sha(20), p_value=1e-4),
+        a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(18), head=a_sha(19), p_value=0.9),
+    ]
+
+    (before,), (after,) = (
+        build_incidents(
+            change_points_of(points), history_context_of(points, confirmations=group_confirmations(known))
+        )
+        for known in ([], verdicts)
+    )
+
+    assert (before.retest_p_values, before.confirmed_p_value) == ((), None)
+    assert after.p_value == before.p_value < 1e-9
+    assert (after.retest_p_values, after.confirmed_p_value) == ((1e-4,), 1e-4)
 
 
 def test_fresh_pairs_without_a_change_refute_the_step() -> None:

@@ -7,6 +7,7 @@ import random
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from perfci.verdicts.incidents.paging_budget import (
     Disposition,
     ExpectedChangeMatch,
     apply_paging_budget,
+    compute_lord_level,
 )
 from tests.support.builders import NOON, a_change_point, a_sha
 
@@ -90,6 +92,13 @@ def test_with_many_series_the_same_evidence_is_weak() -> None:
     assert allocate([incident], series=10_000) == [Disposition.TOO_WEAK]
 
 
+def test_a_shift_shared_by_most_suites_waits_for_its_pairs_and_then_is_a_note() -> None:
+    shared = an_incident(1, kind=IncidentKind.MACHINE, cause="machine_wide", pair_to_measure=("a", "b"))
+
+    assert allocate([shared]) == [Disposition.WAITING]
+    assert allocate([replace(shared, pair_to_measure=None)]) == [Disposition.NOTE]
+
+
 def test_one_or_two_points_wait_and_a_driver_update_is_a_note() -> None:
     incidents = [an_incident(1, settled=False), an_incident(2, kind=IncidentKind.ENVIRONMENT)]
 
@@ -110,7 +119,7 @@ def test_every_incident_gets_a_disposition_and_no_level_exceeds_the_rate(
     assert all(page.incident.p_value <= FALSE_PAGE_RATE * max(1, len(pages)) for page in pages)
 
 
-def test_lond_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:
+def test_lord_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:
     chance = random.Random(7)
     weeks = [[an_incident(number, chance.random()) for number in range(1, 21)] for _ in range(1000)]
 
@@ -119,3 +128,71 @@ def test_lond_holds_the_share_of_false_pages_where_nothing_ever_moves() -> None:
     assert false / len(weeks) <= FALSE_PAGE_RATE + 3 * math.sqrt(
         FALSE_PAGE_RATE * (1 - FALSE_PAGE_RATE) / len(weeks)
     )
+
+
+def test_the_levels_of_a_week_without_a_page_spend_half_of_the_rate() -> None:
+    levels = [compute_lord_level(rank, []) for rank in range(1, 5000)]
+
+    assert levels == sorted(levels, reverse=True)
+    assert sum(levels) == pytest.approx(FALSE_PAGE_RATE / 2, rel=0.01)
+
+
+def test_a_page_pays_for_the_next_ones() -> None:
+    before, after = compute_lord_level(100, []), compute_lord_level(100, [99])
+
+    assert before < 1e-4
+    assert after == pytest.approx(before + compute_lord_level(1, []))
+
+
+# ------------------------------------------------------------------ confirmations
+
+
+def a_confirmed_incident(number: int, p_value: float = 1e-3, **changes: object) -> Incident:
+    """An incident that the history hardly shows and fresh pairs confirmed."""
+    return an_incident(
+        number,
+        **{"p_value": 0.9, "retest_p_values": (p_value,), "confirmed_p_value": p_value} | changes,  # type: ignore[arg-type]
+    )
+
+
+@given(st.integers(1, 40), st.integers(1, 100_000))
+def test_a_confirmed_incident_pages_whatever_the_commit_of_the_week_and_the_number_of_series(
+    number: int, series: int
+) -> None:
+    assert allocate([a_confirmed_incident(number)], series=series) == [Disposition.PAGE]
+
+
+@given(st.floats(1e-12, 1.0), st.floats(1e-12, 1.0))
+def test_a_confirmed_incident_never_withdraws_a_page(p_value: float, fresh_p_value: float) -> None:
+    before = an_incident(7, p_value)
+    after = replace(before, retest_p_values=(fresh_p_value,), confirmed_p_value=fresh_p_value)
+
+    (alone,), (confirmed,) = allocate([before]), allocate([after])
+
+    assert confirmed is Disposition.PAGE or alone is not Disposition.PAGE
+
+
+def test_many_retests_of_a_week_need_more_evidence_for_each() -> None:
+    retested = [a_confirmed_incident(number, 0.009) for number in range(1, 4)]
+    doubtful = [
+        a_confirmed_incident(number, 0.2, kind=IncidentKind.IMPROVEMENT, confirmed_p_value=None)
+        for number in range(1, 4)
+    ]
+
+    assert allocate(retested) == [Disposition.PAGE] * 3
+    assert allocate([*doubtful, a_confirmed_incident(4, 0.009)])[-1] is Disposition.TOO_WEAK
+
+
+def test_refuted_steps_take_no_page_from_a_confirmed_one() -> None:
+    refuted = [
+        a_confirmed_incident(number, 0.99, kind=IncidentKind.MACHINE, confirmed_p_value=None)
+        for number in range(1, 30)
+    ]
+
+    assert allocate([*refuted, a_confirmed_incident(30, 0.009)])[-1] is Disposition.PAGE
+
+
+def test_an_exact_count_needs_no_other_evidence() -> None:
+    certain = a_confirmed_incident(5, confirmed_p_value=0.0, retest_p_values=())
+
+    assert allocate([certain], series=10_000) == [Disposition.PAGE]

@@ -16,6 +16,8 @@ from perfci.report.verdict_text import (
     level_change_phrase,
     short_series_name,
 )
+from perfci.verdicts.incidents.incident_builder import is_provisional
+from perfci.verdicts.incidents.machine_shifts import PROVISIONAL_CAUSES
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
 from perfci.verdicts.incidents.step_causes import is_next_commit
 
@@ -59,9 +61,7 @@ MACHINE_CAUSE_TEXTS = {
     "refuted": "New pairs of the same two commits show no change: the machine drifted, not the code.",
     "canary": "A canary benchmark that no commit affects changed by the same amount.",
     "machine_wide": "Most series on this machine changed alike, across unrelated suites.",
-    "bad_session": (
-        "Too many changes in both directions for one commit: the machine was disturbed in {sessions}."
-    ),
+    "bad_session": "Too many changes in both directions for one commit, all in {sessions}.",
     "transient": "Most of it was gone in the next run: the machine was disturbed in {sessions}.",
 }
 """The explanation of each cause that lies in the machine."""
@@ -82,7 +82,8 @@ def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
         worse = len({change.series for change in incident.members if change.log_cost_change > 0})
         change = f"{format_count(worse, 'series', 'series')} got worse and {count - worse:,} better"
     else:
-        change = f"{format_count(count, 'series', 'series')} {CHANGE_PHRASES[incident.kind]}"
+        phrase = "changed together" if is_provisional(incident) else CHANGE_PHRASES[incident.kind]
+        change = f"{format_count(count, 'series', 'series')} {phrase}"
     name = _commit_name(incident.commit, commits)
     good, last = commits.get(incident.last_good), commits.get(incident.commit)
     if last and (incident.last_good in last.parents or (good and is_next_commit(good, last))):
@@ -135,7 +136,12 @@ def _machine_explanation(incident: Incident) -> str:
     more = len(incident.sessions) - len(named)
     noun = "session" if len(incident.sessions) == 1 else "sessions"
     suffix = f" and {more} more" if more > 0 else ""
-    return MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=f"{noun} {', '.join(named)}{suffix}")
+    text = MACHINE_CAUSE_TEXTS[incident.cause].format(sessions=f"{noun} {', '.join(named)}{suffix}")
+    if incident.cause not in PROVISIONAL_CAUSES:
+        return text
+    if is_provisional(incident):
+        return f"{text} The machine is suspected; new pairs tell it from a change of the code."
+    return f"{text} New pairs of one of them show no change: the machine was disturbed, not the code."
 
 
 def member_change_sentence(change: ChangePoint) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.config import HistoryTable
 from perfci.history.incident_inputs import IncidentInputs
-from perfci.model import Commit, Incident, IncidentState, Retest
+from perfci.model import Commit, Incident, IncidentState, Retest, Series
 from perfci.report.incidents import incident_text as words
 from perfci.report.incidents.retest_and_creep_text import retest_sentence
 from perfci.report.serializers import (
@@ -23,8 +23,13 @@ from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_ex
 from perfci.store.incidents.incident_records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci.verdicts.history.change_point_detection import find_newest_jumps
-from perfci.verdicts.history.release_creep import Creep, find_creeps
-from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, build_incidents
+from perfci.verdicts.history.release_creep import Creep, Release, find_creeps
+from perfci.verdicts.history.step_evidence import LevelPoint
+from perfci.verdicts.incidents.incident_builder import (
+    build_bad_session_incidents,
+    build_incidents,
+    request_cause_retests,
+)
 from perfci.verdicts.incidents.paging_budget import (
     PAGING_KINDS,
     BudgetedIncident,
@@ -33,6 +38,10 @@ from perfci.verdicts.incidents.paging_budget import (
 )
 from perfci.verdicts.incidents.step_causes import HistoryContext
 from perfci.verdicts.policy import Policy
+
+CREEP_DAYS = (30, 90)
+"""Slow drifts are also computed against the commits of a month and of a quarter ago, which does not
+wait for a release."""
 
 MAX_RELEASES = 5
 """Newest releases that slow drifts are computed against."""
@@ -123,16 +132,34 @@ def evaluate_project(
         bad_sessions, jumps = build_bad_session_incidents(jumps, context)
         incidents = [*bad_sessions, *incidents]
     budgeted = _budget_incidents(incidents, inputs, context, history)
-    releases = inputs.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
-    creeps = []
-    if releases:
-        creep_histories = inputs.load_creep_histories(releases, newest)
-        creeps = find_creeps(creep_histories, inputs.visit_index.positions, rules=policy.rule_for)
+    tagged = inputs.visit_index.find_releases(history.releases, tags)[-MAX_RELEASES:]
+    creeps = _find_creeps(inputs, tagged, newest)
     # a jump that went back needs no pairs
     retests = [jump.as_retest for jump in jumps if jump.persists is not False]
+    retests += request_cause_retests(incidents)
     return ProjectEvaluation(
         project, budgeted, retests, creeps, inputs.visit_index.by_sha, history.pages_per_week
     )
+
+
+def _find_creeps(
+    inputs: IncidentInputs, tagged: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]
+) -> list[Creep]:
+    """Slow drifts since the tagged releases and since a month and a quarter ago."""
+    tagged_shas = {release.sha for release in tagged}
+    by_age = (inputs.visit_index.find_commit_of_age(days) for days in CREEP_DAYS)
+    releases = [*tagged, *(release for release in by_age if release and release.sha not in tagged_shas)]
+    if not releases:
+        return []
+    histories = inputs.load_creep_histories(releases, newest)
+    positions, rules = inputs.visit_index.positions, inputs.policy.rule_for
+    creeps = find_creeps(histories, positions, rules=rules)
+    if not creeps:
+        return []
+    # how long a series remembers shows in its whole line, which is read for those that seem to creep
+    lines = inputs.load_lines_since(releases, {creep.series for creep in creeps})
+    with_lines = [replace(history, line=lines.get(history.series, ())) for history in histories]
+    return find_creeps(with_lines, positions, rules=rules)
 
 
 def derive_incidents(

@@ -13,13 +13,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Machine
+from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Machine, Retest
 from perfci.stats.location_estimates import Floats
 from perfci.verdicts.history.change_point_detection import Jump
 from perfci.verdicts.incidents.machine_shifts import (
+    MIN_UNRELATED_SUITES,
+    PROVISIONAL_CAUSES,
     SessionJump,
     blame_bad_sessions,
     find_bad_sessions,
+    find_refuted_nearby,
     split_shared_steps,
 )
 from perfci.verdicts.incidents.step_causes import (
@@ -53,12 +56,15 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
     steps_by_cause: dict[StepCause, list[ExplainedStep]] = defaultdict(list)
     for step in blame_bad_sessions(explain_steps(changes, context), context):
         steps_by_cause[step.cause].append(step)
+    refuted = [step for cause, steps in steps_by_cause.items() if cause.name == "refuted" for step in steps]
     incidents = []
     for cause, steps in steps_by_cause.items():
         for indices in group_overlapping_ranges([step.commit_range for step in steps]):
             group = [steps[k] for k in indices]
-            parts = split_shared_steps(group, context) if cause == CODE_CAUSE else [(cause, group)]
-            incidents += [_build_incident(part_cause, part, context) for part_cause, part in parts]
+            parts = [(cause, group)]
+            if cause == CODE_CAUSE:
+                parts = split_shared_steps(group, context, refuted)
+            incidents += [_build_incident(part_cause, part, context, refuted) for part_cause, part in parts]
     return sorted(
         incidents, key=lambda incident: (-positions.get(incident.commit, -1), incident.p_value, incident.id)
     )
@@ -124,7 +130,35 @@ def compute_commit_scores(weighted_ranges: Sequence[WeightedRange]) -> Floats:
     return np.asarray(np.cumsum(steps)[:-1])
 
 
-def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: HistoryContext) -> Incident:
+def request_cause_retests(incidents: Sequence[Incident]) -> list[Retest]:
+    """Fresh pairs that tell the code from a suspected machine: the largest step of each suite."""
+    retests = []
+    for incident in incidents:
+        if not is_provisional(incident):
+            continue
+        by_suite: dict[str, ChangePoint] = {}
+        for change in incident.members:
+            by_suite.setdefault(change.series.benchmark.name.partition(".")[0], change)
+        count = len({change.series for change in incident.members})
+        reason = f"{count} series of unrelated suites moved at once: pairs tell the code from the machine"
+        retests += [
+            Retest(change.series, change.last_good, change.commit, reason)
+            for change in list(by_suite.values())[:MIN_UNRELATED_SUITES]
+        ]
+    return retests
+
+
+def is_provisional(incident: Incident) -> bool:
+    """Whether the machine is only suspected, and fresh pairs are still missing."""
+    return incident.cause in PROVISIONAL_CAUSES and incident.pair_to_measure is not None
+
+
+def _build_incident(
+    cause: StepCause,
+    steps: Sequence[ExplainedStep],
+    context: HistoryContext,
+    refuted: Sequence[ExplainedStep] = (),
+) -> Incident:
     starts, ends = [step.commit_range.first for step in steps], [step.commit_range.last for step in steps]
     # what all ranges have in common, or their union where that is nothing
     first, last = (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
@@ -144,7 +178,15 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
         end_shas.append(on_line if on_line and on_line in member_shas else member_shas[0])
     good, bad = end_shas
     is_unanswered = cause.name not in ANSWERED_CAUSES and not verdicts
+    if cause.name in PROVISIONAL_CAUSES:
+        is_unanswered = is_unanswered and not find_refuted_nearby(steps, refuted)
+    names_commits = kind not in BLAMELESS_KINDS or (cause.name in PROVISIONAL_CAUSES and is_unanswered)
     decisive = worse or steps
+    confirmed = [
+        step.verdict.p_value
+        for step in worse
+        if step.is_confirmed and step.verdict and step.verdict.p_value is not None
+    ]
     visits = [visit for step in steps if (visit := context.first_session_visit(step.change))]
     return Incident(
         id=compute_incident_id(context.project, good, bad, kind, cause),
@@ -152,13 +194,15 @@ def _build_incident(cause: StepCause, steps: Sequence[ExplainedStep], context: H
         last_good=good,
         commit=bad,
         members=(*(step.reported_change for step in largest), *reversals),
-        candidates=() if kind in BLAMELESS_KINDS else _rank_candidates(steps, first, last, context.commits),
+        candidates=_rank_candidates(steps, first, last, context.commits) if names_commits else (),
         cause=cause.name,
         environment_changes=cause.environment_changes,
         ambiguous=any(step.ambiguous for step in steps),
         reverted_by=cause.reverted_by,
         sessions=tuple(sorted({visit.session for visit in visits})),
         p_value=min(step.p_value for step in decisive),
+        retest_p_values=tuple(p_value for step in steps for p_value in step.retest_p_values),
+        confirmed_p_value=min(confirmed, default=None),
         settled=any(step.is_settled for step in decisive),
         confirmed_count=sum(step.is_confirmed for step in steps),
         ongoing=any(step.ongoing for step in worse) and cause.kind is None,

@@ -5,6 +5,10 @@ A change of code mostly slows things down: of the changes MongoDB confirmed in a
 regressions and 17 improvements (ICPE 2020), so about one in five points the other way. And its
 effect is still there in the next run. A session whose jumps point both ways, or are gone in the
 next run, had a disturbed machine.
+
+A trade of one benchmark against another also points both ways, and a slower allocator slows all
+suites down. So without a canary, and while the new level lasts, the machine is only suspected:
+fresh pairs of a few series are ordered, which confirm a change of the code or the suspicion.
 """
 
 from __future__ import annotations
@@ -46,6 +50,9 @@ usual level."""
 
 MIN_JUMPS = 4
 """Fewer jumps are examined one by one: fresh pairs for three cost less than an explanation."""
+
+PROVISIONAL_CAUSES = frozenset({"machine_wide", "bad_session"})
+"""Causes that fresh pairs have to tell from a change of the code."""
 
 StepsByCause = list[tuple[StepCause, list[ExplainedStep]]]
 """Causes, each with its steps."""
@@ -117,13 +124,23 @@ def _binomial_upper_tail(count: int, trials: int, probability: float) -> float:
 def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) -> list[ExplainedStep]:
     """Set the cause of steps seen only in a session with a disturbed machine.
 
-    A level that later sessions saw as well is not the session's.
+    A level that later sessions saw as well is not the session's, and a session with a step that
+    fresh pairs confirmed was none.
     """
+    cleared = {
+        (visit.session, step.change.series.machine)
+        for step in steps
+        if step.is_confirmed and (visit := context.first_session_visit(step.change))
+    }
     blamable: dict[int, str] = {}
     suites: dict[tuple[str, Machine], set[str]] = defaultdict(set)
     for k, step in enumerate(steps):
         series, visit = step.change.series, context.first_session_visit(step.change)
-        if visit is None or step.estimate is None or not _may_be_machine(step, context):
+        # what fresh pairs refuted was the session's too, though it needs no other cause
+        is_refuted = step.cause.name == "refuted"
+        if visit is None or step.estimate is None or not (is_refuted or _may_be_machine(step, context)):
+            continue
+        if (visit.session, series.machine) in cleared:
             continue
         end = step.estimate.index + step.estimate.points_after
         level = context.points[series][step.estimate.index : end]
@@ -145,18 +162,37 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     explained = list(steps)
     for k, session in blamable.items():
         key = session, steps[k].change.series.machine
-        if key in bad_sessions and len(suites[key]) >= MIN_UNRELATED_SUITES:
+        is_open = steps[k].cause == CODE_CAUSE
+        if is_open and key in bad_sessions and len(suites[key]) >= MIN_UNRELATED_SUITES:
             cause = StepCause(IncidentKind.MACHINE, "bad_session", session=session)
             explained[k] = replace(steps[k], cause=cause)
     return explained
 
 
-def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) -> StepsByCause:
+def find_refuted_nearby(
+    steps: Sequence[ExplainedStep], refuted: Sequence[ExplainedStep]
+) -> list[ExplainedStep]:
+    """Steps that fresh pairs refuted on the machine and at the commits of some others."""
+    return [
+        other
+        for other in refuted
+        if any(
+            other.change.series.machine == step.change.series.machine
+            and other.commit_range.first < step.commit_range.last
+            and step.commit_range.first < other.commit_range.last
+            for step in steps
+        )
+    ]
+
+
+def split_shared_steps(
+    steps: Sequence[ExplainedStep], context: HistoryContext, refuted: Sequence[ExplainedStep] = ()
+) -> StepsByCause:
     """Split one group of steps into what its machines share and what is left for the code.
 
     A machine shares the steps similar to that of a canary, which no commit touches, and the canary
     itself; without one, similar steps of most of its series in one unit, in suites unrelated to each
-    other.
+    other, those that fresh pairs refuted among them, unless they confirmed one.
     """
     parts: StepsByCause = []
     remaining = list(steps)
@@ -172,23 +208,33 @@ def split_shared_steps(steps: Sequence[ExplainedStep], context: HistoryContext) 
         if not references:
             continue
         size = statistics.median(step.change.log_cost_change for step in references)
-        similar = []
-        for step in movable:
-            ratio = step.change.log_cost_change / size if size else 0.0
-            if 0 < ratio < math.inf and abs(math.log(ratio)) <= MAX_LOG_RATIO:
-                similar.append(step)
-        suites = {step.change.series.benchmark.name.partition(".")[0] for step in similar}
-        is_most = 2 * len(similar) > context.series_counts.get((machine, unit), 0) > 0
+        similar = [step for step in movable if _is_similar(step, size)]
+        is_confirmed = any(step.is_confirmed and _is_similar(step, size) for step in candidates)
+        moved = [
+            *similar,
+            *(
+                step
+                for step in find_refuted_nearby(similar, refuted)
+                if step.change.series.metric.unit == unit and _is_similar(step, size)
+            ),
+        ]
+        suites = {step.change.series.benchmark.name.partition(".")[0] for step in moved}
+        is_most = 2 * len(moved) > context.series_counts.get((machine, unit), 0) > 0
         if canaries:
             cause_name = "canary"
             shared = [step for step in candidates if step in canaries or step in similar]
-        elif is_most and len(suites) >= MIN_UNRELATED_SUITES:
+        elif is_most and len(suites) >= MIN_UNRELATED_SUITES and not is_confirmed:
             cause_name, shared = "machine_wide", similar
         else:
             continue
         parts.append((StepCause(IncidentKind.MACHINE, cause_name), shared))
         remaining = [step for step in remaining if not any(step is shared_step for shared_step in shared)]
     return [*parts, (CODE_CAUSE, remaining)] if remaining else parts
+
+
+def _is_similar(step: ExplainedStep, size: float) -> bool:
+    ratio = step.change.log_cost_change / size if size else 0.0
+    return 0 < ratio < math.inf and abs(math.log(ratio)) <= MAX_LOG_RATIO
 
 
 def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:

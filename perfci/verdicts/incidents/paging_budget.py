@@ -1,11 +1,27 @@
 """Page budget: which incidents page somebody within a week's budget; expected ones and the rest are listed.
 
-Every commit boundary is one hypothesis, "nothing moved here in any series", so an incident's
-p-value is the smallest of its members times the number of series (Bonferroni). The hypotheses of a
-week are tested in order of arrival by LOND (Javanmard & Montanari 2015, "On online control of false
-discovery rate"): the j-th at ``FALSE_PAGE_RATE / (j (j + 1))`` times one more than the pages so
-far, which holds the expected share of false pages below the rate each week. A page is never taken
-back by later incidents. Expected changes spend no page.
+Two questions are asked of an incident, and either pages.
+
+Does the history show it? Every commit boundary is one hypothesis, "nothing moved here in any
+series", so an incident's p-value is the smallest of its members times the number of series
+(Bonferroni). The hypotheses of a week are tested in order of arrival by LORD++ (Ramdas, Yang,
+Wainwright & Jordan 2017, "Online control of the false discovery rate with decaying memory"), which
+holds the expected share of false pages below alpha = ``FALSE_PAGE_RATE`` each week. With the first
+discoveries at t1 < t2 < ..., the t-th is tested at
+
+    W0 g(t) + (alpha - W0) g(t - t1) + alpha (g(t - t2) + g(t - t3) + ...),
+
+where W0 = alpha / 2 and g(k) = k^-1.6 / zeta(1.6) for k > 0, else 0, which sums to one.
+
+Do fresh pairs confirm it? They are a question of their own, asked about a few boundaries only: the
+p-values on fresh pairs of the week, up to and including the incident's commit, are tested by
+Benjamini & Hochberg (1995) at ``FALSE_DISCOVERY_RATE``. Those above ``DISCARDING_LEVEL`` are left
+out, or a week with many refuted steps would confirm none (Zhao, Small & Su 2019, "Multiple testing
+when many p-values are uniformly conservative"): of nulls that are left, a p-value below x has the
+probability x / level, so the share of false confirmations is at most 1 % / level = 2 %. Pairs add
+evidence and never take any.
+
+A page is never taken back by later incidents. Expected changes spend no page.
 """
 
 from __future__ import annotations
@@ -13,16 +29,30 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scipy.special import zeta
+
 from perfci.model import ChangePoint, Incident, IncidentKind, Series
+from perfci.stats.multiple_comparisons import benjamini_hochberg
+from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE
 from perfci.verdicts.expected_change import MergedExpectedChange
 from perfci.verdicts.history.step_evidence import estimate_step
+from perfci.verdicts.incidents.incident_builder import is_provisional
 from perfci.verdicts.incidents.step_causes import HistoryContext
 
 FALSE_PAGE_RATE = 0.05
 """One page in twenty may be false, the usual false-discovery rate."""
+
+FIRST_WEALTH = FALSE_PAGE_RATE / 2
+"""What is spent before the first page, W0: half, as in the paper."""
+
+DECAY = 1.6
+"""Exponent of the levels of LORD++ (Ramdas et al. 2018, "SAFFRON", who use it for both)."""
+
+DISCARDING_LEVEL = 0.5
+"""Fresh pairs with a larger p-value speak against a change, so they are no candidates."""
 
 DEFAULT_PAGES_PER_WEEK = 5
 """One a working day. In twelve months MongoDB's teams acted on 80 changes, fewer than two a week
@@ -95,44 +125,95 @@ def apply_paging_budget(
     ``expected_change_matches`` are by incident id.
     """
     matches = expected_change_matches or {}
-    candidates: dict[str, list[Incident]] = defaultdict(list)
-    decisions: dict[str, BudgetedIncident] = {}
+    by_week: dict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:
-        week = UNDATED_WEEK
-        if incident.measured_at is not None:
-            week = incident.measured_at.strftime("%G-W%V")
-        if incident.kind not in PAGING_KINDS:
-            decisions[incident.id] = BudgetedIncident(incident, Disposition.NOTE, week)
-        elif not incident.settled:
-            decisions[incident.id] = BudgetedIncident(
-                incident, Disposition.WAITING, week, expected_change_match=matches.get(incident.id)
-            )
-        else:
-            candidates[week].append(incident)
-    for week, week_incidents in candidates.items():
-        discoveries = pages = 0
+        week = UNDATED_WEEK if incident.measured_at is None else incident.measured_at.strftime("%G-W%V")
+        by_week[week].append(incident)
+    decisions: dict[str, BudgetedIncident] = {}
+    for week, of_week in by_week.items():
+        ranks = {
+            incident.id: commit_ranks.get(incident.commit, len(commit_ranks) + 1) for incident in of_week
+        }
+        budget = _WeekBudget(series_count, pages_per_week, _sort_retests(of_week, ranks))
         # in the order of arrival, strongest first among those that arrived together
-        ranked = [
-            (commit_ranks.get(incident.commit, len(commit_ranks) + 1), incident)
-            for incident in week_incidents
-        ]
-        ranked.sort(key=lambda pair: (pair[0], pair[1].p_value, -len(pair[1].members), pair[1].id))
-        for rank, incident in ranked:
-            match = matches.get(incident.id)
-            is_free = match is not None and match.covers_all
-            page_number = 0
-            level = FALSE_PAGE_RATE / (rank * (rank + 1)) * (discoveries + 1)
-            if incident.p_value * max(series_count, 1) > level:
-                disposition = Disposition.TOO_WEAK
-            elif pages >= pages_per_week and not is_free:
-                disposition = Disposition.HELD_BACK
+        for incident in sorted(of_week, key=lambda incident: _arrival_key(incident, ranks)):
+            match, page_number = None, 0
+            if is_provisional(incident):
+                disposition = Disposition.WAITING
+            elif incident.kind not in PAGING_KINDS:
+                disposition = Disposition.NOTE
+            elif not incident.settled:
+                match, disposition = matches.get(incident.id), Disposition.WAITING
             else:
-                disposition = Disposition.PAGE
-                discoveries += 1
-                pages += not is_free
-                page_number = 0 if is_free else pages
+                match = matches.get(incident.id)
+                is_free = match is not None and match.covers_all
+                disposition = budget.decide(incident, ranks[incident.id], is_free=is_free)
+                if disposition is Disposition.PAGE and not is_free:
+                    page_number = budget.pages
             decisions[incident.id] = BudgetedIncident(incident, disposition, week, page_number, match)
     return [decisions[incident.id] for incident in incidents]
+
+
+def _arrival_key(incident: Incident, ranks: Mapping[str, int]) -> tuple[int, float, int, str]:
+    return ranks[incident.id], incident.p_value, -len(incident.members), incident.id
+
+
+def _sort_retests(incidents: Sequence[Incident], ranks: Mapping[str, int]) -> list[tuple[int, float]]:
+    """(rank of the commit, p-value) of the fresh pairs of a week that may speak for a change, in order
+    of arrival."""
+    return sorted(
+        (ranks[incident.id], p_value)
+        for incident in incidents
+        for p_value in incident.retest_p_values
+        if p_value <= DISCARDING_LEVEL
+    )
+
+
+@dataclass
+class _WeekBudget:
+    """Pages and discoveries of a week so far; ``retests`` are (rank, p-value) of its fresh pairs."""
+
+    series_count: int
+    pages_per_week: int
+    retests: Sequence[tuple[int, float]]
+    pages: int = 0
+    discoveries: list[int] = field(default_factory=list)
+
+    def decide(self, incident: Incident, rank: int, *, is_free: bool) -> Disposition:
+        """Whether the next incident pages; a free one spends nothing."""
+        level = compute_lord_level(rank, self.discoveries)
+        is_seen = incident.p_value * max(self.series_count, 1) <= level
+        if is_seen and rank not in self.discoveries:
+            self.discoveries.append(rank)
+        if not is_seen and not self._is_confirmed(incident, rank):
+            return Disposition.TOO_WEAK
+        if self.pages >= self.pages_per_week and not is_free:
+            return Disposition.HELD_BACK
+        self.pages += not is_free
+        return Disposition.PAGE
+
+    def _is_confirmed(self, incident: Incident, rank: int) -> bool:
+        """Whether fresh pairs confirm what got worse, among all retests of the week so far."""
+        if incident.confirmed_p_value is None:
+            return False
+        known_p_values = [p_value for retest_rank, p_value in self.retests if retest_rank <= rank]
+        accepted = benjamini_hochberg(known_p_values, FALSE_DISCOVERY_RATE)
+        rejected = [p for p, is_rejected in zip(known_p_values, accepted, strict=True) if is_rejected]
+        # an exact count is certain, and no part of the group
+        return incident.confirmed_p_value <= max(rejected, default=0.0)
+
+
+def compute_lord_level(rank: int, discoveries: Sequence[int]) -> float:
+    """Level of the hypothesis of this rank, from one, after discoveries at these ranks, ascending."""
+    level = FIRST_WEALTH * _decay_share(rank)
+    for number, discovery in enumerate(discoveries):
+        wealth = FALSE_PAGE_RATE - FIRST_WEALTH if number == 0 else FALSE_PAGE_RATE
+        level += wealth * _decay_share(rank - discovery)
+    return level
+
+
+def _decay_share(distance: int) -> float:
+    return distance**-DECAY / float(zeta(DECAY)) if distance > 0 else 0.0
 
 
 def match_expected_changes(

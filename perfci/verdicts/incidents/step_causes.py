@@ -20,6 +20,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
+from perfci.verdicts.compare.false_discovery import is_exact_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import (
     MIN_LEVEL_POINTS,
@@ -119,7 +120,8 @@ class ExplainedStep:
     ``reported_change`` has the levels and the size that fresh pairs measured, if they did: what all pages
     show.
     ``is_confirmed`` says that fresh pairs confirmed a move, ``is_settled`` that three points, fresh
-    pairs or an exact count support it. ``p_value`` is that on fresh pairs, else that of the history.
+    pairs or an exact count support it. ``p_value`` is that of the history, ``retest_p_values`` are
+    those of all fresh pairs of its commits that no exact count made certain.
     """
 
     change: ChangePoint
@@ -131,6 +133,7 @@ class ExplainedStep:
     is_confirmed: bool = False
     is_settled: bool = False
     p_value: float = 1.0
+    retest_p_values: tuple[float, ...] = ()
     ambiguous: bool = False
     ongoing: bool = True
     reversal: ChangePoint | None = None
@@ -233,7 +236,6 @@ def _explain_step(
         # they may have narrowed the range to some of its commits
         first, last = positions[confirmed.base], positions[confirmed.head]
         is_settled = True
-        p_value = p_value if confirmed.p_value is None else confirmed.p_value
         if confirmed.ratio is not None:
             measured = confirmed.as_change_point
             reported = replace(step, before=measured.before, after=measured.after, interval=measured.interval)
@@ -249,6 +251,9 @@ def _explain_step(
         is_confirmed=confirmed is not None,
         is_settled=is_settled,
         p_value=p_value,
+        retest_p_values=tuple(
+            item.p_value for item in within if item.p_value is not None and not is_exact_verdict(item)
+        ),
         ongoing=all(math.isnan(total) or total > half_bar for total in totals),
         reversal=reversal,
     )
