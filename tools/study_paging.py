@@ -138,7 +138,7 @@ def simulate_confirmed_step(rng: Rng, size: float, spread: float, rank: int, ref
         fresh[1::2] += step
         levels[series] = line
         verdicts.append(retest(series, commit, fresh))
-        changes.append(ChangePoint(series, a_sha(commit), a_sha(commit - 1), size, 1.0, 1.0 + size))
+        changes.append(ChangePoint(series, a_sha(commit), a_sha(commit - 1), 1.0, 1.0 + size))
     # each in a session of its own
     verdicts = [control_false_discoveries([verdict], FALSE_DISCOVERY_RATE)[0] for verdict in verdicts]
     if verdicts[0].kind is not VerdictKind.REGRESSION:
@@ -179,16 +179,10 @@ def count_false_pages(kind: str, rng: Rng, series: int, *, is_retested: bool) ->
         reported = detect_change_points_in_many([np.exp(line[:end]) for line in logs])
         changes, moving = [], []
         for number, steps in enumerate(reported):
-            for index, relative_change in steps:
+            for step in steps:
+                index = step.index
                 changes.append(
-                    ChangePoint(
-                        names[number],
-                        a_sha(index),
-                        a_sha(index - 1),
-                        relative_change,
-                        1.0,
-                        1 + relative_change,
-                    )
+                    ChangePoint(names[number], a_sha(index), a_sha(index - 1), step.before, step.after)
                 )
                 moving.append(number)
                 if is_new_change(index, seen[number]):

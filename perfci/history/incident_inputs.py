@@ -113,11 +113,14 @@ class IncidentInputs:
     ) -> list[CreepHistory]:
         """Every judged series with its points around each release."""
         machines = {series.machine for series in self.series}
+        # a commit of some age is a measured one, and is compared at every evaluation of every project
+        reach_by_release = {
+            release: RELEASE_SIDE_POINTS * (1 if release.is_by_age else RELEASE_REACH_FACTOR)
+            for release in releases
+        }
         near = {
             (release, machine): frozenset(
-                self.visit_index.find_commits_measured_around(
-                    release.sha, machine, RELEASE_REACH_FACTOR * RELEASE_SIDE_POINTS
-                )
+                self.visit_index.find_commits_measured_around(release.sha, machine, reach_by_release[release])
             )
             for release in releases
             for machine in machines
@@ -284,7 +287,7 @@ class VisitIndex:
             return None
         until = dated[-1][0] - timedelta(days=days)
         sha = next((sha for at, sha in reversed(dated) if at <= until), None)
-        return None if sha is None else Release(f"{sha[:10]} ({days} days ago)", sha)
+        return None if sha is None else Release(f"{sha[:10]} ({days} days ago)", sha, is_by_age=True)
 
     def find_releases(self, pattern: str, tags: Mapping[str, Collection[str]] | None = None) -> list[Release]:
         """The commits of the line with a tag that matches, oldest first.

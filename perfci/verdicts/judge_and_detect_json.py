@@ -297,8 +297,12 @@ def _parse_series(series: Mapping[str, Any], *, require_positive: bool) -> Docum
             raise ValueError(
                 f'expected a list of {"positive " if require_positive else ""}finite numbers in "values"'
             )
-        # zero is as far from another value as any
-        _require_common_range(np.log(np.abs(values[values != 0])) if values.any() else values)
+        low, high = float(values.min()), float(values.max())
+        if low <= 0 and values.any():
+            # of zero every value is a multiple beyond all numbers, so zeros do not count
+            sizes = np.abs(values[values != 0])
+            low, high = float(sizes.min()), float(sizes.max())
+        _require_common_range(np.log([low, high]) if high > 0 else np.zeros(1))
     except INVALID_INPUT as wrong:
         return _error_result(series, wrong)
     return values

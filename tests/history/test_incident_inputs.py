@@ -80,8 +80,12 @@ def test_the_commit_of_an_age_is_the_newest_measured_one_that_is_old_enough() ->
     visits = [a_visit(number) for number in (1, 2, 4, 6, 10)]
     timetable = VisitIndex(line[::-1], visits)
 
-    assert timetable.find_commit_of_age(30) == Release(f"{a_sha(6)[:10]} (30 days ago)", a_sha(6))
-    assert timetable.find_commit_of_age(90) == Release(f"{a_sha(1)[:10]} (90 days ago)", a_sha(1))
+    assert timetable.find_commit_of_age(30) == Release(
+        f"{a_sha(6)[:10]} (30 days ago)", a_sha(6), is_by_age=True
+    )
+    assert timetable.find_commit_of_age(90) == Release(
+        f"{a_sha(1)[:10]} (90 days ago)", a_sha(1), is_by_age=True
+    )
     assert timetable.find_commit_of_age(91) is None
 
 

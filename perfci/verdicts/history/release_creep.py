@@ -42,6 +42,7 @@ class Release:
 
     tag: str
     sha: str
+    is_by_age: bool = False
 
 
 @dataclass(frozen=True, slots=True)
