@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from perfci.model import IncidentState, Series
@@ -30,6 +31,7 @@ from tests.support.builders import (
     acting_as,
 )
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile, with_changes
+from tests.support.stored_runs import replace_change_points
 
 NOW = NOON + timedelta(days=1)
 LATER = NOW + timedelta(days=20)
@@ -143,6 +145,19 @@ def test_a_fix_that_fails_verification_reopens_the_incident(store: Store) -> Non
 
     record = current(store)
     assert (record.state, record.reason) == (IncidentState.NEW, "fixed, but three newer points are still off")
+
+
+def test_a_fix_is_verified_by_the_level_of_the_history_where_pairs_ran_slower(store: Store) -> None:
+    step = a_move(X)
+    reconcile(store, NOW, a_budgeted_incident("a1", replace(step, before=2.0, after=2.4)))
+    with store.begin() as tx:
+        replace_change_points(tx, PROJECT, X, [step])
+    decide_state(store, IncidentUpdate(IncidentState.FIXED, fix_sha=a_sha(20)))
+    measure(store, X, {20: 1.2, 21: 1.19, 22: 1.21})
+
+    sweep(store)
+
+    assert current(store).state is IncidentState.NEW
 
 
 def test_a_fix_without_a_commit_is_verified_from_its_day(store: Store) -> None:

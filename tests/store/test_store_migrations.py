@@ -207,3 +207,28 @@ def test_encrypts_the_destinations_of_older_databases(kind: str, has_key: bool, 
         ("https://hooks.example/T0/secret", "s3c"),
         ("ada@example.com", ""),
     ]
+
+
+def test_corrects_levels_whose_ratio_was_not_the_size_beside_them(kind: str, tmp_path: Path) -> None:
+    with fresh_database(kind, tmp_path) as url:
+        fill(url)
+        made = open_database.make_engine(open_database.parse_database_url(url))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            move(connection, command.downgrade, "0020")
+            for table in ("change_points", "incident_members", "impacts"):
+                connection.execute(
+                    sa.text(f'UPDATE {table} SET "before" = 2.0, "after" = 2.7, relative_change = 0.25')
+                )
+            connection.execute(
+                sa.text("UPDATE verdicts SET base_level = 2.0, head_level = 2.7, ratio = 1.25")
+            )
+            connection.commit()
+
+            move(connection, command.upgrade, "head")
+
+            for table in ("change_points", "incident_members", "impacts"):
+                columns = sa.text(f'SELECT "before", "after", interval_lo FROM {table}')
+                assert set(connection.execute(columns)) == {(2.0, 2.5, None)}
+            levels = sa.text("SELECT base_level, head_level FROM verdicts")
+            assert set(connection.execute(levels)) == {(2.0, 2.5)}
+        made.dispose()

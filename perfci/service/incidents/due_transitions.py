@@ -18,7 +18,6 @@ from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import (
     DATA_KIND,
     IncidentEvent,
-    IncidentMember,
     IncidentRecord,
 )
 from perfci.store.incidents.incident_store import (
@@ -26,6 +25,7 @@ from perfci.store.incidents.incident_store import (
     set_impacts_accepted,
 )
 from perfci.store.projects import Project, mark_projects_changed
+from perfci.store.queries.project_status import load_change_points_of_series
 from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.policy import Policy
 
@@ -103,13 +103,20 @@ def _is_fix_holding(tx: Transaction, record: IncidentRecord, policy: Policy) -> 
     worse = [
         member for member in moved if member.to_change_point(series[member.series_id]).log_cost_change > 0
     ][:MAX_VERIFIED_SERIES]
-    histories = JudgedHistories.load(tx, [member.series_id for member in worse])
+    series_ids = [member.series_id for member in worse]
+    histories = JudgedHistories.load(tx, series_ids)
+    # pairs may run at another level than the history does: it is judged by its own level before the change
+    history_levels = {
+        (change.series, change.commit): change.before
+        for change in load_change_points_of_series(tx, series_ids)
+    }
     backs = []
     for member in worse:
         levels = _select_levels_since_fix(histories.get_commit_levels(member.series_id), record)
         changed_series = series[member.series_id]
         worse_sign = 1.0 if changed_series.metric.direction == "lower" else -1.0
-        backs.append(_is_level_back(levels, member, policy.rule_for(changed_series).bar, worse_sign))
+        before = history_levels.get((changed_series, member.commit), member.before)
+        backs.append(_is_level_back(levels, before, policy.rule_for(changed_series).bar, worse_sign))
     if False in backs:
         return False
     return None if None in backs or not backs else True
@@ -132,13 +139,13 @@ def _select_levels_since_fix(
     return [level for _, level in chosen if level is not None]
 
 
-def _is_level_back(levels: Sequence[float], member: IncidentMember, bar: float, sign: float) -> bool | None:
+def _is_level_back(levels: Sequence[float], before: float, bar: float, sign: float) -> bool | None:
     """Return whether the newest points are at most ``bar`` worse than the level before the change."""
     if len(levels) < FIX_VERIFICATION_POINTS:
         return None
-    if member.before == 0:
+    if before == 0:
         return all(level * sign <= 0 for level in levels[-FIX_VERIFICATION_POINTS:])
-    return all((level / member.before - 1) * sign <= bar for level in levels[-FIX_VERIFICATION_POINTS:])
+    return all((level / before - 1) * sign <= bar for level in levels[-FIX_VERIFICATION_POINTS:])
 
 
 def _mark_verified(

@@ -162,7 +162,9 @@ def _build_incident(
     starts, ends = [step.commit_range.first for step in steps], [step.commit_range.last for step in steps]
     # what all ranges have in common, or their union where that is nothing
     first, last = (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
-    largest = sorted(steps, key=lambda step: (-abs(step.change.log_cost_change), *step_sort_key(step)))
+    largest = sorted(
+        steps, key=lambda step: (-abs(step.reported_change.log_cost_change), *step_sort_key(step))
+    )
     reversals = [step.reversal for step in largest if step.reversal is not None]
     worse = [step for step in steps if step.change.log_cost_change > 0]
     kind = cause.kind or (IncidentKind.MIXED if worse else IncidentKind.IMPROVEMENT)
