@@ -124,7 +124,7 @@ def build_trend(
     change_points: Iterable[ChangePoint] = (),
     verdicts: Iterable[Verdict] = (),
 ) -> Trend:
-    """Build a trend from the points, change points and verdicts of a series."""
+    """Build a trend from the points, change points and verdicts (newest first) of a series."""
     return build_trend_from_dots(series, build_dots(points), change_points, verdicts)
 
 
@@ -251,14 +251,16 @@ def _build_marks(
 
 
 def _decisive_verdicts(verdicts: Iterable[Verdict], index_by_sha: dict[str, int]) -> dict[str, Verdict]:
-    """Choose the verdict of each commit: confirmation outranks screening, then the last one wins."""
+    """Choose the verdict of each commit: confirmation outranks screening, then the newest wins, which comes
+    first, as in incidents."""
     verdict_by_commit: dict[str, Verdict] = {}
     for verdict in verdicts:
         base, head = index_by_sha.get(verdict.base), index_by_sha.get(verdict.head)
         if base is None or head is None or base >= head:
             continue  # not a commit of this history against an earlier one of it
         previous = verdict_by_commit.get(verdict.head)
-        if previous is None or verdict.stage is Stage.CONFIRMATION or previous.stage is Stage.SCREENING:
+        outranks = previous is not None and previous.stage is Stage.SCREENING
+        if previous is None or (outranks and verdict.stage is Stage.CONFIRMATION):
             verdict_by_commit[verdict.head] = verdict
     return verdict_by_commit
 

@@ -26,6 +26,7 @@ from perfci.model import (
     Status,
     Verdict,
     VerdictKind,
+    level_after,
 )
 
 ABSENT = -1
@@ -224,7 +225,13 @@ def build_change_point(row: Any, series: Series) -> ChangePoint:
 
 
 def build_verdict(row: Any, series: Series) -> Verdict:
-    """Build a verdict from a row of ``verdicts``."""
+    """Build a verdict from a row of ``verdicts``.
+
+    Older rows have the median of the head, which divided by that of the base is not the ratio.
+    """
+    head_level = row.head_level
+    if head_level is not None and row.base_level:
+        head_level = level_after(row.base_level, row.ratio, head_level)
     return Verdict(
         kind=KINDS[row.kind],
         stage=STAGES[row.stage],
@@ -234,7 +241,7 @@ def build_verdict(row: Any, series: Series) -> Verdict:
         ratio=row.ratio,
         interval=build_interval(row.interval_lo, row.interval_hi),
         base_level=row.base_level,
-        head_level=row.head_level,
+        head_level=head_level,
         noise_floor=row.noise_floor,
         mde=row.mde,
         pairs=row.pairs,

@@ -98,6 +98,45 @@ def test_confirmation_outranks_screening() -> None:
         assert (mark.state, mark.ratio) == ("confirmed", 1.183)
 
 
+def test_of_several_confirmations_the_newest_counts() -> None:
+    newer, older = a_verdict(ratio=1.2), a_verdict(ratio=1.3, base=16)
+
+    (mark,) = build_trend(a_series(), a_history(), [], [newer, older]).marks
+
+    assert mark.change == newer.as_change_point
+
+
+def test_a_confirmed_change_replaces_that_of_the_history() -> None:
+    """Also where pairs found it within the range of commits that the history knows."""
+    (mark,) = build_trend(a_series(), a_history(), [a_change(20, 15, 0.25)], [a_verdict()]).marks
+
+    assert (mark.index, mark.state, mark.on_pairs) == (18, "confirmed", True)
+    assert mark.change == a_verdict().as_change_point
+
+
+def test_a_screened_change_has_the_size_of_the_history() -> None:
+    screened, change = a_verdict(ratio=1.3, stage=Stage.SCREENING), a_change(18, 17)
+
+    (mark,) = build_trend(a_series(), a_history(), [change], [screened]).marks
+
+    assert (mark.change, mark.state, mark.on_pairs) == (change, "candidate", False)
+
+
+def test_the_levels_beside_a_change_of_the_history_are_its_own() -> None:
+    change = a_change(18, 17)
+
+    before, after = build_trend(a_series(), a_history(), [change]).levels
+
+    assert (before.value, before.end, before.is_labelled) == (change.before, change.before, True)
+    assert (after.value, after.end) == (change.after, change.after)
+
+
+def test_no_level_of_the_history_is_written_beside_a_size_of_pairs() -> None:
+    before, after = build_trend(a_series(), a_history(), [], [a_verdict()]).levels
+
+    assert (before.is_labelled, after.is_labelled) == (False, True)
+
+
 def test_a_comparison_with_itself_or_with_later_commits_marks_nothing() -> None:
     verdicts = [a_verdict(base=18, head=18), a_verdict(base=20, head=18), a_verdict(base=3, head=99)]
 

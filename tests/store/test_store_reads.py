@@ -17,6 +17,7 @@ from perfci.model import (
     Benchmark,
     Clock,
     Commit,
+    Interval,
     PerfciError,
     Point,
     ProcessBoundaries,
@@ -486,12 +487,25 @@ def test_finds_verdicts_by_commits_and_series(store: Store) -> None:
     assert [(item.id, item.session_uid, item.created_at) for item in newest] == [(ids[3], "imported", NOON)]
 
 
-def test_change_points_belong_to_their_project(store: Store) -> None:
+def test_levels_of_an_older_verdict_have_its_ratio(store: Store) -> None:
+    """Its head level was the median of the head, while its ratio is that of the pairs."""
+    ingested(store, a_result())
+    older = a_verdict(base_level=2.0, head_level=2.7, ratio=1.25)
     with store.begin() as tx:
-        replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
+        verdicts_and_change_points.add_verdicts(tx, PROJECT, "imported", [older], NOON)
 
     with store.read() as tx:
-        assert verdicts_and_change_points.load_change_points(tx, PROJECT) == [a_change_point()]
+        (record,) = verdicts_and_change_points.load_verdict_records(tx, PROJECT)
+    assert (record.verdict.base_level, record.verdict.head_level) == (2.0, 2.5)
+
+
+def test_change_points_belong_to_their_project(store: Store) -> None:
+    with_interval = a_change_point(interval=Interval(1.15, 1.25))
+    with store.begin() as tx:
+        replace_change_points(tx, PROJECT, a_series(), [with_interval])
+
+    with store.read() as tx:
+        assert verdicts_and_change_points.load_change_points(tx, PROJECT) == [with_interval]
         assert verdicts_and_change_points.load_change_points(tx, "acme/other") == []
 
 

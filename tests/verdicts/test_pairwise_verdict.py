@@ -52,6 +52,7 @@ def test_a_slowdown_of_eight_percent_is_a_regression() -> None:
     assert verdict.ratio == pytest.approx(1.08, abs=0.015)
     assert verdict.interval is not None
     assert 1.025 < verdict.interval.lo < 1.08 < verdict.interval.hi
+    assert verdict.head_level / verdict.base_level == pytest.approx(verdict.ratio)  # type: ignore[operator]
     assert (verdict.stage, verdict.base, verdict.head, verdict.pairs) == (
         Stage.CONFIRMATION,
         "base",

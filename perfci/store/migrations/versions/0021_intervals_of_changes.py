@@ -1,7 +1,7 @@
 """Give each change the 95 % interval of its size, and levels that its size is the ratio of.
 
-The levels of older rows were those of whole segments, or of one side of the pairs: their ratio was another
-number than the size beside them. The size is what people were told, so the level after the change follows it.
+The levels of older rows were those of whole segments: their ratio was another number than the size beside
+them. The size is what people were told, so the level after the change follows it.
 """
 
 import sqlalchemy as sa
@@ -23,10 +23,6 @@ def upgrade() -> None:
             f'UPDATE {table} SET "after" = "before" * (1 + relative_change) WHERE "before" > 0'
             f' AND abs("after" - "before" * (1 + relative_change)) > {ROUNDING} * "before"'
         )
-    op.execute(
-        "UPDATE verdicts SET head_level = base_level * ratio WHERE base_level > 0 AND ratio IS NOT NULL"
-        f" AND head_level IS NOT NULL AND abs(head_level - base_level * ratio) > {ROUNDING} * base_level"
-    )
 
 
 def downgrade() -> None:
