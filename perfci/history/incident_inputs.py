@@ -274,9 +274,12 @@ class VisitIndex:
         shas = self.measured_shas.get(machine, [])
         return shas[bisect_left(shas, position, key=self.positions.__getitem__) :]
 
-    def find_commit_of_age(self, days: int) -> Release | None:
-        """The newest measured commit that is at least some days older than the newest of all; None
-        before the line is that long."""
+    def find_month_start(self, days: int) -> Release | None:
+        """The first measured commit of the month in which the commits some days older than the newest
+        are; None before the line is that long.
+
+        It stays the same for a month, so pairs that were measured against it count that long.
+        """
         measured = {sha for sha, _ in self.visits}
         dated = [
             (commit.committed_at, commit.sha)
@@ -286,8 +289,10 @@ class VisitIndex:
         if not dated:
             return None
         until = dated[-1][0] - timedelta(days=days)
-        sha = next((sha for at, sha in reversed(dated) if at <= until), None)
-        return None if sha is None else Release(f"{sha[:10]} ({days} days ago)", sha, is_by_age=True)
+        for at, sha in dated:
+            if at <= until and (at.year, at.month) == (until.year, until.month):
+                return Release(f"{sha[:10]} of {at:%Y-%m-%d}", sha, is_by_age=True)
+        return None
 
     def find_releases(self, pattern: str, tags: Mapping[str, Collection[str]] | None = None) -> list[Release]:
         """The commits of the line with a tag that matches, oldest first.

@@ -75,18 +75,19 @@ def test_releases_are_matching_tags_from_the_store_or_from_git() -> None:
     ]
 
 
-def test_the_commit_of_an_age_is_the_newest_measured_one_that_is_old_enough() -> None:
-    line = [a_commit(number, committed_at=NOON + timedelta(days=10 * number)) for number in range(1, 11)]
-    visits = [a_visit(number) for number in (1, 2, 4, 6, 10)]
+def test_the_month_of_some_days_ago_begins_with_its_first_measured_commit() -> None:
+    line = [a_commit(number, committed_at=NOON + timedelta(days=10 * number)) for number in range(1, 13)]
+    visits = [a_visit(number) for number in (2, 4, 7, 8, 12)]
     timetable = VisitIndex(line[::-1], visits)
 
-    assert timetable.find_commit_of_age(30) == Release(
-        f"{a_sha(6)[:10]} (30 days ago)", a_sha(6), is_by_age=True
-    )
-    assert timetable.find_commit_of_age(90) == Release(
-        f"{a_sha(1)[:10]} (90 days ago)", a_sha(1), is_by_age=True
-    )
-    assert timetable.find_commit_of_age(91) is None
+    starts = [timetable.find_month_start(days) for days in (30, 90, 120)]
+
+    dates = {number: f"{NOON + timedelta(days=10 * number):%Y-%m-%d}" for number in (2, 7)}
+    assert starts == [
+        Release(f"{a_sha(7)[:10]} of {dates[7]}", a_sha(7), is_by_age=True),
+        Release(f"{a_sha(2)[:10]} of {dates[2]}", a_sha(2), is_by_age=True),
+        None,
+    ]
 
 
 def test_commits_measured_since_a_position_are_those_of_one_machine() -> None:

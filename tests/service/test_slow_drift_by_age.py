@@ -19,7 +19,7 @@ CREEPING, STEADY = a_series("training.Step.time_step"), a_series("data.Loader.ti
 DAYS = 100
 
 
-def test_compares_with_the_commits_of_a_month_and_a_quarter_ago(store: Store) -> None:
+def test_compares_with_the_first_commit_of_the_month_of_thirty_days_ago(store: Store) -> None:
     chance = random.Random(5)
     for day in range(1, DAYS + 1):
         levels = {CREEPING: 1.003**day, STEADY: 1.0}
@@ -31,9 +31,14 @@ def test_compares_with_the_commits_of_a_month_and_a_quarter_ago(store: Store) ->
         evaluation = evaluate_project(tx, PROJECT, Policy(), HistoryTable())
 
     (creep,) = evaluation.creeps
-    assert (creep.series, creep.base, creep.head) == (CREEPING, a_sha(DAYS - 30), a_sha(DAYS))
-    assert creep.release == f"{a_sha(DAYS - 30)[:10]} (30 days ago)"
-    assert 1.05 < creep.drift_ratio < 1.12
+    first = next(day for day in range(DAYS) if month_of(day) == month_of(DAYS - 30))
+    assert (creep.series, creep.base, creep.head) == (CREEPING, a_sha(first), a_sha(DAYS))
+    assert creep.release == f"{a_sha(first)[:10]} of {NOON + timedelta(days=first):%Y-%m-%d}"
+    assert 1.05 < creep.drift_ratio < 1.25
+
+
+def month_of(day: int) -> int:
+    return (NOON + timedelta(days=day)).month
 
 
 def store_day(store: Store, day: int, levels: dict[Series, float]) -> None:

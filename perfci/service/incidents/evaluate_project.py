@@ -40,8 +40,8 @@ from perfci.verdicts.incidents.step_causes import HistoryContext
 from perfci.verdicts.policy import Policy
 
 CREEP_DAYS = (30, 90)
-"""Slow drifts are also computed against the commits of a month and of a quarter ago, which does not
-wait for a release."""
+"""Slow drifts are also computed against the first commits of the months in which these many days ago
+were, which does not wait for a release."""
 
 MAX_RELEASES = 5
 """Newest releases that slow drifts are computed against."""
@@ -145,9 +145,9 @@ def evaluate_project(
 def _find_creeps(
     inputs: IncidentInputs, tagged: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]
 ) -> list[Creep]:
-    """Slow drifts since the tagged releases and since a month and a quarter ago."""
+    """Slow drifts since the tagged releases and since the months of 30 and of 90 days ago."""
     tagged_shas = {release.sha for release in tagged}
-    by_age = (inputs.visit_index.find_commit_of_age(days) for days in CREEP_DAYS)
+    by_age = (inputs.visit_index.find_month_start(days) for days in CREEP_DAYS)
     releases = [*tagged, *(release for release in by_age if release and release.sha not in tagged_shas)]
     if not releases:
         return []

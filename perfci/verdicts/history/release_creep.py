@@ -2,7 +2,7 @@
 
 Segmentation finds steps, not ramps of half a percent a commit. So the level around each release is
 compared with the present one, by the statistics of any comparison, and the steps in between are
-subtracted. Between releases that are far apart the commits of 30 and 90 days ago stand for one.
+subtracted. The first commits of the months of 30 and 90 days ago stand for releases as well.
 
 Neighbouring points resemble each other, and a level that wanders by itself looks like creep. So the
 standard error is widened by sqrt((1 + r) / (1 - r)), r the lag-1 autocorrelation of the whole line
@@ -38,7 +38,7 @@ CURRENT_POINTS = 2 * RELEASE_SIDE_POINTS + 1
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A tagged commit of the line, or one of some days ago that stands for it."""
+    """A tagged commit of the line, or the first one of a month that stands for it."""
 
     tag: str
     sha: str
