@@ -255,6 +255,7 @@ def test_assigns_a_requirement_to_every_operation() -> None:
         *(("postgresql", OPERATIONS_BY_ID[name]) for name in ONE_OF_EACH_NEED),
     ],
     indirect=["scenario"],
+    scope="module",  # else pytest makes a scenario for every operation
     ids=lambda value: value if isinstance(value, str) else str(value.name),
 )
 def test_allows_an_operation_only_to_callers_with_its_requirement(
