@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
+from multiprocessing.connection import Connection
 
 from playwright.sync_api import Browser, sync_playwright
+
+from perfci.store import open_store
+from perfci_web import serve
+from tests.support.forked_server import FORKS
+from tests.support.waiting import WITHIN_S
 
 FLAGS = [
     "--no-sandbox",
@@ -20,15 +24,6 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-
-SERVE = """
-import sys
-from perfci.store import open_store
-from perfci_web import serve
-store = open_store(sys.argv[1], create=False)
-options = {"local_token": sys.argv[3], "read_only": sys.argv[2] == "read-only"}
-serve(store, "127.0.0.1", 0, **options, on_ready=lambda url: print(url, flush=True))
-"""
 
 
 def chromium() -> str | None:
@@ -45,19 +40,21 @@ def a_server(database: str, *, writable: bool = False, token: str = "") -> Itera
 
     Without a token everybody is the local user.
     """
-    mode = "writable" if writable else "read-only"
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, database, mode, token], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
+    ready, tell = FORKS.Pipe(duplex=False)
+    process = FORKS.Process(target=_serve, args=(database, writable, token, tell))
+    process.start()
+    tell.close()
     try:
-        url = process.stdout.readline().strip()
-        assert url, f"the server ended with {process.wait(120)}"
-        yield url
+        yield ready.recv()
     finally:
         process.terminate()
-        process.wait(120)
-        process.stdout.close()
+        process.join(WITHIN_S)
+        ready.close()
+
+
+def _serve(database: str, writable: bool, token: str, tell: Connection) -> None:
+    store = open_store(database, create=False)
+    serve(store, "127.0.0.1", 0, local_token=token, read_only=not writable, on_ready=tell.send)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browsing import SERVE
 from flask import Flask
 
 from perfci.model import PerfciError
@@ -30,6 +29,13 @@ from perfci_web.static_files import plotly_url_path
 from tests.support.forked_server import ForkedServer, forked_server
 from tests.support.waiting import until
 
+SERVE = """
+import sys
+from perfci.store import open_store
+from perfci_web import serve
+store = open_store(sys.argv[1], create=False)
+serve(store, "127.0.0.1", 0, local_token="", read_only=False, on_ready=lambda url: print(url, flush=True))
+"""
 HALF, REST = b"[" * 50, b"]" * 50
 UPLOAD = (
     b"POST /api/v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -72,9 +78,7 @@ def half_an_upload(server: ForkedServer) -> Iterator[socket.socket]:
 
 def test_ends_cleanly_and_silently_on_a_signal(store: Store) -> None:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", SERVE, store.url, "writable", ""], **pipes
-    ) as process:
+    with subprocess.Popen([sys.executable, "-W", "error", "-c", SERVE, store.url], **pipes) as process:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
