@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -82,16 +83,43 @@ class Job:
         return (self.project.folder.parent / "outputs").read_text()
 
 
-@pytest.fixture
-def job(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
-    project = GitProject(working_folder)
+@pytest.fixture(scope="module")
+def branched(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """What all jobs of a module begin with."""
+    project = GitProject(tmp_path_factory.mktemp("branched"))
     project.commit("Begin", thing="BYTES = 1000\n", benchmarks__suite=SUITE)
     project.git("checkout", "--quiet", "-b", "faster")
     head = project.commit("Cache more", thing="BYTES = 1200\n")
     project.git("checkout", "--quiet", "main")
     target = project.commit("Go on elsewhere", other="X = 1\n")
     project.git("checkout", "--quiet", "--detach", head)
-    return Job(project, monkeypatch, target, head)
+    return Job(project, pytest.MonkeyPatch(), target, head)
+
+
+@pytest.fixture
+def job(branched: Job, working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    shutil.copytree(branched.project.folder, working_folder, dirs_exist_ok=True)
+    return replace(branched, project=GitProject(working_folder), monkeypatch=monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def results(branched: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the pull request was measured to be, once for all that is done with it."""
+    folder = tmp_path_factory.mktemp("measured") / "here"
+    shutil.copytree(branched.project.folder, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PERFCI_LOCK", str(tmp_path_factory.getbasetemp() / "machine.lock"))
+        patch.chdir(folder)
+        job = replace(branched, project=GitProject(folder), monkeypatch=patch)
+        job.set_event("pull_request", job.pull_request_event())
+        assert run_cli(["github", "compare"]) == 0
+    return folder / "perfci-results"
+
+
+@pytest.fixture
+def measured(job: Job, results: Path) -> None:
+    """`perfci github compare` ran in this job."""
+    shutil.copytree(results, job.project.folder / "perfci-results")
 
 
 @pytest.fixture
@@ -211,9 +239,9 @@ def test_does_not_measure_identical_inputs(job: Job) -> None:
     assert "Base and head are identical for the benchmarks: no file they depend on differs." in job.summary
 
 
+@pytest.mark.usefixtures("measured")
 def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGitHub) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
 
     codes = [run_cli(["github", "report"]), run_cli(["github", "report"])]
 
@@ -224,21 +252,21 @@ def test_the_pull_request_gets_one_comment_and_a_check(job: Job, github: FakeGit
     assert len(github.writes) == 2  # the second time everything stood there
 
 
+@pytest.mark.usefixtures("measured")
 def test_a_gate_turns_the_check_red(job: Job, github: FakeGitHub) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
 
     run_cli(["github", "report", "--gate", "block"])
 
     assert [check["conclusion"] for check in github.checks] == ["failure"]
 
 
+@pytest.mark.usefixtures("measured")
 def test_sets_an_advisory_status_without_permission_for_checks(job: Job, github: FakeGitHub) -> None:
     github.tokens = {
         "t0ken": Grant("github-actions[bot]", ALWAYS | {"pull_requests": "write", "statuses": "write"})
     }
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
 
     code = run_cli(["github", "report"])
 
@@ -248,9 +276,9 @@ def test_sets_an_advisory_status_without_permission_for_checks(job: Job, github:
     ]
 
 
+@pytest.mark.usefixtures("measured")
 def test_a_user_with_write_access_accepts_regressions(job: Job, github: FakeGitHub) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
     run_cli(["github", "report", "--gate", "block"])
     text = f"/perfci accept {job.head[:10]} REASON"
     before = github.comments[0]["body"]
@@ -275,12 +303,12 @@ def test_a_user_with_write_access_accepts_regressions(job: Job, github: FakeGitH
     ],
     ids=["as expected", "larger than expected", "without write access"],
 )
+@pytest.mark.usefixtures("measured")
 def test_compares_expected_changes_with_the_findings(
     line: str, author: str, conclusion: str, job: Job, github: FakeGitHub
 ) -> None:
     github.pulls[0] |= {"body": f"Keep two layers.\n\n{line}\n", "user": {"id": 3, "login": author}}
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
 
     run_cli(["github", "report", "--gate", "block"])
 
@@ -288,9 +316,9 @@ def test_compares_expected_changes_with_the_findings(
     assert "**Expected changes** declared in the pull request:" in github.comments[0]["body"]
 
 
+@pytest.mark.usefixtures("measured")
 def test_accepts_without_measuring_again(job: Job, github: FakeGitHub, tmp_path: Path) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
     run_cli(["github", "report", "--gate", "block"])
     github.artifact, github.measured = zipped(Path("perfci-results/findings.json")), ["c" * 40, job.head]
     github.comments.append(comment(50, f"/perfci accept {job.head[:10]} it is meant", "bob"))
@@ -349,9 +377,9 @@ def test_ignores_other_comments_on_a_pull_request(
     ],
     ids=["may not write", "no reason", "another commit", "in a sentence"],
 )
+@pytest.mark.usefixtures("measured")
 def test_only_an_accept_command_accepts(words: str, login: str, job: Job, github: FakeGitHub) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
     github.comments.append(comment(50, words.replace("HEAD", job.head[:10]), login))
 
     run_cli(["github", "report", "--gate", "block"])
@@ -359,11 +387,11 @@ def test_only_an_accept_command_accepts(words: str, login: str, job: Job, github
     assert [check["conclusion"] for check in github.checks] == ["failure"]
 
 
+@pytest.mark.usefixtures("measured")
 def test_outdated_results_are_reported_without_failing(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
     github.pulls = [pull(head="c" * 40, repository=2)]
     capsys.readouterr()
 
@@ -384,9 +412,9 @@ def test_outdated_results_are_reported_without_failing(
     assert (codes, github.writes) == ([0, 0, 0], [])
 
 
+@pytest.mark.usefixtures("measured")
 def test_marks_the_comment_as_outdated_while_a_newer_commit_is_measured(job: Job, github: FakeGitHub) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
     run_cli(["github", "report"])
     newer = "c" * 40
     github.pulls = [pull(head=newer, repository=2)]
@@ -428,11 +456,11 @@ def test_a_job_without_checkout_finds_the_comment_of_the_project(
     assert (check["name"], check["output"]["title"]) == ("perfci", "Not run")
 
 
+@pytest.mark.usefixtures("measured")
 def test_rejects_results_about_another_commit(
     job: Job, github: FakeGitHub, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
     job.head = "c" * 40
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
 
@@ -443,9 +471,9 @@ def test_rejects_results_about_another_commit(
     assert "what was measured is about" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("measured")
 def test_a_workflow_run_of_a_fork_is_resolved_through_the_api(job: Job, github: FakeGitHub) -> None:
     job.set_event("pull_request", job.pull_request_event())
-    run_cli(["github", "compare"])
     github.pulls = [pull(head=job.head, repository=2)]
     job.set_event("workflow_run", run_event(job.head, fork=2), TOKEN="t0ken")
 
@@ -486,9 +514,9 @@ def test_rejects_hostile_results_in_one_sentence(
     assert "is not what `perfci github compare` writes" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("measured")
 def test_does_not_trust_links_in_results(job: Job, github: FakeGitHub) -> None:
     job.set_event("pull_request", job.pull_request_event(), TOKEN="t0ken")
-    run_cli(["github", "compare"])
     path = Path("perfci-results/findings.json")
     document = json.loads(path.read_text())
     document["findings"] |= {

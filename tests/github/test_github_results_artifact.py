@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import httpx
 import pytest
 from test_github_commands import Job
+from test_github_commands import branched as branched
 from test_github_commands import job as job
 
 from perfci.cli import run_cli as run_verb

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_github_commands import branched as branched
 from test_github_commands import job as job
 
 from perfci.config import Settings
