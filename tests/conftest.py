@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-ROOT = Path(__file__).parent.parent
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 
 settings.register_profile(
     "shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -40,7 +41,7 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_xdist_setupnodes() -> None:
     """Compile once what every worker imports, and what most processes do that tests start."""
     for folder in ("perfci", "web"):
-        compileall.compile_dir(ROOT / folder, quiet=2)
+        compileall.compile_dir(ROOT / folder, quiet=2, workers=0)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -172,9 +173,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Each worker begins to collect elsewhere: what one has compiled, the others only read."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker and config.args == config.getini("testpaths"):
+        places = sorted(str(path) for path in TESTS.iterdir() if path.is_dir() or path.match("test_*.py"))
+        first = int(worker.removeprefix("gw")) * len(places) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        config.args = places[first:] + places[:first]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first: one that is begun when the others are through leaves the other cores idle."""
     long = {
         item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")
     }
-    items.sort(key=lambda item: item.path not in long)
+    items.sort(key=lambda item: (item.path not in long, item.path))
