@@ -9,14 +9,14 @@ computed again.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
-from perfci.stats.location_estimates import Floats
+from perfci.stats.location_estimates import Floats, median
+from perfci.stats.mode_switching import find_alternating_steps
 from perfci.stats.optimal_partitioning import (
     CLIP_REACH,
     EMPTY_PARTITION,
@@ -28,15 +28,10 @@ from perfci.stats.optimal_partitioning import (
     preprocess_series,
 )
 from perfci.stats.segment_boundary_test import (
-    MAX_SIDE_POINTS,
-    MAX_SPIKE_POINTS,
     BoundaryTest,
-    BoundaryTestCache,
-    RemovedBoundary,
-    sort_with_median,
+    estimate_autocorrelation,
 )
 from perfci.stats.step_size import LevelStep, estimate_level_step
-from perfci.stats.variance_inflation import ar1_variance_inflation
 
 MIN_POINTS = 8
 """A shorter series has no change points: three points a side leave nothing to estimate the noise
@@ -52,13 +47,6 @@ MIN_RELOCATION_GAIN = 0.5
 """A boundary moves where that lowers the sum of absolute distances from both levels by half of the
 step or more."""
 
-MAX_AUTOCORRELATION = 0.6
-"""Cap of the lag-1 autocorrelation: neighbours more correlated than this mean a drifting level."""
-
-MAX_ERROR_INFLATION = math.sqrt(ar1_variance_inflation(MAX_AUTOCORRELATION))
-"""Largest widening of standard errors: what passes with it needs no estimate of the
-autocorrelation."""
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentedSeries:
@@ -69,7 +57,6 @@ class SegmentedSeries:
     change_points: list[LevelStep] = field(default_factory=list)
     _preprocessed: PreprocessedSeries | None = None
     _partition: Partition = EMPTY_PARTITION
-    _test_cache: BoundaryTestCache = field(default_factory=BoundaryTestCache)
 
 
 def detect_change_points_in_many(
@@ -123,13 +110,15 @@ def update_segmentations(
         sums, costs = partition.cumulative_sums[:kept], partition.costs[:kept]
         prefixes.append(Partition(sums, costs, partition.last_segment_starts[:kept]))
     partitions = extend_partitions(prefixes, new_points)
-    # test the boundaries of each partition
-    for k, series, same_points, partition in zip(changed, preprocessed, unchanged, partitions, strict=True):
-        bar, test_cache = previous[k].bar, previous[k]._test_cache
-        sums = partition.cumulative_sums
-        test = BoundaryTest(series.logs, sums, series.sigma, bar, test_cache, same_points)
-        steps = locate_steps(test, prune_boundaries(test, partition.boundaries), series.scale)
-        updated[k] = SegmentedSeries(arrays[k], bar, steps, series, partition, test.cache)
+    for k, series, partition in zip(changed, preprocessed, partitions, strict=True):
+        steps: list[LevelStep] = []
+        if boundaries := partition.boundaries:
+            clipped = np.diff(partition.cumulative_sums)
+            r = estimate_autocorrelation(clipped)
+            residuals = series.logs - series.running_medians
+            test = BoundaryTest(series.logs, residuals, series.sigma, r, previous[k].bar)
+            steps = locate_steps(test, select_boundaries(test, boundaries, clipped), series.scale)
+        updated[k] = SegmentedSeries(arrays[k], previous[k].bar, steps, series, partition)
     return updated
 
 
@@ -145,130 +134,63 @@ def _validate_values(values: Sequence[float] | Floats) -> Floats:
     return line
 
 
-def prune_boundaries(test: BoundaryTest, candidates: Sequence[int]) -> list[int]:
-    """Remove the weakest boundary until all that are left pass; its neighbours are tested again
-    each time.
-
-    First as if neighbouring points were independent, which costs no pass over the whole series;
-    then with standard errors widened by the autocorrelation of what is left.
-    """
-    edges, previous = [0, *candidates, len(test.logs)], test.previous
-    if (
-        previous.removed
-        and previous.candidates == candidates
-        and test.unchanged_points == previous.point_count
-    ):
-        edges = _replay_removals(test, edges)
-    strengths = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
+def prune_boundaries(test: BoundaryTest, edges: list[int], *, min_size: float) -> None:
+    """Remove the weakest boundary from ``edges`` until all that are left pass; its neighbours are tested
+    again each time."""
+    strengths = [test.compute_strength(edges, k, min_size=min_size) for k in range(1, len(edges) - 1)]
     while strengths and (lowest := min(strengths)) < 1:
         weakest = strengths.index(lowest)
-        del strengths[weakest]
-        next_strength = min(strengths, default=math.inf) if weakest == len(strengths) else math.inf
-        test.cache.removed.append(RemovedBoundary(edges.pop(weakest + 1), lowest, next_strength))
+        del strengths[weakest], edges[weakest + 1]
         # the boundary before the previous one is rejected where a spike follows it, which may now be longer
-        neighbours = 2 if edges[weakest] - edges[weakest - 1] <= MAX_SPIKE_POINTS else 1
-        for k in range(max(weakest - neighbours, 0), min(weakest + 1, len(strengths))):
-            strengths[k] = test.compute_strength(edges, k + 1)
-    # only these first removals are replayed: the second phase depends on the whole series
-    test.cache.point_count, test.cache.candidates = len(test.logs), candidates
-    while any(test.compute_strength(edges, k, MAX_ERROR_INFLATION) < 1 for k in range(1, len(edges) - 1)):
-        inflation = math.sqrt(_variance_inflation(test.clipped_values, edges))
-        strengths = [test.compute_strength(edges, k, inflation) for k in range(1, len(edges) - 1)]
-        if (lowest := min(strengths)) >= 1:
+        for k in range(max(weakest - 2, 0), min(weakest + 1, len(strengths))):
+            strengths[k] = test.compute_strength(edges, k + 1, min_size=min_size)
+
+
+def select_boundaries(test: BoundaryTest, candidates: Sequence[int], clipped: Floats) -> list[int]:
+    """The candidates that are lasting steps of at least the test's bar; the order of the rules matters.
+
+    First go the switches between modes of the machine, then what is no step at all, whatever its size, and
+    last what is smaller than the bar. A step that is left out for its size alone would otherwise look like
+    noise with a memory around the others.
+    """
+    edges = [0, *candidates, len(test.logs)]
+    while True:
+        if test.min_size:
+            sums = np.add.reduceat(clipped, edges[:-1])
+            levels = [
+                float(total) / (end - start)
+                for total, (start, end) in zip(sums, pairwise(edges), strict=True)
+            ]
+            if switches := find_alternating_steps(edges, levels):
+                edges = [edge for edge in edges if edge not in switches]
+                continue
+        tested = len(edges)
+        prune_boundaries(test, edges, min_size=0.0)
+        if len(edges) == tested or not test.min_size:
             break
-        del edges[strengths.index(lowest) + 1]
+    prune_boundaries(test, edges, min_size=test.min_size)
     return edges[1:-1]
-
-
-def _replay_removals(test: BoundaryTest, edges: Sequence[int]) -> list[int]:
-    """Repeat the removals of the previous run as far as appended points cannot change them; return
-    the edges that are left.
-
-    Appended points change only the statistics of the last boundary and the mode switches. As long
-    as no mode switch differs, and the last boundary is no weaker against the one that was removed
-    instead, the removals come in the same order and need no new test.
-    """
-    previous, edges = test.previous, list(edges)
-    if not _has_same_mode_switches(test):
-        return edges
-    test.cache.statistics |= {
-        span: statistics for span, statistics in previous.statistics.items() if span[2] < previous.point_count
-    }
-    checked_edges: list[int] = []
-    for removal in previous.removed:
-        last_boundary, strength = edges[-2], removal.strength
-        if last_boundary + MAX_SIDE_POINTS >= previous.point_count:
-            if last_boundary - edges[-3] <= MAX_SPIKE_POINTS:
-                break
-            if edges[-3:] != checked_edges:
-                checked_edges, last_proof = edges[-3:], test.compute_strength(edges, len(edges) - 2)
-            strength = last_proof
-            if (
-                strength >= min(removal.next_strength, 1.0)
-                if removal.boundary == last_boundary
-                else strength < removal.strength
-            ):
-                break
-        test.cache.removed.append(
-            removal._replace(strength=strength) if removal.boundary == last_boundary else removal
-        )
-        edges.remove(removal.boundary)
-    return edges
-
-
-def _has_same_mode_switches(test: BoundaryTest) -> bool:
-    """Whether appended points leave every mode switch as it was; copies the reusable ones."""
-    points, reusable = test.previous.point_count, {}
-    for span, switch in test.previous.mode_switches.items():
-        if switch.end < points or (switch.is_final and span[2] < points):
-            reusable[span] = switch
-        elif span[2] < points and test.is_mode_switch(span) != switch.is_switch:
-            return False
-    test.cache.mode_switches |= reusable
-    return True
-
-
-def _variance_inflation(clipped: Floats, edges: Sequence[int]) -> float:
-    """Factor by which autocorrelation widens the variance of a mean of neighbouring points.
-
-    With r the lag-1 autocorrelation of the residuals around k levels in n points, corrected for the
-    share that estimating the levels hides (Kendall 1954): r + k (1 + 3 r) / n.
-    """
-    parts = [clipped[start:end] for start, end in pairwise(edges)]
-    residuals = np.concatenate([part - sort_with_median(part)[1] for part in parts])
-    r = float((residuals[1:] * residuals[:-1]).mean() / max(float((residuals**2).mean()), 1e-12))
-    # estimating a level from few points makes their residuals look less correlated than they are
-    hidden = (len(edges) - 1) * (1 + 3 * max(r, 0.0)) / len(clipped)
-    return ar1_variance_inflation(min(max(r + hidden, 0.0), MAX_AUTOCORRELATION))
 
 
 def locate_steps(test: BoundaryTest, boundaries: Sequence[int], scale: float) -> list[LevelStep]:
     """Place each boundary where the unclipped values separate best, by absolute distance from both
-    levels; return the steps with their levels, of at most ``test.reach`` points a side.
+    levels; return the steps with their levels.
 
     Segmentation works on clipped values: a spike just before a step is pulled towards the level
     after it, which can shift the boundary by a few points.
     """
     edges, placed = [0, *boundaries, len(test.logs)], [0]
     for k, boundary in enumerate(boundaries, 1):
-        _, statistics = test.get_span_and_statistics(edges, k)
-        after_last = placed[-1] + MIN_SEGMENT_POINTS
-        first = min(max(after_last, boundary - RELOCATION_REACH), boundary)
+        before, after = map(median, test.get_sides(edges, k))
+        first = min(max(placed[-1] + MIN_SEGMENT_POINTS, boundary - RELOCATION_REACH), boundary)
         last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
         near = test.logs[first:last]
-        excess = np.abs(near - statistics.before) - np.abs(near - statistics.after)
+        excess = np.abs(near - before) - np.abs(near - after)
         costs = np.concatenate([[0.0], np.cumsum(excess)])
         best = int(costs.argmin())
-        gain = costs[boundary - first] - costs[best]
-        is_better = gain > MIN_RELOCATION_GAIN * abs(statistics.after - statistics.before)
+        is_better = costs[boundary - first] - costs[best] > MIN_RELOCATION_GAIN * abs(after - before)
         placed.append(first + best if is_better else boundary)
     placed.append(len(test.logs))
     return [
-        estimate_level_step(
-            at,
-            test.logs[max(start, at - test.reach) : at],
-            test.logs[at : min(end, at + test.reach)],
-            scale,
-        )
-        for start, at, end in zip(placed, placed[1:], placed[2:], strict=False)
+        estimate_level_step(placed[k], *test.get_sides(placed, k), scale) for k in range(1, len(placed) - 1)
     ]

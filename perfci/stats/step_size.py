@@ -23,11 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
+from perfci.stats.location_estimates import MAD_TO_SIGMA, MEDIAN_ERROR_RATIO, Floats, median
 from perfci.stats.optimal_partitioning import MIN_SIGMA
-
-MEDIAN_ERROR_RATIO = math.sqrt(math.pi / 2)
-"""Standard error of a median over that of a mean, for normal data: 1.2533."""
+from perfci.stats.variance_inflation import mean_variance_ratio
 
 MAD_EFFICIENCY = 0.37
 """Variance of a standard deviation over that of a median absolute deviation, normal data (Hampel 1974): a
@@ -74,7 +72,7 @@ class LevelStep:
 
 def estimate_level_step(index: int, before: Floats, after: Floats, scale: float = 0.0) -> LevelStep:
     """The step between two stretches of log values; with ``scale``, of values divided by it instead."""
-    old, new = _median(before), _median(after)
+    old, new = median(before), median(after)
     if scale:
         return LevelStep(index, scale * old, scale * new)
     size, half_width = new - old, _half_width([before - old, after - new])
@@ -86,10 +84,10 @@ def _half_width(residuals: list[Floats]) -> float:
     """Half of the 95 % interval of a difference of two medians, from the residuals of both sides."""
     count = sum(map(len, residuals))
     freedom = max(count - LEVELS, 1)
-    mad = _median(np.abs(np.concatenate(residuals)))
+    mad = median(np.abs(np.concatenate(residuals)))
     sigma = max(MAD_TO_SIGMA * mad * math.sqrt(count / freedom), MIN_SIGMA)
     r = _autocorrelation(residuals, CLIP_SIGMAS * sigma)
-    variance = sum(_mean_variance_inflation(r, len(side)) / len(side) for side in residuals)
+    variance = sum(mean_variance_ratio(len(side), r) for side in residuals)
     df = max(MAD_EFFICIENCY * freedom * (1 - r * r) / (1 + r * r), MIN_DF)
     return float(stdtrit(df, 0.975)) * MEDIAN_ERROR_RATIO * sigma * math.sqrt(variance)
 
@@ -107,16 +105,3 @@ def _autocorrelation(residuals: list[Floats], limit: float) -> float:
     count = sum(map(len, residuals))
     r = products / squares * count / max(count - LEVELS, 1) + LEVELS / count
     return min(max(r / max(1 - 3 * LEVELS / count, MIN_BIAS_DIVISOR), 0.0), MAX_AUTOCORRELATION)
-
-
-def _mean_variance_inflation(r: float, count: int) -> float:
-    """Factor by which autocorrelation widens the variance of a mean of so many points: g of the module."""
-    return 1 + 2 * r / (1 - r) * (1 - (1 - r**count) / (count * (1 - r)))
-
-
-def _median(points: Floats) -> float:
-    """Median of a few points, in a tenth of the time of ``np.median``."""
-    ordered = points.copy()
-    ordered.sort()
-    half = len(ordered) // 2
-    return float(ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2)

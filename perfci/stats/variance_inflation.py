@@ -31,3 +31,9 @@ def estimate_trend_autocorrelation(values: Floats) -> float:
         return 0.0
     r = float(residuals[1:] @ residuals[:-1]) / squares
     return min(max(r + (2 + 4 * r) / count, 0.0), MAX_TREND_AUTOCORRELATION)
+
+
+def mean_variance_ratio(count: int, r: float) -> float:
+    """Variance of the mean of so many neighbours over that of one point, exact for an AR(1) process with
+    lag-1 autocorrelation r < 1: (n (1 - r^2) - 2 r (1 - r^n)) / (n (1 - r))^2 (Bayley & Hammersley 1946)."""
+    return (count * (1 - r * r) - 2 * r * (1 - r**count)) / (count * (1 - r)) ** 2

@@ -1,110 +1,151 @@
-"""The test of one boundary: its statistics, rank separation and mode switches."""
+"""The test of one boundary: its z score, its sign test and the memory of the noise."""
 
 import numpy as np
 import pytest
-from scipy.stats import mannwhitneyu
+from scipy.stats import binomtest, ttest_ind
 
+from perfci.stats.location_estimates import median
 from perfci.stats.segment_boundary_test import (
-    classify_mode_switch,
-    compute_boundary_statistics,
-    critical_separation,
-    rank_separation,
-    sort_with_median,
+    MAX_AUTOCORRELATION,
+    REJECTED_STRENGTH,
+    BoundaryTest,
+    critical_z_score,
+    estimate_autocorrelation,
+    gls_z_score,
 )
+from perfci.stats.variance_inflation import mean_variance_ratio
 
-RNG = np.random.default_rng(5)
-BEFORE, AFTER = RNG.normal(0.0, 0.01, 20), RNG.normal(0.1, 0.01, 20)
-
-
-def test_a_clear_step_has_a_strength_above_one() -> None:
-    boundary_statistics = compute_boundary_statistics(BEFORE, AFTER, reach=15, sigma=0.01, min_size=0.05)
-
-    assert boundary_statistics.size == pytest.approx(0.1, abs=0.01)
-    assert boundary_statistics.strength > 1
-    assert boundary_statistics.z_score > boundary_statistics.required_z_score
+SIGMA = 0.01
 
 
-def test_the_order_of_points_matters_only_for_the_nearest_ones() -> None:
-    boundary_statistics = compute_boundary_statistics(BEFORE, AFTER, reach=20, sigma=0.01, min_size=0.05)
-    other = compute_boundary_statistics(BEFORE[::-1], AFTER[::-1], reach=20, sigma=0.01, min_size=0.05)
-
-    assert boundary_statistics == other
-
-
-def test_a_short_side_needs_more_sigmas() -> None:
-    short, long = (
-        compute_boundary_statistics(BEFORE, AFTER[:n], reach=15, sigma=0.01, min_size=0.05).required_z_score
-        for n in (4, 5)
-    )
-
-    assert short > long
+def draw_ar1(r: float, points: int, seed: int) -> np.ndarray:
+    """Values with standard deviation 1 and lag-1 autocorrelation r."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(0, 1, points)
+    for k in range(1, points):
+        values[k] = r * values[k - 1] + np.sqrt(1 - r * r) * values[k]
+    return values
 
 
-@pytest.mark.parametrize("points", [BEFORE, BEFORE[:7], BEFORE[:1]])
-def test_sorting_gives_the_median(points: np.ndarray) -> None:
-    assert sort_with_median(points)[1] == np.median(points)
+def build_test(logs: np.ndarray, *, r: float = 0.0, bar: float = 0.05) -> BoundaryTest:
+    return BoundaryTest(logs, logs - np.median(logs), SIGMA, r, bar)
 
 
-def test_rank_separation_counts_ties_half() -> None:
-    assert rank_separation([1, 2, 3], [4, 5]) == 1.0
-    assert rank_separation([1, 2], [1, 2]) == 0.5
-    assert rank_separation([], [1]) == 0.5
-    assert rank_separation([4, 5], [1, 2, 3]) == 1.0
+def draw_step(before: int, after: int, size: float, seed: int = 5) -> np.ndarray:
+    logs = np.random.default_rng(seed).normal(0, SIGMA, before + after)
+    logs[before:] += size
+    return logs
 
 
-@pytest.mark.parametrize(("before", "after"), [(3, 17), (4, 11), (8, 8), (12, 40)])
-def test_the_critical_separation_agrees_with_scipys_exact_test(before: int, after: int) -> None:
-    """The lowest ``missed`` of the pairs in the wrong order: scipy's exact test of such samples agrees."""
-    missed = round((1 - critical_separation(before, after, 1e-3)) * before * after)
-
-    assert p_of(before, after, missed) <= 1e-3 < p_of(before, after, missed + 1)
+def strength(logs: np.ndarray, *edges: int, r: float = 0.0) -> float:
+    test = build_test(logs, r=r)
+    return test.compute_strength([0, *edges, len(logs)], 1, min_size=test.min_size)
 
 
-def test_too_few_points_are_never_separated_enough() -> None:
-    assert critical_separation(3, 5, 1e-3) > 1
+def test_a_clear_step_passes_and_one_below_the_bar_does_not() -> None:
+    assert strength(draw_step(20, 20, 0.10), 20) > 1
+    assert strength(draw_step(20, 20, 0.03), 20) < 1
 
 
-def p_of(before: int, after: int, missed: int) -> float:
-    """How often chance leaves at most so many pairs in the wrong order: the highest ``before`` point passes
-    them.
-    """
-    passing, rest = divmod(missed, after)
-    high = [after + 1.0] * passing + [rest - 0.5] * bool(rest)
-    low = [-k - 1.0 for k in range(before - len(high))]
-    return float(mannwhitneyu([*low, *high], np.arange(after), alternative="less", method="exact").pvalue)
+def test_a_short_first_level_is_never_left() -> None:
+    assert strength(draw_step(4, 20, 0.2), 4) == REJECTED_STRENGTH
+    assert strength(draw_step(5, 20, 0.2), 5) > 1
 
 
-def line(*runs: tuple[float, int]) -> np.ndarray:
-    return np.concatenate([np.full(length, level) for level, length in runs])
+def test_a_level_of_three_points_that_is_taken_back_is_a_spike() -> None:
+    logs = draw_step(20, 23, 0.2)
+    logs[23:] -= 0.2
+
+    assert strength(logs, 20, 23) == REJECTED_STRENGTH
 
 
-def test_one_more_run_at_a_recurring_level_is_a_mode_switch() -> None:
-    logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8))
+def test_a_memory_makes_a_gradual_step_weaker_than_an_abrupt_one() -> None:
+    abrupt = np.repeat([0.0, 1.0], 20)
+    gradual = np.interp(np.arange(40), [14, 26], [0.0, 1.0])
+    scores = [
+        gls_z_score(line[:20], line[20:], (1.0, 1.0), r) for r in (0.0, 0.9) for line in (abrupt, gradual)
+    ]
 
-    mode_switch = classify_mode_switch(logs, 46, 0.0, 0.1)
-
-    assert (mode_switch.is_switch, mode_switch.is_final) == (True, False)
-
-
-def test_a_mode_switch_is_final_once_the_level_returned() -> None:
-    logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 5))
-
-    assert classify_mode_switch(logs, 46, 0.0, 0.1).is_final
+    assert scores[1] / scores[0] > 0.8
+    assert scores[3] / scores[2] < 0.3
 
 
-def test_a_run_much_longer_than_the_others_is_a_new_level() -> None:
-    logs = line((0.0, 10), (0.1, 8), (0.0, 10), (0.1, 8), (0.0, 10), (0.1, 40))
+@pytest.mark.parametrize(("before", "after"), [(3, 17), (8, 8), (12, 40)])
+def test_without_a_memory_the_z_score_is_that_of_two_means(before: int, after: int) -> None:
+    logs = draw_step(before, after, 0.02)
+    sides = logs[:before], logs[before:]
+    variance = sum(((side - side.mean()) ** 2).sum() for side in sides) / (before + after - 2)
 
-    assert not classify_mode_switch(logs, 46, 0.0, 0.1).is_switch
+    z = gls_z_score(*sides, (variance, variance), 0.0)
+
+    assert z == pytest.approx(abs(ttest_ind(*sides).statistic))
 
 
-def test_a_single_point_at_a_level_is_no_run() -> None:
-    logs = line((0.0, 10), (0.1, 1), (0.0, 10), (0.1, 1), (0.0, 10), (0.1, 8))
+@pytest.mark.parametrize("r", [0.0, 0.4, 0.9])
+def test_the_variance_of_a_mean_is_that_of_simulated_ones(r: float) -> None:
+    covariance = r ** np.abs(np.subtract.outer(np.arange(7), np.arange(7)))
 
-    assert not classify_mode_switch(logs, 32, 0.0, 0.1).is_switch
+    assert mean_variance_ratio(7, r) == pytest.approx(covariance.mean())
 
 
-def test_a_level_seen_for_the_first_time_is_no_mode_switch() -> None:
-    mode_switch = classify_mode_switch(line((0.0, 30), (0.1, 8)), 30, 0.0, 0.1)
+@pytest.mark.parametrize("r", [0.3, 0.9])
+def test_gls_agrees_with_solving_the_whole_covariance(r: float) -> None:
+    line = draw_ar1(r, 25, seed=3)
+    weights = np.linalg.inv(r ** np.abs(np.subtract.outer(np.arange(25), np.arange(25))))
+    design = np.stack([np.ones(25), np.arange(25) >= 9], axis=1)
+    information = design.T @ weights @ design
+    size = np.linalg.solve(information, design.T @ weights @ line)[1]
 
-    assert (mode_switch.is_switch, mode_switch.is_final) == (False, True)
+    z = gls_z_score(line[:9], line[9:], (1.0, 1.0), r)
+
+    assert z == pytest.approx(abs(size) / np.sqrt(np.linalg.inv(information)[1, 1]))
+
+
+@pytest.mark.parametrize("r", [0.0, 0.3, 0.6, 0.9])
+def test_the_autocorrelation_is_found_beside_steps(r: float) -> None:
+    """On the average over forty lines, less the standard error that is added."""
+    found = []
+    for seed in range(40):
+        line = draw_ar1(r, 200, seed)
+        stepped = line + 12 * (np.arange(200) // 25 % 3)
+        found.append(estimate_autocorrelation(stepped) - 1 / np.sqrt(200))
+
+    assert np.mean(found) == pytest.approx(r, abs=0.07)
+
+
+def test_a_wandering_level_has_the_largest_autocorrelation() -> None:
+    assert estimate_autocorrelation(np.linspace(0, 3, 50)) == MAX_AUTOCORRELATION
+
+
+def test_the_sign_test_is_the_binomial_one() -> None:
+    """Six points of a short side beyond the middle, where one of forty others lies as far out."""
+    logs = draw_step(40, 6, 0.1)
+    logs[7] += 0.09
+    test = build_test(logs)
+    middle = median(logs[40:]) / 2
+
+    p_value = test._sign_test(0, 40, 46, 0.0, median(logs[40:]))
+
+    assert (logs[:40] > middle).sum() == 1
+    assert p_value == pytest.approx(binomtest(6, 6, 1.5 / 41, alternative="greater").pvalue)
+
+
+def test_bursts_that_come_again_and_again_are_no_level() -> None:
+    rng = np.random.default_rng(8)
+    logs = rng.normal(0, SIGMA, 120)
+    for at in range(5, 110, 9):
+        logs[at : at + 3] += 0.3
+    logs[60:64] = 0.3
+
+    assert strength(logs, 60, 64) < 1
+
+
+def test_few_points_need_a_larger_z_score() -> None:
+    assert critical_z_score(8) > critical_z_score(80) > 3.7
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 20])
+def test_the_median_is_numpys(count: int) -> None:
+    points = np.random.default_rng(count).normal(0, 1, count)
+
+    assert median(points) == np.median(points)
