@@ -185,10 +185,9 @@ class BoundaryTest:
         is_far = sign * self.residuals > half
         elsewhere = np.count_nonzero(is_far) - np.count_nonzero(is_far[short])
         n, k = len(shorter), np.count_nonzero(shorter)
-        q = max(
-            np.count_nonzero(longer) / len(longer),
-            (elsewhere + 0.5) / (len(is_far) - n + 1),
-        )
+        q = (elsewhere + 0.5) / (len(is_far) - n + 1)
+        if len(longer) >= SHORT_SIDE_POINTS:
+            q = max(q, np.count_nonzero(longer) / len(longer))
         return float(bdtrc(k - 1, n, q)) if k else 1.0
 
 
