@@ -23,6 +23,6 @@ def test_nine_of_ten_confirmed_steps_page_whatever_the_commit_of_the_week(
 
 
 def test_a_project_without_a_change_pages_nobody() -> None:
-    _, pages = count_false_pages("autocorrelated", np.random.default_rng(3), 20, is_retested=True)
+    _, pages = count_false_pages("AR(1), 0.8", np.random.default_rng(3), 20, is_retested=True)
 
     assert pages == 0
