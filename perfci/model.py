@@ -519,3 +519,8 @@ class Incident:
     ongoing: bool = False
     pair_to_measure: tuple[str, str] | None = None
     measured_at: datetime | None = None
+
+    @property
+    def smallest_p_value(self) -> float:
+        """The p-value of the history or of confirming pairs, whichever is smaller."""
+        return self.p_value if self.confirmed_p_value is None else min(self.p_value, self.confirmed_p_value)

@@ -205,7 +205,7 @@ def serialize_derived_incident_summary(
         "ambiguous": incident.ambiguous,
         "recovered_at": incident.reverted_by or None,
         "sessions": list(incident.sessions),
-        "p_value": incident.p_value,
+        "p_value": incident.smallest_p_value,
         "confirmed_series": incident.confirmed_count,
         "has_sufficient_evidence": incident.settled,
         "candidate_commits": [

@@ -315,6 +315,7 @@ def test_fresh_pairs_add_evidence_to_that_of_the_history() -> None:
     assert (before.retest_p_values, before.confirmed_p_value) == ((), None)
     assert after.p_value == before.p_value < 1e-9
     assert (after.retest_p_values, after.confirmed_p_value) == ((1e-4,), 1e-4)
+    assert after.smallest_p_value == after.p_value
 
 
 def test_fresh_pairs_without_a_change_refute_the_step() -> None:

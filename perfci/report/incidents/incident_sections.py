@@ -33,7 +33,7 @@ def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
     incident = budgeted.incident
     if not budgeted.needs_attention:
         return True, 2.0, 0  # after every open one: p values are at most 1
-    return not incident.confirmed_count, incident.p_value, -len(incident.members)
+    return not incident.confirmed_count, incident.smallest_p_value, -len(incident.members)
 
 
 def incident_counts_sentence(

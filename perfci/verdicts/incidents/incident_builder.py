@@ -66,7 +66,12 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
                 parts = split_shared_steps(group, context, refuted)
             incidents += [_build_incident(part_cause, part, context, refuted) for part_cause, part in parts]
     return sorted(
-        incidents, key=lambda incident: (-positions.get(incident.commit, -1), incident.p_value, incident.id)
+        incidents,
+        key=lambda incident: (
+            -positions.get(incident.commit, -1),
+            incident.smallest_p_value,
+            incident.id,
+        ),
     )
 
 
