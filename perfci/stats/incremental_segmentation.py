@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
@@ -156,11 +155,7 @@ def select_boundaries(test: BoundaryTest, candidates: Sequence[int], clipped: Fl
     edges = [0, *candidates, len(test.logs)]
     while True:
         if test.min_size:
-            sums = np.add.reduceat(clipped, edges[:-1])
-            levels = [
-                float(total) / (end - start)
-                for total, (start, end) in zip(sums, pairwise(edges), strict=True)
-            ]
+            levels = np.add.reduceat(clipped, edges[:-1]) / np.diff(edges)
             if switches := find_alternating_steps(edges, levels):
                 edges = [edge for edge in edges if edge not in switches]
                 continue

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
+
+import numpy as np
+
+from perfci.stats.location_estimates import Floats
 
 MIN_SWITCHES = 7
 """Steps of one size that alternate in direction. Code goes back to where it came from in about a
@@ -18,7 +20,7 @@ SAME_SIZE_ERRORS, MAX_SIZE_DIFFERENCE = 3.0, 1 / 2
 """Otherwise by three standard errors of the second step, at most half of the first."""
 
 
-def find_alternating_steps(edges: Sequence[int], levels: Sequence[float]) -> set[int]:
+def find_alternating_steps(edges: Sequence[int], levels: Sequence[float] | Floats) -> set[int]:
     """Boundaries that are switches between modes: one of ``MIN_SWITCHES`` or more steps of its size whose
     directions alternate, steps of other sizes left out.
 
@@ -28,27 +30,29 @@ def find_alternating_steps(edges: Sequence[int], levels: Sequence[float]) -> set
     boundaries = edges[1:-1]
     if len(boundaries) < MIN_SWITCHES:
         return set()
-    sizes = [after - before for before, after in pairwise(levels)]
-    lengths = [end - start for start, end in pairwise(edges)]
-    tolerances = [SAME_SIZE_ERRORS * math.sqrt(1 / first + 1 / last) for first, last in pairwise(lengths)]
-    switches: set[int] = set()
-    for k, size in enumerate(map(abs, sizes)):
-        similar = [
-            j
-            for j, tolerance in enumerate(tolerances)
-            if abs(abs(sizes[j]) - size)
-            <= max(SAME_SIZE_SHARE * size, min(tolerance, MAX_SIZE_DIFFERENCE * size))
-        ]
-        if count_alternations([sizes[j] for j in similar], similar.index(k)) >= MIN_SWITCHES:
-            switches.add(boundaries[k])
-    return switches
+    steps = np.diff(levels)
+    lengths = np.diff(edges)
+    errors = np.sqrt(1 / lengths[:-1] + 1 / lengths[1:])
+    sizes = np.abs(steps)
+    # row k: what step k and each other may differ by, and which others are of its size
+    tolerances = np.maximum(
+        SAME_SIZE_SHARE * sizes[:, None],
+        np.minimum(SAME_SIZE_ERRORS * errors, MAX_SIZE_DIFFERENCE * sizes[:, None]),
+    )
+    is_same_size = np.abs(sizes - sizes[:, None]) <= tolerances
+    is_rise = steps > 0
+    return {
+        boundary
+        for k, (boundary, others) in enumerate(zip(boundaries, is_same_size, strict=True))
+        if count_alternations(is_rise[others].tolist(), int(np.count_nonzero(others[:k]))) >= MIN_SWITCHES
+    }
 
 
-def count_alternations(sizes: Sequence[float], k: int) -> int:
-    """Length of the run of alternating signs that element ``k`` belongs to."""
+def count_alternations(is_rise: Sequence[bool], k: int) -> int:
+    """Length of the run of alternating directions that element ``k`` belongs to."""
     first = last = k
-    while first > 0 and sizes[first - 1] * sizes[first] < 0:
+    while first > 0 and is_rise[first - 1] != is_rise[first]:
         first -= 1
-    while last + 1 < len(sizes) and sizes[last] * sizes[last + 1] < 0:
+    while last + 1 < len(is_rise) and is_rise[last] != is_rise[last + 1]:
         last += 1
     return last - first + 1

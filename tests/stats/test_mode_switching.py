@@ -39,6 +39,6 @@ def test_short_runs_may_differ_by_their_noise() -> None:
 
 
 def test_alternations_are_counted_around_an_element() -> None:
-    assert count_alternations([1, -1, 1, 1, -1], 1) == 3
-    assert count_alternations([1, -1, 1, 1, -1], 4) == 2
-    assert count_alternations([2.0], 0) == 1
+    assert count_alternations([True, False, True, True, False], 1) == 3
+    assert count_alternations([True, False, True, True, False], 4) == 2
+    assert count_alternations([True], 0) == 1
