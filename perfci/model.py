@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Direction = Literal["lower", "higher"]
 """Which way is good."""
@@ -486,14 +486,21 @@ class EnvironmentChange:
     after: str
 
 
+class PairTest(NamedTuple):
+    """P-value of one verdict on fresh pairs; ``arrival`` grows with the time they were stored."""
+
+    arrival: int
+    p_value: float
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
     """One commit range with all the series that moved in it, derived from stored results.
 
     The change came after ``last_good`` and not later than ``commit``. ``members`` come largest
     first, ``candidates`` likeliest first. ``cause`` names what explains it where no commit does.
-    ``p_value`` is that of no series having moved, by the history; ``retest_p_values`` are those of
-    all its fresh pairs, ``confirmed_p_value`` the smallest of those that confirmed what got worse.
+    ``p_value`` is that of no series having moved, by the history; ``pair_tests`` are those of all its
+    fresh pairs, ``confirming_tests`` those that confirmed what got worse.
     ``settled`` says that three points, fresh pairs or an exact count support it,
     ``confirmed_count`` how many members fresh pairs confirmed, ``ongoing`` that at least one
     regression has not been recovered since. ``pair_to_measure`` is
@@ -512,8 +519,8 @@ class Incident:
     reverted_by: str = ""
     sessions: tuple[str, ...] = ()
     p_value: float = 1.0
-    retest_p_values: tuple[float, ...] = ()
-    confirmed_p_value: float | None = None
+    pair_tests: tuple[PairTest, ...] = ()
+    confirming_tests: tuple[PairTest, ...] = ()
     settled: bool = False
     confirmed_count: int = 0
     ongoing: bool = False
@@ -523,4 +530,4 @@ class Incident:
     @property
     def smallest_p_value(self) -> float:
         """The p-value of the history or of confirming pairs, whichever is smaller."""
-        return self.p_value if self.confirmed_p_value is None else min(self.p_value, self.confirmed_p_value)
+        return min([self.p_value, *(test.p_value for test in self.confirming_tests)])

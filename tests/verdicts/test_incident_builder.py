@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.model import ChangePoint, Environment, Incident, IncidentKind, Machine, Series, VerdictKind
+from perfci.model import (
+    ChangePoint,
+    Environment,
+    Incident,
+    IncidentKind,
+    Machine,
+    PairTest,
+    Series,
+    VerdictKind,
+)
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents, is_provisional, request_cause_retests
 from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
@@ -312,9 +321,9 @@ def test_fresh_pairs_add_evidence_to_that_of_the_history() -> None:
         for known in ([], verdicts)
     )
 
-    assert (before.retest_p_values, before.confirmed_p_value) == ((), None)
+    assert (before.pair_tests, before.confirming_tests) == ((), ())
     assert after.p_value == before.p_value < 1e-9
-    assert (after.retest_p_values, after.confirmed_p_value) == ((1e-4,), 1e-4)
+    assert after.pair_tests == after.confirming_tests == (PairTest(2, 1e-4),)
     assert after.smallest_p_value == after.p_value
 
 

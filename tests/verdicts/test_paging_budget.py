@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.model import Incident, IncidentKind
+from perfci.model import Incident, IncidentKind, PairTest
 from perfci.verdicts.incidents.paging_budget import (
     FALSE_PAGE_RATE,
     Disposition,
@@ -149,9 +149,10 @@ def test_a_page_pays_for_the_next_ones() -> None:
 
 def a_confirmed_incident(number: int, p_value: float = 1e-3, **changes: object) -> Incident:
     """An incident that the history hardly shows and fresh pairs confirmed."""
+    test = PairTest(number, p_value)
     return an_incident(
         number,
-        **{"p_value": 0.9, "retest_p_values": (p_value,), "confirmed_p_value": p_value} | changes,  # type: ignore[arg-type]
+        **{"p_value": 0.9, "pair_tests": (test,), "confirming_tests": (test,)} | changes,  # type: ignore[arg-type]
     )
 
 
@@ -164,8 +165,8 @@ def test_a_confirmed_incident_pages_whatever_the_commit_of_the_week_and_the_numb
 
 @given(st.floats(1e-12, 1.0), st.floats(1e-12, 1.0))
 def test_a_confirmed_incident_never_withdraws_a_page(p_value: float, fresh_p_value: float) -> None:
-    before = an_incident(7, p_value)
-    after = replace(before, retest_p_values=(fresh_p_value,), confirmed_p_value=fresh_p_value)
+    before, test = an_incident(7, p_value), PairTest(3, fresh_p_value)
+    after = replace(before, pair_tests=(test,), confirming_tests=(test,))
 
     (alone,), (confirmed,) = allocate([before]), allocate([after])
 
@@ -175,7 +176,7 @@ def test_a_confirmed_incident_never_withdraws_a_page(p_value: float, fresh_p_val
 def test_many_retests_of_a_week_need_more_evidence_for_each() -> None:
     retested = [a_confirmed_incident(number, 0.009) for number in range(1, 4)]
     doubtful = [
-        a_confirmed_incident(number, 0.2, kind=IncidentKind.IMPROVEMENT, confirmed_p_value=None)
+        a_confirmed_incident(number, 0.2, kind=IncidentKind.IMPROVEMENT, confirming_tests=())
         for number in range(1, 4)
     ]
 
@@ -185,7 +186,7 @@ def test_many_retests_of_a_week_need_more_evidence_for_each() -> None:
 
 def test_refuted_steps_take_no_page_from_a_confirmed_one() -> None:
     refuted = [
-        a_confirmed_incident(number, 0.99, kind=IncidentKind.MACHINE, confirmed_p_value=None)
+        a_confirmed_incident(number, 0.99, kind=IncidentKind.MACHINE, confirming_tests=())
         for number in range(1, 30)
     ]
 
@@ -193,6 +194,16 @@ def test_refuted_steps_take_no_page_from_a_confirmed_one() -> None:
 
 
 def test_an_exact_count_needs_no_other_evidence() -> None:
-    certain = a_confirmed_incident(5, confirmed_p_value=0.0, retest_p_values=())
+    certain = a_confirmed_incident(5, 0.0)
 
     assert allocate([certain], series=10_000) == [Disposition.PAGE]
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.floats(1e-9, 1.0)), min_size=1, max_size=12))
+def test_pairs_that_come_later_take_no_page_back(later: list[tuple[int, float]]) -> None:
+    doubtful = [
+        an_incident(number, 0.9, id=f"later-{at}", pair_tests=(PairTest(100 + at, p_value),))
+        for at, (number, p_value) in enumerate(later)
+    ]
+
+    assert allocate([a_confirmed_incident(20, 0.009), *doubtful])[0] is Disposition.PAGE

@@ -31,6 +31,7 @@ from perfci.verdicts.incidents.step_causes import (
     HistoryContext,
     StepCause,
     WeightedRange,
+    build_pair_test,
     explain_steps,
     step_sort_key,
     step_without_evidence,
@@ -189,11 +190,7 @@ def _build_incident(
         is_unanswered = is_unanswered and not find_refuted_nearby(steps, refuted)
     names_commits = kind not in BLAMELESS_KINDS or (cause.name in PROVISIONAL_CAUSES and is_unanswered)
     decisive = worse or steps
-    confirmed = [
-        step.verdict.p_value
-        for step in worse
-        if step.is_confirmed and step.verdict and step.verdict.p_value is not None
-    ]
+    confirming = [build_pair_test(step.verdict) for step in worse if step.is_confirmed and step.verdict]
     visits = [visit for step in steps if (visit := context.first_session_visit(step.change))]
     return Incident(
         id=compute_incident_id(context.project, good, bad, kind, cause),
@@ -208,8 +205,8 @@ def _build_incident(
         reverted_by=cause.reverted_by,
         sessions=tuple(sorted({visit.session for visit in visits})),
         p_value=min(step.p_value for step in decisive),
-        retest_p_values=tuple(p_value for step in steps for p_value in step.retest_p_values),
-        confirmed_p_value=min(confirmed, default=None),
+        pair_tests=tuple(test for step in steps for test in step.pair_tests),
+        confirming_tests=tuple(test for test in confirming if test is not None),
         settled=any(step.is_settled for step in decisive),
         confirmed_count=sum(step.is_confirmed for step in steps),
         ongoing=any(step.ongoing for step in worse) and cause.kind is None,

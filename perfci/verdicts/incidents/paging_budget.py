@@ -13,13 +13,13 @@ discoveries at t1 < t2 < ..., the t-th is tested at
 
 where W0 = alpha / 2 and g(k) = k^-1.6 / zeta(1.6) for k > 0, else 0, which sums to one.
 
-Do fresh pairs confirm it? They are a question of their own, asked about a few boundaries only: the
-p-values on fresh pairs of the week, up to and including the incident's commit, are tested by
+Do fresh pairs confirm it? They are a question of their own, asked about a few boundaries only: all
+p-values on fresh pairs of the week's commits, up to those that confirmed the incident, are tested by
 Benjamini & Hochberg (1995) at ``FALSE_DISCOVERY_RATE``. Those above ``DISCARDING_LEVEL`` are left
 out, or a week with many refuted steps would confirm none (Zhao, Small & Su 2019, "Multiple testing
 when many p-values are uniformly conservative"): of nulls that are left, a p-value below x has the
 probability x / level, so the share of false confirmations is at most 1 % / level = 2 %. Pairs add
-evidence and never take any.
+evidence and never take any: pairs of the same or of other commits that come later change nothing.
 
 A page is never taken back by later incidents. Expected changes spend no page.
 """
@@ -34,7 +34,7 @@ from enum import StrEnum
 
 from scipy.special import zeta
 
-from perfci.model import ChangePoint, Incident, IncidentKind, Series
+from perfci.model import ChangePoint, Incident, IncidentKind, PairTest, Series
 from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE
 from perfci.verdicts.expected_change import MergedExpectedChange
@@ -134,7 +134,8 @@ def apply_paging_budget(
         ranks = {
             incident.id: commit_ranks.get(incident.commit, len(commit_ranks) + 1) for incident in of_week
         }
-        budget = _WeekBudget(series_count, pages_per_week, _sort_retests(of_week, ranks))
+        tests = [test for incident in of_week for test in incident.pair_tests]
+        budget = _WeekBudget(series_count, pages_per_week, tests)
         # in the order of arrival, strongest first among those that arrived together
         for incident in sorted(of_week, key=lambda incident: _arrival_key(incident, ranks)):
             match, page_number = None, 0
@@ -158,24 +159,13 @@ def _arrival_key(incident: Incident, ranks: Mapping[str, int]) -> tuple[int, flo
     return ranks[incident.id], incident.p_value, -len(incident.members), incident.id
 
 
-def _sort_retests(incidents: Sequence[Incident], ranks: Mapping[str, int]) -> list[tuple[int, float]]:
-    """(rank of the commit, p-value) of the fresh pairs of a week that may speak for a change, in order
-    of arrival."""
-    return sorted(
-        (ranks[incident.id], p_value)
-        for incident in incidents
-        for p_value in incident.retest_p_values
-        if p_value <= DISCARDING_LEVEL
-    )
-
-
 @dataclass
 class _WeekBudget:
-    """Pages and discoveries of a week so far; ``retests`` are (rank, p-value) of its fresh pairs."""
+    """Pages and discoveries of a week so far; ``pair_tests`` are those of all its fresh pairs."""
 
     series_count: int
     pages_per_week: int
-    retests: Sequence[tuple[int, float]]
+    pair_tests: Sequence[PairTest]
     pages: int = 0
     discoveries: list[int] = field(default_factory=list)
 
@@ -185,22 +175,24 @@ class _WeekBudget:
         is_seen = incident.p_value * max(self.series_count, 1) <= level
         if is_seen and rank not in self.discoveries:
             self.discoveries.append(rank)
-        if not is_seen and not self._is_confirmed(incident, rank):
+        if not is_seen and not any(map(self._is_confirmed, incident.confirming_tests)):
             return Disposition.TOO_WEAK
         if self.pages >= self.pages_per_week and not is_free:
             return Disposition.HELD_BACK
         self.pages += not is_free
         return Disposition.PAGE
 
-    def _is_confirmed(self, incident: Incident, rank: int) -> bool:
-        """Whether fresh pairs confirm what got worse, among all retests of the week so far."""
-        if incident.confirmed_p_value is None:
-            return False
-        known_p_values = [p_value for retest_rank, p_value in self.retests if retest_rank <= rank]
-        accepted = benjamini_hochberg(known_p_values, FALSE_DISCOVERY_RATE)
-        rejected = [p for p, is_rejected in zip(known_p_values, accepted, strict=True) if is_rejected]
+    def _is_confirmed(self, own: PairTest) -> bool:
+        """Whether a test on fresh pairs is significant among those of the week that came before it."""
         # an exact count is certain, and no part of the group
-        return incident.confirmed_p_value <= max(rejected, default=0.0)
+        earlier = [
+            test.p_value
+            for test in self.pair_tests
+            if test.arrival <= own.arrival and 0 < test.p_value <= DISCARDING_LEVEL
+        ]
+        accepted = benjamini_hochberg(earlier, FALSE_DISCOVERY_RATE)
+        significant = [p for p, is_accepted in zip(earlier, accepted, strict=True) if is_accepted]
+        return own.p_value <= max(significant, default=0.0)
 
 
 def compute_lord_level(rank: int, discoveries: Sequence[int]) -> float:

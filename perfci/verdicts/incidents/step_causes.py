@@ -15,12 +15,12 @@ from perfci.model import (
     EnvironmentChange,
     IncidentKind,
     Machine,
+    PairTest,
     Series,
     Stage,
     Verdict,
     VerdictKind,
 )
-from perfci.verdicts.compare.false_discovery import is_exact_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import (
     MIN_LEVEL_POINTS,
@@ -120,8 +120,8 @@ class ExplainedStep:
     ``reported_change`` has the levels and the size that fresh pairs measured, if they did: what all pages
     show.
     ``is_confirmed`` says that fresh pairs confirmed a move, ``is_settled`` that three points, fresh
-    pairs or an exact count support it. ``p_value`` is that of the history, ``retest_p_values`` are
-    those of all fresh pairs of its commits that no exact count made certain.
+    pairs or an exact count support it. ``p_value`` is that of the history, ``pair_tests`` are
+    those of all fresh pairs of its commits.
     """
 
     change: ChangePoint
@@ -133,7 +133,7 @@ class ExplainedStep:
     is_confirmed: bool = False
     is_settled: bool = False
     p_value: float = 1.0
-    retest_p_values: tuple[float, ...] = ()
+    pair_tests: tuple[PairTest, ...] = ()
     ambiguous: bool = False
     ongoing: bool = True
     reversal: ChangePoint | None = None
@@ -251,13 +251,18 @@ def _explain_step(
         is_confirmed=confirmed is not None,
         is_settled=is_settled,
         p_value=p_value,
-        retest_p_values=tuple(
-            item.p_value for item in within if item.p_value is not None and not is_exact_verdict(item)
-        ),
+        pair_tests=tuple(test for item in within if (test := build_pair_test(item)) is not None),
         ongoing=all(math.isnan(total) or total > half_bar for total in totals),
         reversal=reversal,
     )
     return _find_cause(explained, is_mode_switch, context, positions)
+
+
+def build_pair_test(verdict: Verdict) -> PairTest | None:
+    """The test of a verdict on fresh pairs; its newest process tells when they came."""
+    if verdict.p_value is None:
+        return None
+    return PairTest(max(verdict.evidence, default=0), verdict.p_value)
 
 
 def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[int, int]:
