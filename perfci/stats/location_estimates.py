@@ -48,7 +48,10 @@ def trimmed_mean(samples: ArrayLike) -> float:
 
 def median(points: Floats) -> float:
     """Median of a few points, in a tenth of the time of ``np.median``."""
-    return sorted_median(np.sort(points))
+    ordered = points.copy()
+    # np.sort takes twice as long as ndarray.sort
+    ordered.sort()
+    return sorted_median(ordered)
 
 
 def sorted_median(ordered: Floats) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import bdtrc, stdtrit
@@ -83,6 +84,18 @@ def estimate_autocorrelation(clipped: Floats) -> float:
     return min(max(r, 0.0), MAX_AUTOCORRELATION)
 
 
+class WinsorizedSide(NamedTuple):
+    """One side of a boundary, outliers moved inwards: how many points, their median, the first, the last and
+    the sum (all three counted from the median), and their variance."""
+
+    points: int
+    level: float
+    first: float
+    last: float
+    total: float
+    variance: float
+
+
 class BoundaryTest:
     """One series under test.
 
@@ -103,6 +116,7 @@ class BoundaryTest:
             needed = 2 * (SIZE_ERRORS_PER_BAR * MEDIAN_ERROR_RATIO * sigma / self.min_size) ** 2
             self.size_points = int(min(max(needed, MIN_SIZE_POINTS), MAX_SIZE_POINTS))
         self._measured: dict[tuple[int, int, int], tuple[float, float]] = {}
+        self._winsorized: dict[tuple[int, int], WinsorizedSide] = {}
 
     def compute_strength(self, edges: Sequence[int], k: int, *, min_size: float) -> float:
         """Strength of boundary ``k`` between its neighbours for steps of at least ``min_size``, a log
@@ -130,42 +144,24 @@ class BoundaryTest:
 
     def _measure(self, edges: Sequence[int], k: int) -> tuple[float, float]:
         """Size of the step at boundary ``k``, a log ratio, and the smaller of what its two tests measure over
-        what they must."""
+        what they must; the second is taken of what passes the first."""
         start, at, end = span = edges[k - 1], edges[k], edges[k + 1]
         measured = self._measured.get(span)
         if measured is None:
-            size = self.compute_size(edges, k)
             start, end = max(start, at - MAX_SIDE_POINTS), min(end, at + MAX_SIDE_POINTS)
-            before, after = self.logs[start:at], self.logs[at:end]
-            old_level, before, variance_before = self._winsorize(before)
-            new_level, after, variance_after = self._winsorize(after)
-            z = gls_z_score(before, after, (variance_before, variance_after), self.r)
-            p_value = self._sign_test(start, at, end, old_level, new_level)
-            ratios = (
-                z / critical_z_score(len(before) + len(after)),
-                math.log(max(p_value, MIN_P_VALUE)) / math.log(TEST_LEVEL),
-            )
-            measured = self._measured[span] = size, min(ratios)
+            before, after = self._get_winsorized(start, at), self._get_winsorized(at, end)
+            test_ratio = gls_z_score(before, after, self.r) / critical_z_score(end - start)
+            if test_ratio >= 1:
+                p_value = self._sign_test(start, at, end, before.level, after.level)
+                test_ratio = min(test_ratio, math.log(max(p_value, MIN_P_VALUE)) / math.log(TEST_LEVEL))
+            measured = self._measured[span] = self.compute_size(edges, k), test_ratio
         return measured
 
-    def _winsorize(self, side: Floats) -> tuple[float, Floats, float]:
-        """Median of a side, its values with outliers moved inwards, and its variance.
-
-        Moderated by that of the series (Smyth 2004), and no less: where neighbours are alike, a few of
-        them say little of how far the level wanders.
-        """
-        count = len(side)
-        middle = median(side)
-        distances = np.abs(side - middle)
-        ordered = np.sort(distances)
-        movable = int(count * (SHORT_SIDE_SHARE if count < SHORT_SIDE_POINTS else LONG_SIDE_SHARE))
-        sigma = max(MAD_TO_SIGMA * sorted_median(ordered), math.sqrt(self.variance))
-        limit = max(WINSORIZED_SIGMAS * sigma, float(ordered[count - 1 - movable]))
-        values = side if ordered[-1] <= limit else np.clip(side, middle - limit, middle + limit)
-        centred = values - float(values.sum()) / count
-        squares = float(centred @ centred)
-        moderated = (squares + SERIES_NOISE_DF * self.variance) / (count - 1 + SERIES_NOISE_DF)
-        return middle, values, max(moderated, self.variance)
+    def _get_winsorized(self, start: int, end: int) -> WinsorizedSide:
+        side = self._winsorized.get((start, end))
+        if side is None:
+            side = self._winsorized[start, end] = winsorize(self.logs[start:end], self.variance)
+        return side
 
     def _sign_test(self, start: int, at: int, end: int, before: float, after: float) -> float:
         """P-value of the shorter side's points lying beyond the middle between the two levels.
@@ -191,28 +187,51 @@ class BoundaryTest:
         return float(bdtrc(k - 1, n, q)) if k else 1.0
 
 
-def gls_z_score(before: Floats, after: Floats, variances: Sequence[float], r: float) -> float:
+def winsorize(points: Floats, series_variance: float) -> WinsorizedSide:
+    """Move the outliers of one side, of shape (n,), inwards.
+
+    Its variance is moderated by that of the series (Smyth 2004), and no less: where neighbours are alike, a
+    few of them say little of how far the level wanders.
+    """
+    count, level = len(points), median(points)
+    distances = np.abs(points - level)
+    distances.sort()
+    movable = int(count * (SHORT_SIDE_SHARE if count < SHORT_SIDE_POINTS else LONG_SIDE_SHARE))
+    sigma = max(MAD_TO_SIGMA * sorted_median(distances), math.sqrt(series_variance))
+    limit = max(WINSORIZED_SIGMAS * sigma, float(distances[count - 1 - movable]))
+    values = points - level
+    if distances[-1] > limit:
+        values = np.minimum(np.maximum(values, -limit), limit)
+    total = float(np.add.reduce(values))
+    moderated = (float(values @ values) - total * total / count + SERIES_NOISE_DF * series_variance) / (
+        count - 1 + SERIES_NOISE_DF
+    )
+    return WinsorizedSide(
+        count, level, float(values[0]), float(values[-1]), total, max(moderated, series_variance)
+    )
+
+
+def gls_z_score(before: WinsorizedSide, after: WinsorizedSide, r: float) -> float:
     """Size of a step in standard errors by generalised least squares with AR(1) errors.
 
-    Both sides, of shapes (n0,) and (n1,), are whitened by w[t] = y[t] - r y[t - 1] and w[0] =
-    sqrt(1 - r^2) y[0] (Prais & Winsten 1954), and regressed on a constant and a step. With r = 0 that is
-    the difference of the means; as r approaches 1 it is the jump at the boundary, so a level that wanders
-    there gradually does not count. The variance is the mean of both, weighted as a difference of means
-    weighs them.
+    The values y of both sides are whitened by w[t] = y[t] - r y[t - 1] and w[0] = sqrt(1 - r^2) y[0] (Prais
+    & Winsten 1954), and regressed on a constant and a step. With r = 0 that is the difference of the means;
+    as r approaches 1 it is the jump at the boundary, so a level that wanders there gradually does not count.
+    The variance is the mean of both, weighted as a difference of means weighs them.
     """
-    n0, n1, c = len(before), len(after), 1 - r
+    n0, n1, c = before.points, after.points, 1 - r
     weights = mean_variance_ratio(n0, r), mean_variance_ratio(n1, r)
-    variance = (variances[0] * weights[0] + variances[1] * weights[1]) / sum(weights)
-    # the sums of squares and products of both regressors, and of each with the whitened values
+    variance = (before.variance * weights[0] + after.variance * weights[1]) / sum(weights)
+    # the sums of squares and products of both regressors, and of each with the whitened values; values are
+    # counted from the level before
     constant = (1 - r * r) + (n0 + n1 - 1) * c * c
     step = 1 + (n1 - 1) * c * c
     both = c + (n1 - 1) * c * c
-    first, last = float(before[0]), float(after[-1])
-    before_sum, after_sum = float(before.sum()), float(after.sum())
-    total = before_sum + after_sum
-    with_constant = (1 - r * r) * first + c * ((total - first) - r * (total - last))
-    jump = float(after[0]) - r * float(before[-1])
-    with_step = jump + c * ((after_sum - float(after[0])) - r * (after_sum - last))
+    shift = after.level - before.level
+    first, last, after_total = after.first + shift, after.last + shift, after.total + n1 * shift
+    total = before.total + after_total
+    with_constant = (1 - r * r) * before.first + c * ((total - before.first) - r * (total - last))
+    with_step = (first - r * before.last) + c * ((after_total - first) - r * (after_total - last))
     determinant = constant * step - both * both
     size = (constant * with_step - both * with_constant) / determinant
     return abs(size) / math.sqrt(variance * (1 - r * r) * constant / determinant)

@@ -9,9 +9,11 @@ from perfci.stats.segment_boundary_test import (
     MAX_AUTOCORRELATION,
     REJECTED_STRENGTH,
     BoundaryTest,
+    WinsorizedSide,
     critical_z_score,
     estimate_autocorrelation,
     gls_z_score,
+    winsorize,
 )
 from perfci.stats.variance_inflation import mean_variance_ratio
 
@@ -35,6 +37,12 @@ def draw_step(before: int, after: int, size: float, seed: int = 5) -> np.ndarray
     logs = np.random.default_rng(seed).normal(0, SIGMA, before + after)
     logs[before:] += size
     return logs
+
+
+def summarize(side: np.ndarray, variance: float) -> WinsorizedSide:
+    """A side without outliers, of known variance."""
+    level = float(np.median(side))
+    return WinsorizedSide(len(side), level, side[0] - level, side[-1] - level, (side - level).sum(), variance)
 
 
 def strength(logs: np.ndarray, *edges: int, r: float = 0.0) -> float:
@@ -63,7 +71,9 @@ def test_a_memory_makes_a_gradual_step_weaker_than_an_abrupt_one() -> None:
     abrupt = np.repeat([0.0, 1.0], 20)
     gradual = np.interp(np.arange(40), [14, 26], [0.0, 1.0])
     scores = [
-        gls_z_score(line[:20], line[20:], (1.0, 1.0), r) for r in (0.0, 0.9) for line in (abrupt, gradual)
+        gls_z_score(winsorize(line[:20], 1.0), winsorize(line[20:], 1.0), r)
+        for r in (0.0, 0.9)
+        for line in (abrupt, gradual)
     ]
 
     assert scores[1] / scores[0] > 0.8
@@ -76,7 +86,7 @@ def test_without_a_memory_the_z_score_is_that_of_two_means(before: int, after: i
     sides = logs[:before], logs[before:]
     variance = sum(((side - side.mean()) ** 2).sum() for side in sides) / (before + after - 2)
 
-    z = gls_z_score(*sides, (variance, variance), 0.0)
+    z = gls_z_score(*(summarize(side, variance) for side in sides), 0.0)
 
     assert z == pytest.approx(abs(ttest_ind(*sides).statistic))
 
@@ -96,7 +106,7 @@ def test_gls_agrees_with_solving_the_whole_covariance(r: float) -> None:
     information = design.T @ weights @ design
     size = np.linalg.solve(information, design.T @ weights @ line)[1]
 
-    z = gls_z_score(line[:9], line[9:], (1.0, 1.0), r)
+    z = gls_z_score(summarize(line[:9], 1.0), summarize(line[9:], 1.0), r)
 
     assert z == pytest.approx(abs(size) / np.sqrt(np.linalg.inv(information)[1, 1]))
 
@@ -138,6 +148,19 @@ def test_bursts_that_come_again_and_again_are_no_level() -> None:
     logs[60:64] = 0.3
 
     assert strength(logs, 60, 64) < 1
+
+
+@pytest.mark.parametrize(("points", "moved"), [(14, 2), (15, 5), (30, 10)])
+def test_at_most_a_fifth_or_a_third_of_a_side_are_outliers(points: int, moved: int) -> None:
+    """One more of them is noise, and counts with its whole distance."""
+    side = np.random.default_rng(1).normal(0, SIGMA, points)
+    variances = []
+    for outliers in (moved, moved + 1):
+        side[:outliers] = 1.0
+        variances.append(winsorize(side, SIGMA**2).variance)
+
+    assert variances[0] < 0.05**2
+    assert variances[1] > 0.2**2
 
 
 def test_few_points_need_a_larger_z_score() -> None:
