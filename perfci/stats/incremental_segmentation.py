@@ -182,9 +182,11 @@ def locate_steps(test: BoundaryTest, boundaries: Sequence[int], scale: float) ->
         near = test.logs[first:last]
         excess = np.abs(near - before) - np.abs(near - after)
         costs = np.concatenate([[0.0], np.cumsum(excess)])
-        best = int(costs.argmin())
-        is_better = costs[boundary - first] - costs[best] > MIN_RELOCATION_GAIN * abs(after - before)
-        placed.append(first + best if is_better else boundary)
+        best = first + int(costs.argmin())
+        is_better = costs[boundary - first] - costs[best - first] > MIN_RELOCATION_GAIN * abs(after - before)
+        # the levels next to another place may be too close to each other
+        is_step = abs(test.compute_size([placed[-1], best, edges[k + 1]], 1)) >= test.min_size
+        placed.append(best if is_better and is_step else boundary)
     placed.append(len(test.logs))
     return [
         estimate_level_step(placed[k], *test.get_sides(placed, k), scale) for k in range(1, len(placed) - 1)

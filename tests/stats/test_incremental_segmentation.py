@@ -149,3 +149,11 @@ def test_the_result_of_a_series_does_not_depend_on_its_batch(values: list[float]
     alone = detect_change_points_in_many([values], bar)
 
     assert detect_change_points_in_many([[1.0], values, values[::-1]], bar)[1:2] == alone
+
+
+@properties
+@given(lines())
+def test_every_step_is_at_least_as_large_as_the_bar(values: list[float]) -> None:
+    for step in whole(values, 0.05).change_points:
+        ratio = step.after / step.before if min(step.after, step.before) > 0 else np.inf
+        assert max(ratio, 1 / ratio) >= 1.05 * (1 - 1e-9)
