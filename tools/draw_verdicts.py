@@ -273,7 +273,7 @@ def draw_pictures(cases: dict[str, Any]) -> dict[str, str]:
         title="Intervals and verdicts",
     )
     pairs_svgs["looks"] = draw_intervals_svg(
-        build_look_columns(comparisons["unchanged"]), title="What each look saw"
+        build_look_columns(comparisons["inconclusive"]), title="What each look saw"
     )
     return pairs_svgs | {
         name: render_trend_chart(judge_trend(item), standalone=True)

@@ -11,14 +11,6 @@ from perfci.stats.location_shift import Shift
 POWER = 0.8
 """Conventional power of a test (Cohen 1988)."""
 
-SHRINKAGE_IN_ERRORS = math.sqrt((math.pi / 3 - 1) * 2 / math.pi) / 2
-"""Mean shrinkage of the unpaired estimate in standard errors: 0.09.
-
-The estimate is the smaller of the mean and the Hodges-Lehmann shift. Their difference has pi / 3 -
-1 times the variance of the mean on normal data (Hodges & Lehmann 1963), and half of its mean size
-sqrt(2 / pi) sd is lost.
-"""
-
 MAX_PAIRS_TO_DECIDE = 200
 """Largest number of pairs worth suggesting; beyond it more pairs count as not deciding."""
 
@@ -28,28 +20,29 @@ def minimum_detectable_effect(error: float, df: float, bar: float, null: float, 
 
     A move needs the estimate beyond ``bar`` and the whole interval beyond ``null``:
 
-        max(bar + luck, null + t(1 - tail) error + luck),    luck = (t(0.8) + 0.09) error
+        max(bar + luck, null + t(1 - tail) error + luck),    luck = t(0.8) error
 
     ``tail`` is what the interval leaves out on either side. Infinite without degrees of freedom.
     """
     if df <= 0 or not math.isfinite(error):
         return math.inf
-    luck = (float(stdtrit(df, POWER)) + SHRINKAGE_IN_ERRORS) * error
+    luck = float(stdtrit(df, POWER)) * error
     return max(bar + luck, null - float(stdtrit(df, tail)) * error + luck)
 
 
 def estimate_pairs_to_decide(shift: Shift, max_half_width: float) -> int | None:
     """Further pairs that would probably narrow half the interval to ``max_half_width``; None where
-    none would.
+    none would, as with a clock too coarse for it.
 
-    The allowance for other mode matchings is assumed to shrink like the standard error.
+    What the modes leave open is assumed to shrink like the standard error.
     """
     if shift.df <= 0 or not math.isfinite(shift.error) or max_half_width <= 0:
         return None
     error = shift.half_width() / float(stdtrit(shift.df, 0.975))
-    sd, df_per_pair = error * math.sqrt(shift.pairs), max(shift.df / shift.pairs, 0.5)
+    variance, df_per_pair = error**2 - shift.resolution_error**2, max(shift.df / shift.pairs, 0.5)
     for pairs in range(shift.pairs + 1, MAX_PAIRS_TO_DECIDE + 1):
-        if float(stdtrit(df_per_pair * pairs, 0.975)) * sd / math.sqrt(pairs) < max_half_width:
+        left = math.hypot(math.sqrt(variance * shift.pairs / pairs), shift.resolution_error)
+        if float(stdtrit(df_per_pair * pairs, 0.975)) * left < max_half_width:
             return pairs - shift.pairs
     return None
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import fdtri
 
 from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 from perfci.stats.location_shift import NoisePrior
@@ -25,40 +26,24 @@ def pooled_within_group_sd(groups: Sequence[Floats]) -> float | None:
 
 
 def fit_noise_prior(variances: Sequence[float], df: float) -> NoisePrior | None:
-    """Empirical-Bayes prior of one variance from those of a group, by moments (Smyth 2004, section
-    6).
+    """Empirical-Bayes prior of one variance from those of a group (Smyth 2004), fitted to quartiles.
 
-    Each variance s^2 has ``df`` degrees of freedom d. With e = log s^2 - digamma(d / 2) + log(d /
-    2), the prior degrees of freedom d0 solve trigamma(d0 / 2) = var(e) - trigamma(d / 2), and the
-    prior variance is exp(mean(e) + digamma(d0 / 2) - log(d0 / 2)). None for fewer than three
-    variances.
+    A variance s^2 with ``df`` degrees of freedom d is s0^2 times an F(d, d0) variable. The prior degrees
+    of freedom d0 are the most that explain the distance of the quartiles of log s^2, and s0^2 is the
+    median of s^2 over that of F. Unlike moments (Smyth 2004, section 6), quartiles do not move with
+    one benchmark that has nothing to do with the others. None for fewer than three variances.
     """
-    from scipy.special import digamma, polygamma
-
-    finite = np.asarray([v for v in variances if v > 0 and math.isfinite(v)])
+    finite = np.asarray([variance for variance in variances if variance > 0 and math.isfinite(variance)])
     if len(finite) < 3:
         return None
-    centred = np.log(finite) - digamma(df / 2) + math.log(df / 2)
-    excess = float(centred.var(ddof=1)) - float(polygamma(1, df / 2))
-    prior_df = 2 * _inverse_trigamma(excess) if excess > 0 else MAX_PRIOR_DF
-    prior_df = min(prior_df, MAX_PRIOR_DF)
-    sd = math.exp((float(centred.mean()) + float(digamma(prior_df / 2)) - math.log(prior_df / 2)) / 2)
-    return NoisePrior(sd, prior_df)
+    lower, middle, upper = np.quantile(np.log(finite), (0.25, 0.5, 0.75))
+    distances = np.log(fdtri(df, PRIOR_DFS, 0.75) / fdtri(df, PRIOR_DFS, 0.25))
+    prior_df = float(PRIOR_DFS[distances >= upper - lower].max(initial=PRIOR_DFS[0]))
+    return NoisePrior(math.sqrt(math.exp(middle) / float(fdtri(df, prior_df, 0.5))), prior_df)
 
 
 MAX_PRIOR_DF = 20.0
 """Cap of the prior's degrees of freedom: the next benchmark may be the noisy one."""
 
-
-def _inverse_trigamma(value: float) -> float:
-    """Solve trigamma(x) = value by Newton's method (Smyth 2004, appendix)."""
-    from scipy.special import polygamma
-
-    x = 0.5 + 1 / value
-    for _ in range(50):
-        trigamma = float(polygamma(1, x))
-        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
-        x += step
-        if abs(step) < 1e-8 * x:
-            break
-    return x
+PRIOR_DFS = np.geomspace(0.5, MAX_PRIOR_DF, 64)
+"""Degrees of freedom tried; each is 6 % more than the one before."""

@@ -26,7 +26,7 @@ from perfci.verdicts.compare.pooled_verdict import (
     pooled_verdict_of_benchmarks,
 )
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
-from perfci.verdicts.comparison_rule import Rule
+from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 
 Document = dict[str, Any]
 
@@ -113,7 +113,7 @@ def _compare_cases(
     for members in _group_cases(cases).values():
         tested = [answers[k]["p_value"] for k in members]
         for k, accepted in zip(members, benjamini_hochberg(tested), strict=True):
-            if not accepted and answers[k]["confident"]:
+            if not accepted and answers[k]["verdict"] in MOVE_KINDS:
                 answers[k] |= {"confident": False, "verdict": VerdictKind.INCONCLUSIVE.value}
     return answers
 
@@ -180,7 +180,7 @@ def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
         "regression": limits.for_screening().classify(shift) is VerdictKind.REGRESSION,
         "confident": kind is VerdictKind.REGRESSION,
         "verdict": kind.value,
-        **_serialize_shift(shift),
+        **_serialize_shift(shift, limits.select_bounds(shift)),
         "p_value": shift.p_value(limits.null),
         "pairs": case.costs.pair_count,
     }
@@ -195,12 +195,12 @@ def _answer_decide(case: ParsedCase, rule: Rule, prior: NoisePrior | None) -> Do
         "id": case.id,
         "decision": decision,
         **({"more_pairs": more} if more else {}),
-        **_serialize_shift(shift, tail),
+        **_serialize_shift(shift, limits.select_bounds(shift, tail)),
     }
 
 
-def _serialize_shift(shift: Shift, tail: float = 0.025) -> Document:
-    low, high = shift.bounds(tail)
+def _serialize_shift(shift: Shift, bounds: tuple[float, float]) -> Document:
+    low, high = bounds
     # bounds that no number expresses say as little as none
     is_known = max(-low, high) < MAX_LOG_RATIO
     return {"ratio": math.exp(shift.centre), "ci": [math.exp(low), math.exp(high)] if is_known else None}

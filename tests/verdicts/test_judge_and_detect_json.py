@@ -100,6 +100,26 @@ def test_false_discovery_control_acts_within_a_group() -> None:
     assert among[0]["regression"] == alone["regression"]
 
 
+def test_improvements_of_a_group_are_controlled_as_regressions_are() -> None:
+    rng = np.random.default_rng(21)
+    cases = []
+    for k in range(40):
+        base, head = np.exp(rng.normal(0, 0.03, (2, 6)))
+        head = head * np.exp(rng.choice((-0.09, 0.0, 0.0, 0.09)))
+        sides = ([[level] for level in side] for side in (base.tolist(), head.tolist()))
+        cases.append(dict(zip(("base", "head"), sides, strict=True), id=k, group="suite"))
+    swapped = [dict(case, base=case["head"], head=case["base"]) for case in cases]
+
+    forth, back = (
+        [result["verdict"] for result in judge_cases_json({"op": "compare", "cases": batch})["results"]]
+        for batch in (cases, swapped)
+    )
+
+    mirror = {"regression": "improvement", "improvement": "regression"}
+    assert {"regression", "improvement"} <= set(forth)
+    assert back == [mirror.get(verdict, verdict) for verdict in forth]
+
+
 def test_a_group_shares_a_noise_prior() -> None:
     quiet = [dict(a_case(sd=0.01, seed=k, processes=3), group="suite") for k in range(30)]
 

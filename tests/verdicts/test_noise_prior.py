@@ -87,6 +87,35 @@ def test_intervals_still_cover_where_benchmarks_differ_in_noise(unlike: float) -
     assert covered / count >= 0.935
 
 
+def test_intervals_of_a_noisy_fifth_still_cover() -> None:
+    rng, covered = np.random.default_rng(5), []
+    for _ in range(400):
+        sides = [rng.normal(0, sd, (2, 5)) for sd in (0.04, 0.008, 0.008, 0.008, 0.008)]
+        spreads = {
+            k: spread
+            for k, both in enumerate(sides)
+            if (spread := PairNoise.from_shift(TIME, estimate_paired_shift(*both)))
+        }
+        low, high = estimate_paired_shift(*sides[0], prior=pooled_noise_prior(spreads, 0)).bounds()
+        covered.append(low <= 0 <= high)
+
+    assert np.mean(covered) >= 0.925
+
+
+def test_a_benchmark_that_repeats_exactly_neither_lends_nor_borrows() -> None:
+    assert PairNoise.from_shift(TIME, estimate_paired_shift(np.zeros(5), np.full(5, 0.01))) is None
+
+
+def test_one_unrelated_benchmark_moves_no_other_prior_far() -> None:
+    usual = {k: a_spread(0.01 * (1 + k / 50)) for k in range(12)}
+
+    alone, beside = (pooled_noise_prior(spreads, 0) for spreads in (usual, usual | {"odd": a_spread(2.0)}))
+
+    assert alone is not None
+    assert beside is not None
+    assert (beside.sd, beside.df) == (pytest.approx(alone.sd, rel=0.05), pytest.approx(alone.df, rel=0.3))
+
+
 def test_a_noisy_session_is_not_shrunk_to_a_quiet_history() -> None:
     rng = np.random.default_rng(4)
     covered = count = 0

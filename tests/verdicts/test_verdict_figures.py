@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -126,7 +127,8 @@ def test_repeated_looks_do_not_lower_the_p_value() -> None:
 
 
 def test_an_ambiguous_mode_matching_needs_more_pairs() -> None:
-    plain, open_ = Shift(0.0, 0.02, 8, 5), Shift(0.0, 0.02, 8, 5, extra_below=0.05, extra_above=0.05)
+    plain = Shift(0.0, 0.02, 8, 5)
+    open_ = replace(plain, readings=(plain, replace(plain, centre=0.05)))
 
     assert (estimate_pairs_to_decide(plain, 0.03) or 0) < (estimate_pairs_to_decide(open_, 0.03) or 0)
 

@@ -10,7 +10,7 @@ from typing import Any
 from scipy.special import fdtrc
 
 from perfci.model import MetricClass
-from perfci.stats.location_shift import NoisePrior, Shift
+from perfci.stats.location_shift import LEVEL_RESOLUTION, NoisePrior, Shift
 from perfci.stats.variance_prior import fit_noise_prior
 
 PRIOR_DF = 8.0
@@ -22,6 +22,10 @@ MIN_AA_RUNS = 3
 NOISE_CHANGE_LEVEL = 0.05
 """Noise this unlikely under the history (the usual level) is other noise, and the history is
 ignored."""
+
+
+REPEATING_VARIANCE = 2.001 * LEVEL_RESOLUTION**2
+"""Variance of one pair's log ratio, just above the least that is assumed of any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,9 @@ class PairNoise:
         The true log ratio of an A/A run is 0, so each one is an observation of the variance by
         itself.
         """
-        variance = shift.error**2 * shift.pairs
-        if shift.df <= 0 or not 0 < variance < float("inf"):
+        variance = shift.sampling_error**2 * shift.pairs
+        # a benchmark that repeats exactly says nothing of the noise of others
+        if shift.df <= 0 or not REPEATING_VARIANCE < variance < float("inf"):
             return None
         has_history = len(aa_runs) >= MIN_AA_RUNS
         aa_variance = sum(ratio**2 * pairs for ratio, pairs in aa_runs) / len(aa_runs) if has_history else 0.0

@@ -21,8 +21,9 @@ from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimi
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict, note_left_out
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
-from perfci.verdicts.compare.reason_text import format_reason, summarize_modes
+from perfci.verdicts.compare.reason_text import describe_modes, describe_resolution, format_reason
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
+from perfci.verdicts.compare.tail_shift import describe_tail, estimate_tail_shift
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.process_levels import steady_level
 
@@ -71,8 +72,8 @@ class Look:
     behind both.
 
     ``tail`` is what the interval of this look leaves out on either side; ``own_shift`` is the shift
-    from the pairs alone, ``shrunk_shift`` the one judged, shrunk towards the noise prior. All three
-    are absent where the verdict needs no statistics.
+    from the pairs alone, ``shrunk_shift`` the one judged, shrunk towards the noise prior, ``tail_shift``
+    that of p90 of the samples. All are absent where the verdict needs no statistics.
     """
 
     verdict: Verdict
@@ -80,6 +81,7 @@ class Look:
     tail: float | None = None
     own_shift: Shift | None = None
     shrunk_shift: Shift | None = None
+    tail_shift: Shift | None = None
 
 
 def interim_analysis(
@@ -114,6 +116,7 @@ def interim_analysis(
         tail,
         sides.estimate_shift(),
         sides.estimate_shift(prior),
+        estimate_tail_shift(series, base, head),
     )
 
 
@@ -137,7 +140,7 @@ def _statistical_verdict(
     sides = PairedLogCosts.from_processes(case.series, base, head)
     shift = sides.estimate_shift(case.prior)
     kind = limits.classify(shift, tail)
-    low, high = sorted(sides.sign * bound for bound in shift.bounds(tail))
+    low, high = sorted(sides.sign * bound for bound in limits.select_bounds(shift, tail))
     ratio, base_level = math.exp(sides.sign * shift.centre), math.exp(sides.sign * median(sides.base))
     more: int | None = 0
     if kind is VerdictKind.INCONCLUSIVE:
@@ -162,9 +165,13 @@ def _statistical_verdict(
         # of the confirming limits at every stage, so that p-values of one group are comparable
         p_value=min(1.0, shift.p_value(case.limits.null) * ALPHA / tail),
     )
-    modes = summarize_modes(case.series, sides.base, sides.head)
-    sentences = [format_reason(verdict, case.rule, math.expm1(limits.bar)), *([modes.text] if modes else [])]
-    return note_left_out(replace(verdict, reason=" ".join(sentences)), base, head)
+    sentences = [
+        format_reason(verdict, case.rule, math.expm1(limits.bar)),
+        describe_modes(case.series, shift, kind),
+        describe_resolution(shift, case.rule.bar) if kind is VerdictKind.INCONCLUSIVE else "",
+        describe_tail(case.series, estimate_tail_shift(case.series, base, head), case.limits, kind, tail),
+    ]
+    return note_left_out(replace(verdict, reason=" ".join(filter(None, sentences))), base, head)
 
 
 def _relative_change(log_shift: float) -> float | None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scipy.special import stdtrit
+
 from perfci.model import Interval, MetricClass, Series
 from perfci.stats.binomial_statistics import passes_sign_test
 from perfci.stats.location_shift import Shift
@@ -132,9 +134,9 @@ def _has_known_error(shift: Shift) -> bool:
 
 
 def _average_within_process(shifts: Sequence[Shift]) -> BenchmarkShift:
-    """Mean shift and mean error; allowances for other mode matchings count as error."""
+    """Mean shift and mean error; what the modes leave open counts as error."""
     count = len(shifts)
-    errors = [math.hypot(shift.error, (shift.extra_below + shift.extra_above) / 2) for shift in shifts]
+    errors = [shift.half_width() / -float(stdtrit(shift.df, 0.025)) for shift in shifts]
     return BenchmarkShift(sum(shift.centre for shift in shifts) / count, sum(errors) / count)
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from perfci.model import Process, Series, Stage, Status, Verdict, VerdictKind
-from perfci.stats.location_estimates import Floats
-from perfci.stats.location_shift import MIX_TEST_LEVEL, ModeMix, describe_mode_mix
-from perfci.verdicts.comparison_rule import Rule
+from perfci.stats.location_shift import Shift
+from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.process_levels import disqualifying_flags, select_disqualified_processes
 
 MAX_FLAGS_SHOWN = 2
 """Flags listed in a reason."""
+
+MIN_STEP_SHOWN = 0.2
+"""Steps of a clock below this share of the bar leave nothing open."""
 
 TIME_UNIT_PATTERN = r"(seconds|s|ms|us|ns)(/.*)?|.*/(s|seconds?)"
 """Units whose worse mode is the slow one."""
@@ -87,43 +89,43 @@ def format_disqualified_processes(base: Sequence[Process], head: Sequence[Proces
     return f"{count}, flagged {'; '.join(flags[:MAX_FLAGS_SHOWN])}{rest}"
 
 
-@dataclass(frozen=True, slots=True)
-class ModeSummary:
-    """Two modes of a benchmark as both sides visited them; the upper is called ``upper_name``."""
+def describe_modes(series: Series, shift: Shift, kind: VerdictKind) -> str:
+    """``3 of 8 base and 4 of 8 head processes were in the slow mode, 12 % apart; compared within modes.``
 
-    mix: ModeMix
-    upper_name: str
-
-    @property
-    def text(self) -> str:
-        """``3 of 8 base and 4 of 8 head processes were in the slow mode, 12 % apart; compared
-        within modes.``"""
-        mix = self.mix
-        base, head = f"{mix.base_upper} of {mix.base_total}", f"{mix.head_upper} of {mix.head_total}"
-        apart = f"{100 * math.expm1(mix.mode_gap):.0f} % apart"
-        where = f"were in the {self.upper_name} mode, {apart}{self._comparison_note}"
-        return f"{base} base and {head} head processes {where}."
-
-    @property
-    def _comparison_note(self) -> str:
-        is_mix_doubtful = self.mix.p_value <= MIX_TEST_LEVEL
-        if not self.mix.compared_within_modes:
-            changed = ": the mix changed, so the sides are compared as they are"
-            return changed if is_mix_doubtful else "; compared as they are"
-        if is_mix_doubtful:
-            return ": the mix may have changed, and the interval allows for it"
-        if self.mix.spans_matchings:
-            return "; compared within modes, and the interval holds for other matchings of the modes too"
-        return "; compared within modes"
-
-
-def summarize_modes(series: Series, base: Floats, head: Floats) -> ModeSummary | None:
-    """Modes of both sides from their log costs, shapes (n,) and (m,); None where there is one."""
-    mix = describe_mode_mix(base, head)
+    Empty where there is one mode. Outliers are described where they may be the first of a second one and
+    nothing is decided.
+    """
+    mix = shift.modes
     if mix is None:
-        return None
-    is_time = re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit)
-    return ModeSummary(mix, "slow" if is_time else "worse")
+        return _describe_outliers(shift) if kind is VerdictKind.INCONCLUSIVE else ""
+    base, head = f"{mix.base_upper} of {mix.base_total}", f"{mix.head_upper} of {mix.head_total}"
+    upper = "slow" if re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit) else "worse"
+    apart = f"{100 * math.expm1(mix.gap):.0f} % apart"
+    note = "; compared within modes"
+    if mix.has_changed:
+        note = ": chance hardly explains that, so the mix is part of the difference"
+    elif shift.readings:
+        note = "; they can be matched in two ways, and the interval holds for both"
+    elif kind not in MOVE_KINDS:
+        note += ", and the interval allows for a change in how often each is visited"
+    return f"{base} base and {head} head processes were in the {upper} mode, {apart}{note}."
+
+
+def _describe_outliers(shift: Shift) -> str:
+    mix = shift.mix
+    if mix is None or not mix.matters:
+        return ""
+    count, apart = mix.base_upper + mix.head_upper, f"about {100 * math.expm1(mix.gap):.0f} % from the others"
+    text = f"{count} of {mix.base_total + mix.head_total} processes {'was' if count == 1 else 'were'}"
+    return f"{text} {apart}: an outlier or a second mode, which more pairs would show."
+
+
+def describe_resolution(shift: Shift, bar: float) -> str:
+    """That the clock is too coarse for a bar; empty where its steps are small beside it."""
+    step = math.expm1(shift.resolution_error * math.sqrt(6))
+    if step < MIN_STEP_SHOWN * bar:
+        return ""
+    return f"The clock reads in steps of {step:.1%}: changes of that size stay open."
 
 
 def format_percent_change(ratio: float) -> str:
