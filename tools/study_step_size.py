@@ -17,7 +17,19 @@ from perfci.stats.location_estimates import Floats
 from perfci.stats.step_size import LevelStep, estimate_level_step
 
 STEP = 0.08
-SIDES = ((5, 5), (5, 10), (5, 15), (5, 40), (7, 7), (10, 10), (15, 15), (15, 40), (25, 25), (40, 40))
+SIDES = (
+    (5, 5),
+    (5, 10),
+    (5, 15),
+    (5, 40),
+    (7, 7),
+    (10, 10),
+    (15, 15),
+    (15, 40),
+    (25, 25),
+    (40, 40),
+    (200, 200),
+)
 NOISE_LEVELS = (0.002, 0.01, 0.02, 0.05)
 DETECTED_LENGTH = 60
 
