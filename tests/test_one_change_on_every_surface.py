@@ -253,3 +253,15 @@ def test_the_csv_of_benchmarks_has_the_same_size(
 
     for change in changes.values():
         assert str(1 + change.relative_change) in text
+
+
+def test_the_comment_has_the_size_and_the_levels_of_the_pairs(
+    client: FlaskClient, changes: dict[Series, ChangePoint]
+) -> None:
+    path = f"{P}/compare/{a_sha(AT - 1)}...{a_sha(AT)}.md"
+    comment = client.get(path).get_data(as_text=True).replace("\N{NO-BREAK SPACE}", " ")
+
+    change = changes[OF_PAIRS]
+    levels = " | ".join(format_in_common_unit((change.before, change.after), OF_PAIRS.metric))
+    assert f"{levels} | ▲ **worse {format_signed_percent(change.relative_change)}**" in comment
+    assert format_interval(INTERVAL_OF_PAIRS) in comment
