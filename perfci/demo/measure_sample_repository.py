@@ -17,6 +17,7 @@ from perfci.measure.open_measurement_session import create_suite_runner, prepare
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
+from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
@@ -57,19 +58,26 @@ def load_sample_config(repository: GitRepository) -> Config:
 
 
 def measure_sample_repository(repository: GitRepository, config: Config, watcher: SessionProgress) -> bool:
-    """Measure what is not yet measured; False if a finished session exists already."""
+    """Measure what is not yet measured and open incidents; False if a finished session exists already."""
     upgrade_if_older(config.database_url)
     with closing(open_store(config.database_url, create=True)) as store:
         with store.read() as tx:
             sessions = load_sessions(tx, config.project)
-        if any(session.kind == "history" and session.state == "finished" for session in sessions):
-            return False
-        commits = repository.list_first_parent_commits("HEAD")
-        with create_suite_runner(repository, config, None, smoke=True) as runner:
-            subject = prepare_session_scope(runner, commits, "", watcher.report)
-            with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
-                measure_and_confirm_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
-    return True
+        is_measured = any(session.kind == "history" and session.state == "finished" for session in sessions)
+        if not is_measured:
+            _measure_history(store, repository, config, watcher)
+        evaluate_and_reconcile(store, config)
+    return not is_measured
+
+
+def _measure_history(
+    store: Store, repository: GitRepository, config: Config, watcher: SessionProgress
+) -> None:
+    commits = repository.list_first_parent_commits("HEAD")
+    with create_suite_runner(repository, config, None, smoke=True) as runner:
+        subject = prepare_session_scope(runner, commits, "", watcher.report)
+        with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
+            measure_and_confirm_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
 
 
 def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:

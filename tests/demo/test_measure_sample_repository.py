@@ -1,0 +1,33 @@
+"""The demo's measurement, beyond what is measured."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from perfci.cli.shared.terminal_progress import TerminalProgress
+from perfci.config import load_config
+from perfci.demo.measure_sample_repository import measure_sample_repository
+from perfci.runner.git_repository import GitRepository
+from perfci.store import open_store
+from perfci.store.incidents.incident_store import load_last_evaluation
+from perfci.store.projects import find_project
+from perfci.store.writes.measured_sessions import finish_session, start_session
+from tests.support.builders import NOON, PROJECT
+
+
+def test_evaluates_the_history_that_an_earlier_demo_measured(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    config = load_config(tmp_path, {}, db=f"sqlite:///{tmp_path}/perfci.db", project=PROJECT)
+    with closing(open_store(config.database_url, create=True)) as store:
+        with store.begin() as tx:
+            start_session(tx, PROJECT, "history", "history", "spec", 7, 5, NOON)
+            finish_session(tx, "history", NOON)
+
+        measured = measure_sample_repository(GitRepository(tmp_path), config, TerminalProgress())
+
+        with store.read() as tx:
+            project = find_project(tx, PROJECT)
+            assert project is not None
+            assert (measured, load_last_evaluation(tx, project.id) is not None) == (False, True)
