@@ -46,7 +46,11 @@ def demo_command(port: int, no_serve: bool, fresh: bool) -> int:
     results = load_demo_results(repository, config)
     score = score_verdicts(read_planted_changes(repository.root), results.verdicts)
     click.echo(format_demo_results(score, results))
-    if not no_serve:
+    if no_serve:
+        click.echo(
+            "\nThe dashboard of these results: the same command without --no-serve measures nothing anew."
+        )
+    else:
         serve_dashboard(override_server_settings(config, {"port": port}), read_only=True)
     return 0 if score.is_perfect else 1
 
@@ -72,7 +76,7 @@ def format_demo_results(score: DetectionScore, results: DemoResults) -> str:
 def format_noise_floors(results: DemoResults) -> str:
     """The noise floor and the smallest detectable change of every benchmark."""
     lines = [
-        "This machine, per benchmark: noise floor (10 A/A pairs), smallest change it could confirm",
+        "This machine, per benchmark: noise floor of 10 pairs, smallest change it could confirm",
     ]
     for series, floor in sorted(results.noise_floor.items(), key=lambda item: item[0].label):
         smallest = format_percent(results.minimum_detectable_effect[series])
