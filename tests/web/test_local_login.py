@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 from perfci.auth.tokens import make_token
 from perfci.store import Store, open_store
 from perfci_web import create_app
+from perfci_web.jinja_environment import mark_code
 
 TOKEN = make_token("l").text
 OPEN_PRINTED_ADDRESS = "Open the address that `perfci serve` printed"
@@ -43,7 +44,8 @@ def test_a_stranger_behind_a_proxy_without_headers_gets_no_token(browser: FlaskC
     listed = browser.get("/api/v1/projects", **LOCAL)
 
     assert (page.status_code, made.status_code, listed.status_code) == (401, 401, 401)
-    assert OPEN_PRINTED_ADDRESS in page.text
+    assert f"<h1>{OPEN_PRINTED_ADDRESS.replace('`perfci serve`', '<code>perfci serve</code>')}" in page.text
+    assert "All projects" not in page.text  # they would be refused as well
     assert OPEN_PRINTED_ADDRESS in made.get_json()["detail"]
 
 
@@ -139,3 +141,7 @@ def test_refuses_other_host_names_with_the_secret_too(browser: FlaskClient) -> N
 
     assert answer.status_code == 403
     assert "under the name localhost or 127.0.0.1" in answer.text
+
+
+def test_an_error_page_marks_code_and_nothing_else() -> None:
+    assert mark_code("Run `a <b>` & open") == "Run <code>a &lt;b&gt;</code> &amp; open"

@@ -113,7 +113,8 @@ def _register_error_handlers(app: Flask, store: Store) -> None:
     @app.errorhandler(AccessDenied)
     def render_denied(error: AccessDenied) -> tuple[str, int, dict[str, str]]:
         headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
-        text = render_template("layout/error.html", title="Not allowed", text=str(error))
+        title = "Not logged in" if error.status == 401 else "Not allowed"
+        text = render_template("layout/error.html", title=title, text=str(error), status=error.status)
         return text, error.status, headers
 
     @app.errorhandler(PageNotFound)

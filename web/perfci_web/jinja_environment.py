@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from flask import Flask, g, request
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from perfci import __version__
 from perfci.model import Commit, Verdict
@@ -44,6 +44,7 @@ def register_filters_and_globals(
         "ago": format_age,
         "breakable": break_long_name,
         "capitalized": capitalize_first,
+        "code_marked": mark_code,
         "date": format_date,
         "duration": number_format.format_rough_duration,
         "glyph": verdict_text.verdict_glyph,
@@ -52,6 +53,7 @@ def register_filters_and_globals(
         "percent": number_format.format_percent,
         "printable": make_printable,
         "sentence": verdict_text.verdict_sentence,
+        "sentences": split_after_first_sentence,
         "signed": number_format.format_signed_percent,
         "status": verdict_text.status_label,
         "tone": verdict_text.verdict_tone,
@@ -117,6 +119,17 @@ def format_moment(time: datetime) -> str:
 
 def capitalize_first(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
+
+
+def mark_code(text: str) -> Markup:
+    """Show what stands between backticks, in a message that terminals show as well, as code."""
+    return Markup(re.sub("`(.+?)`", r"<code>\1</code>", str(escape(text))))
+
+
+def split_after_first_sentence(text: str) -> tuple[str, str]:
+    """Split a message into its heading and what follows."""
+    first, stop, rest = text.partition(". ")
+    return first + stop.rstrip(), rest
 
 
 def commit_title(commit: Commit) -> str:

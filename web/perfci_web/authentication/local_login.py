@@ -14,8 +14,10 @@ from flask import Request, Response
 TOKEN_PARAMETER = "token"
 
 LOCAL_LOGIN_NEEDED = (
-    "Open the address that `perfci serve` printed when it started: by its token this server knows you. "
-    "Programs send that token, or one of `perfci token create`, as `Authorization: Bearer ...`."
+    "Open the address that `perfci serve` printed when it started. Its token logs you in; each start makes "
+    "another, so an address from before opens nothing. While the server runs, the token is in "
+    "`~/.local/state/perfci/server-PORT.token`: append it as `/?token=TOKEN`. Programs send it, or a token of "
+    "`perfci token create`, as `Authorization: Bearer TOKEN`."
 )
 
 
