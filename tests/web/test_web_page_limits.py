@@ -60,6 +60,10 @@ def test_pages_that_do_not_exist_count_as_several_requests(public_app: Flask, pa
     assert count_answers(public_app, path) == LIMIT / (1 + MISSING_PAGE_COST)
 
 
+def test_commits_count_as_much_as_comparisons(public_app: Flask) -> None:
+    assert count_answers(public_app, f"{OVERVIEW}commit/0123456") == LIMIT // (10 + MISSING_PAGE_COST)
+
+
 def test_wrong_tokens_count_too(public_app: Flask) -> None:
     assert count_answers(public_app, f"{OVERVIEW}s/no/such", Authorization="Bearer wrong") == LIMIT
 

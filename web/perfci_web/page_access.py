@@ -40,6 +40,7 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
         **dict.fromkeys(
             ("comparisons.compare_page", "comparisons.compare_json", "comparisons.compare_markdown"), 10.0
         ),
+        "commits.commit_page": 10.0,
         **dict.fromkeys(("impact.impact_page", "impact.impact_json"), 5.0),
         "authentication.begin_login": 5.0,
         "authentication.finish_login": 10.0,
