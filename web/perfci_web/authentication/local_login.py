@@ -16,7 +16,7 @@ TOKEN_PARAMETER = "token"
 LOCAL_LOGIN_NEEDED = (
     "Open the address that `perfci serve` printed when it started. Its token logs you in; each start makes "
     "another, so an address from before opens nothing. While the server runs, the token is in "
-    "`~/.local/state/perfci/server-PORT.token`: append it as `/?token=TOKEN`. Programs send it, or a token of "
+    "`~/.local/state/perfci/server-PORT.token`: append it as `/?token=TOKEN`. Programs send it, or one of "
     "`perfci token create`, as `Authorization: Bearer TOKEN`."
 )
 
