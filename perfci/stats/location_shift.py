@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import median
 
 import numpy as np
 from scipy.special import fdtr, fdtrc, ndtr, stdtr, stdtrit
@@ -265,7 +266,7 @@ def welch_unpaired_shift(base: Floats, head: Floats, resolution: float = LEVEL_R
     Where a few processes with heavy tails pull them apart, a t interval would trust the mean alone, and
     a handful of processes cannot say which of the two is right.
     """
-    residuals = [side - np.median(side) for side in (base, head)]
+    residuals = [side - median(side.tolist()) for side in (base, head)]
     limit = OUTLIER_SIGMAS * _robust_sigma(np.concatenate(residuals), 2, resolution)
     far = [np.abs(distances) > limit for distances in residuals]
     kept, shares = [], []
@@ -415,7 +416,7 @@ pairs correlated by 0.8 cover 69 % with and 68 % without."""
 
 def _inlier_pairs(ratios: Floats, resolution: float) -> np.ndarray:
     """Mask of shape (n,) of the pairs whose ratio is no outlier; at most a fifth is masked out."""
-    residuals = ratios - np.median(ratios)
+    residuals = ratios - median(ratios.tolist())
     near = np.abs(residuals) <= OUTLIER_SIGMAS * _robust_sigma(residuals, 1, resolution)
     few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(ratios)
     return near if few and np.count_nonzero(near) >= 3 else np.ones(len(ratios), dtype=bool)
@@ -427,4 +428,4 @@ def _robust_sigma(residuals: Floats, centres: int, resolution: float) -> float:
     distances = np.sort(np.abs(residuals))[centres:]
     if not len(distances):
         return resolution
-    return max(MAD_TO_SIGMA * float(np.median(distances)), resolution)
+    return max(MAD_TO_SIGMA * median(distances.tolist()), resolution)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import fdtrc, ndtri
@@ -202,11 +203,12 @@ def _match_modes(base: Floats, head: Floats, resolution: float) -> Iterator[tupl
 
 def _widest_gap(side: Floats) -> tuple[float, float]:
     """The middle of the widest gap of a side, and the distance of the means of both parts."""
-    ordered = np.sort(side)
+    ordered = sorted(side.tolist())
     # rounded, so that of gaps that differ by rounding errors only the lowest is taken everywhere
-    cut = int(np.argmax(np.round(np.diff(ordered), 9))) + 1
-    middle = float(ordered[cut - 1] + ordered[cut]) / 2
-    return middle, float(ordered[cut:].mean() - ordered[:cut].mean())
+    gaps = [round(after - before, 9) for before, after in pairwise(ordered)]
+    cut = gaps.index(max(gaps)) + 1
+    lower, upper = ordered[:cut], ordered[cut:]
+    return (lower[-1] + upper[0]) / 2, sum(upper) / len(upper) - sum(lower) / len(lower)
 
 
 def _fit_matching(
