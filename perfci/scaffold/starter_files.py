@@ -95,7 +95,7 @@ def _import_path(root: Path, path: Path) -> str:
 
 
 CONFIG_TEMPLATE = """\
-# perfci: every key with its default is described in the README.
+# perfci: docs/settings.md in its repository describes every key and its default.
 [project]
 name = "{project}"
 
