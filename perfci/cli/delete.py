@@ -82,8 +82,11 @@ def _report_deletion(backend: AccountsBackend, what: str) -> None:
 
 
 def _is_confirmed(question: str, yes: bool) -> bool:
-    if yes or click.confirm(question):
-        return True
+    try:
+        if yes or click.confirm(question):
+            return True
+    except click.Abort:
+        raise PerfciError("nothing was deleted, since nobody answered; --yes does not ask.") from None
     click.echo("nothing was deleted")
     return False
 

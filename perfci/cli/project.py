@@ -70,6 +70,8 @@ def list_command(server: str, json_file: str | None) -> None:
     if json_file:
         write_json(json_file, [project.model_dump(mode="json", exclude_none=True) for project in projects])
     if json_file != "-":
+        if not projects:
+            click.echo("no projects: `perfci project create NAME` makes one")
         for project in projects:
             suffix = " (archived)" if project.archived else ""
             click.echo(f"{project.visibility:<8} {project.project}{suffix}")

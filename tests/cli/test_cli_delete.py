@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -53,6 +54,17 @@ def test_asks_before_it_deletes(
     assert run_cli(["delete", "project", PROJECT]) == 0
 
     assert capsys.readouterr().out == "nothing was deleted\n"
+    assert names(stored) == ["secret"]
+
+
+def test_says_that_nothing_was_deleted_if_nobody_answers(
+    stored: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+    assert run_cli(["delete", "project", PROJECT]) == 2
+
+    assert "nothing was deleted, since nobody answered" in capsys.readouterr().err
     assert names(stored) == ["secret"]
 
 

@@ -52,6 +52,18 @@ def test_lists_tokens_without_showing_them(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(fields)[0]["created_by"] == "local"
 
 
+def test_says_that_there_are_no_projects(
+    working_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PERFCI_DB", f"sqlite:///{working_folder}/empty.db")
+    run_captured(capsys, "project", "create", "acme/other")
+    run_captured(capsys, "delete", "project", "acme/other", "--yes")
+
+    listed = run_captured(capsys, "project", "list")[1]
+
+    assert listed == "no projects: `perfci project create NAME` makes one\n"
+
+
 def test_revokes_a_token_of_this_project_only(capsys: pytest.CaptureFixture[str]) -> None:
     run_captured(capsys, "token", "create", "--scope", "admin")
     uid = json.loads(run_captured(capsys, "token", "list", "--json")[1])[0]["uid"]
