@@ -90,6 +90,16 @@ def test_leaves_invalid_incidents_out_of_the_impact(client: FlaskClient) -> None
     assert len(rows(client, f"{P}/impact")) == 2
 
 
+def test_says_that_recovered_changes_are_left_out(empty_store: Store) -> None:
+    recovered = a_budgeted_incident("r1", a_move("train"), kind=IncidentKind.RESOLVED)
+    reconcile(empty_store, NOW - timedelta(days=1), recovered)
+
+    page = create_app(empty_store, clock=lambda: NOW).test_client().get(f"{P}/impact").text
+
+    assert "What recovered within eight commits" in page
+    assert "No commit has moved a level so far." in page
+
+
 def test_serves_the_impact_as_json(client: FlaskClient) -> None:
     document = client.get(f"{P}/impact.json?effect=worse").get_json()
 
