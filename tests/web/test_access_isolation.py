@@ -138,7 +138,7 @@ PAGES = {
 }
 """The same for pages, by endpoint."""
 
-PUBLIC_MACHINE_ENDPOINTS = {"healthz", "readyz", "metrics", "asset", "github.webhook"}
+PUBLIC_MACHINE_ENDPOINTS = {"healthz", "readyz", "metrics", "asset", "favicon", "github.webhook"}
 """Endpoints that answer without identifying the caller; they name no project."""
 
 ALLOWED = 200

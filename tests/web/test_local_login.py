@@ -49,6 +49,12 @@ def test_a_stranger_behind_a_proxy_without_headers_gets_no_token(browser: FlaskC
     assert OPEN_PRINTED_ADDRESS in made.get_json()["detail"]
 
 
+def test_the_icon_that_browsers_ask_for_unasked_is_no_project(browser: FlaskClient) -> None:
+    icon = browser.get("/favicon.ico", **LOCAL)
+
+    assert (icon.status_code, icon.mimetype) == (200, "image/svg+xml")
+
+
 def test_the_printed_address_logs_a_browser_in(browser: FlaskClient) -> None:
     opened = browser.get(f"/acme:secret/benchmarks?token={TOKEN}&q=a+b", **LOCAL)
     page = browser.get("/acme:secret/benchmarks", **LOCAL)

@@ -22,6 +22,7 @@ from perfci_web.api.operation import API_PREFIX
 from perfci_web.authentication.authenticator import FROM_PROXY, READ_METHODS, Network
 from perfci_web.page_access import require_page_access
 from perfci_web.prometheus import RequestMetrics
+from perfci_web.static_files import FAVICON_PATH
 from perfci_web.web_context import WebContext
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ REQUEST_ID_PATTERN = re.compile(r"[A-Za-z0-9._-]{8,64}")
 """An id accepted from a proxy; anything else could forge log lines."""
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/metrics", FAVICON_PATH})
 """Polled by monitoring; they name no project."""
 
 MAX_FORM_BYTES = 500_000

@@ -27,12 +27,15 @@ OWN_FILES = ("style.css", "chart.js", "theme.js", "incident_keys.js", "icon.svg"
 PLOTLY_FILE = "plotly-basic-4.1.1.min.js"
 """The bundle with scatter, bar and pie traces, of which charts need the first; `make assets` fetches it."""
 
+FAVICON_PATH = "/favicon.ico"
+
 _compress_lock = threading.Lock()
 
 
 def register_static_files(app: Flask) -> None:
     """Add the route of all static files."""
     app.add_url_rule("/static/<hashed_name>", "asset", serve_asset)
+    app.add_url_rule(FAVICON_PATH, "favicon", serve_favicon)
 
 
 def serve_asset(hashed_name: str) -> Response:
@@ -45,6 +48,13 @@ def serve_asset(hashed_name: str) -> Response:
     name = own_files[hashed_name]
     response = Response(_read_content(name), content_type=CONTENT_TYPES[Path(name).suffix])
     response.headers["Cache-Control"] = IMMUTABLE_CACHE_CONTROL
+    return response
+
+
+def serve_favicon() -> Response:
+    """Serve the icon to browsers that show a JSON or picture, which names none."""
+    response = Response(_read_content("icon.svg"), content_type=CONTENT_TYPES[".svg"])
+    response.headers["Cache-Control"] = "public, max-age=86400"
     return response
 
 
