@@ -259,7 +259,8 @@ def test_asks_github_for_few_users_at_once(site: Site) -> None:
     github._logins.release()
 
     assert refused.status_code == 403
-    assert "Others are logging in, and GitHub takes long to answer. Begin again." in refused.text
+    assert "<h1>Others are logging in, and GitHub takes long to answer.</h1>" in refused.text
+    assert "<p>Begin again.</p>" in refused.text
     assert site.log_in().status_code == 302
 
 
