@@ -1,6 +1,7 @@
 """Change points under noise that the rules were not chosen on: power over length, memory, busy code.
 
-Each is the quick form of a sweep in ``tools/study_history.py``.
+Each is the quick form of a sweep in ``tools/sweep_histories.py``, and has rows that
+tests/verdicts/test_robustness_study.py leaves out.
 """
 
 import numpy as np
