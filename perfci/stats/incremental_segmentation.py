@@ -116,7 +116,7 @@ def update_segmentations(
             r = estimate_autocorrelation(clipped)
             residuals = series.logs - series.running_medians
             test = BoundaryTest(series.logs, residuals, series.sigma, r, previous[k].bar)
-            steps = locate_steps(test, select_boundaries(test, boundaries, clipped), series.scale)
+            steps = locate_steps(test, select_edges(test, boundaries, clipped), series.scale)
         updated[k] = SegmentedSeries(arrays[k], previous[k].bar, steps, series, partition)
     return updated
 
@@ -133,24 +133,24 @@ def _validate_values(values: Sequence[float] | Floats) -> Floats:
     return line
 
 
-def prune_boundaries(test: BoundaryTest, edges: list[int], *, min_size: float) -> None:
+def prune_boundaries(test: BoundaryTest, edges: list[int]) -> None:
     """Remove the weakest boundary from ``edges`` until all that are left pass; its neighbours are tested
     again each time."""
-    strengths = [test.compute_strength(edges, k, min_size=min_size) for k in range(1, len(edges) - 1)]
+    strengths = [test.compute_strength(edges, k) for k in range(1, len(edges) - 1)]
     while strengths and (lowest := min(strengths)) < 1:
         weakest = strengths.index(lowest)
         del strengths[weakest], edges[weakest + 1]
         # the boundary before the previous one is rejected where a spike follows it, which may now be longer
         for k in range(max(weakest - 2, 0), min(weakest + 1, len(strengths))):
-            strengths[k] = test.compute_strength(edges, k + 1, min_size=min_size)
+            strengths[k] = test.compute_strength(edges, k + 1)
 
 
-def select_boundaries(test: BoundaryTest, candidates: Sequence[int], clipped: Floats) -> list[int]:
-    """The candidates that are lasting steps of at least the test's bar; the order of the rules matters.
+def select_edges(test: BoundaryTest, candidates: Sequence[int], clipped: Floats) -> list[int]:
+    """Edges of the levels that are left of the candidates, with 0 and the end of the series.
 
-    First go the switches between modes of the machine, then what is no step at all, whatever its size, and
-    last what is smaller than the bar. A step that is left out for its size alone would otherwise look like
-    noise with a memory around the others.
+    First go switches between modes of the machine (where the user does not ask for every step), then what
+    is no step. What is a step but smaller than the bar stays: it is not reported, but around a level that
+    spans it the others would look like noise with a memory.
     """
     edges = [0, *candidates, len(test.logs)]
     while True:
@@ -160,34 +160,32 @@ def select_boundaries(test: BoundaryTest, candidates: Sequence[int], clipped: Fl
                 edges = [edge for edge in edges if edge not in switches]
                 continue
         tested = len(edges)
-        prune_boundaries(test, edges, min_size=0.0)
+        prune_boundaries(test, edges)
         if len(edges) == tested or not test.min_size:
-            break
-    prune_boundaries(test, edges, min_size=test.min_size)
-    return edges[1:-1]
+            return edges
 
 
-def locate_steps(test: BoundaryTest, boundaries: Sequence[int], scale: float) -> list[LevelStep]:
+def locate_steps(test: BoundaryTest, edges: Sequence[int], scale: float) -> list[LevelStep]:
     """Place each boundary where the unclipped values separate best, by absolute distance from both
-    levels; return the steps with their levels.
+    levels; return the steps that are as large as the bar, with their levels.
 
     Segmentation works on clipped values: a spike just before a step is pulled towards the level
     after it, which can shift the boundary by a few points.
     """
-    edges, placed = [0, *boundaries, len(test.logs)], [0]
-    for k, boundary in enumerate(boundaries, 1):
+    placed = [0]
+    for k, boundary in enumerate(edges[1:-1], 1):
         before, after = map(median, test.get_sides(edges, k))
         first = min(max(placed[-1] + MIN_SEGMENT_POINTS, boundary - RELOCATION_REACH), boundary)
         last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
         near = test.logs[first:last]
         excess = np.abs(near - before) - np.abs(near - after)
         costs = np.concatenate([[0.0], np.cumsum(excess)])
-        best = first + int(costs.argmin())
-        is_better = costs[boundary - first] - costs[best - first] > MIN_RELOCATION_GAIN * abs(after - before)
-        # the levels next to another place may be too close to each other
-        is_step = abs(test.compute_size([placed[-1], best, edges[k + 1]], 1)) >= test.min_size
-        placed.append(best if is_better and is_step else boundary)
+        best = int(costs.argmin())
+        is_better = costs[boundary - first] - costs[best] > MIN_RELOCATION_GAIN * abs(after - before)
+        placed.append(first + best if is_better else boundary)
     placed.append(len(test.logs))
     return [
-        estimate_level_step(placed[k], *test.get_sides(placed, k), scale) for k in range(1, len(placed) - 1)
+        estimate_level_step(placed[k], *test.get_sides(placed, k), scale)
+        for k in range(1, len(placed) - 1)
+        if abs(test.compute_size(placed, k)) >= test.min_size
     ]

@@ -1,9 +1,9 @@
 """The test of one boundary between two levels of a series.
 
-A boundary passes if its step is large enough for the user, stands out from noise that may have a
-memory (z score by generalised least squares), and if points of this series seldom lie so far out
-by themselves (sign test against its own residuals). Each is measured over what it must be; the
-strength of a boundary is the smallest, and 1 passes.
+A boundary passes if its step stands out from noise that may have a memory (z score by generalised
+least squares), and if points of this series seldom lie so far out by themselves (sign test against
+its own residuals). Both are measured over what they must be; the strength of a boundary is the
+smaller, and 1 passes. How large a step is for the user is no part of the test.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ REJECTED_STRENGTH = 0.5
 TEST_LEVEL = 1e-4
 """One-sided level of both tests: one boundary in ten thousand passes by chance."""
 
+NEWEST_LEVEL_LOOKS = 3
+"""Looks at a new level, with 3, 4, 5 and more points, that its z score shares ``TEST_LEVEL`` over
+(Bonferroni): it is tested again with every point, all levels before it are settled."""
+
 MIN_P_VALUE = 1e-300
 """Smaller ones count as this."""
 
-MAX_SIDE_POINTS = 40
+MAX_SIDE_POINTS = 60
 """Most points either side that are looked at; what lies further back belongs to another time."""
 
 MIN_SIZE_POINTS, MAX_SIZE_POINTS, SIZE_ERRORS_PER_BAR = 15, 200, 15.0
@@ -118,18 +122,18 @@ class BoundaryTest:
         self._measured: dict[tuple[int, int, int], tuple[float, float]] = {}
         self._winsorized: dict[tuple[int, int], WinsorizedSide] = {}
 
-    def compute_strength(self, edges: Sequence[int], k: int, *, min_size: float) -> float:
-        """Strength of boundary ``k`` between its neighbours for steps of at least ``min_size``, a log
-        ratio; short first levels and spikes get ``REJECTED_STRENGTH``.
+    def compute_strength(self, edges: Sequence[int], k: int) -> float:
+        """Strength of boundary ``k`` between its neighbours; short first levels and spikes get
+        ``REJECTED_STRENGTH``.
         """
         if edges[k - 1] == 0 and edges[k] < MIN_FIRST_POINTS:
             return REJECTED_STRENGTH
-        size, test_ratio = self._measure(edges, k)
+        size, strength = self._measure(edges, k)
         if edges[k + 1] - edges[k] <= MAX_SPIKE_POINTS and k + 2 < len(edges):
             following, _ = self._measure(edges, k + 1)
             if size * following < 0:
                 return REJECTED_STRENGTH
-        return min(test_ratio, abs(size) / min_size) if min_size else test_ratio
+        return strength
 
     def compute_size(self, edges: Sequence[int], k: int) -> float:
         """Size of the step at boundary ``k``: the difference of two medians, a log ratio."""
@@ -143,18 +147,19 @@ class BoundaryTest:
         return self.logs[max(start, at - reach) : at], self.logs[at : min(end, at + reach)]
 
     def _measure(self, edges: Sequence[int], k: int) -> tuple[float, float]:
-        """Size of the step at boundary ``k``, a log ratio, and the smaller of what its two tests measure over
-        what they must; the second is taken of what passes the first."""
+        """Difference of the levels at boundary ``k``, and the smaller of what its two tests measure over what
+        they must; the second is taken of what passes the first."""
         start, at, end = span = edges[k - 1], edges[k], edges[k + 1]
         measured = self._measured.get(span)
         if measured is None:
             start, end = max(start, at - MAX_SIDE_POINTS), min(end, at + MAX_SIDE_POINTS)
             before, after = self._get_winsorized(start, at), self._get_winsorized(at, end)
-            test_ratio = gls_z_score(before, after, self.r) / critical_z_score(end - start)
+            looks = NEWEST_LEVEL_LOOKS if span[2] == len(self.logs) else 1
+            test_ratio = gls_z_score(before, after, self.r) / critical_z_score(end - start, looks)
             if test_ratio >= 1:
                 p_value = self._sign_test(start, at, end, before.level, after.level)
                 test_ratio = min(test_ratio, math.log(max(p_value, MIN_P_VALUE)) / math.log(TEST_LEVEL))
-            measured = self._measured[span] = self.compute_size(edges, k), test_ratio
+            measured = self._measured[span] = after.level - before.level, test_ratio
         return measured
 
     def _get_winsorized(self, start: int, end: int) -> WinsorizedSide:
@@ -238,6 +243,7 @@ def gls_z_score(before: WinsorizedSide, after: WinsorizedSide, r: float) -> floa
 
 
 @cache
-def critical_z_score(points: int) -> float:
-    """Upper ``TEST_LEVEL`` quantile of Student's t, for so many points and the noise of the series."""
-    return -float(stdtrit(points - 2 + SERIES_NOISE_DF, TEST_LEVEL))
+def critical_z_score(points: int, looks: int = 1) -> float:
+    """Upper quantile of Student's t at ``TEST_LEVEL`` over so many looks, for so many points and the noise of
+    the series."""
+    return -float(stdtrit(points - 2 + SERIES_NOISE_DF, TEST_LEVEL / looks))

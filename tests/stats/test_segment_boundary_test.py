@@ -47,12 +47,22 @@ def summarize(side: np.ndarray, variance: float) -> WinsorizedSide:
 
 def strength(logs: np.ndarray, *edges: int, r: float = 0.0) -> float:
     test = build_test(logs, r=r)
-    return test.compute_strength([0, *edges, len(logs)], 1, min_size=test.min_size)
+    return test.compute_strength([0, *edges, len(logs)], 1)
 
 
-def test_a_clear_step_passes_and_one_below_the_bar_does_not() -> None:
+def test_a_clear_step_passes_whatever_its_size_and_no_step_does_not() -> None:
     assert strength(draw_step(20, 20, 0.10), 20) > 1
-    assert strength(draw_step(20, 20, 0.03), 20) < 1
+    assert strength(draw_step(20, 20, 0.03), 20) > 1
+    assert strength(draw_step(20, 20, 0.0), 20) < 1
+
+
+def test_the_newest_level_needs_more_than_one_that_is_settled() -> None:
+    """It is looked at with every point."""
+    logs = draw_step(20, 20, 0.03)
+    newest = build_test(logs).compute_strength([0, 20, 40], 1)
+    settled = build_test(np.append(logs, logs[-1])).compute_strength([0, 20, 40, 41], 1)
+
+    assert newest < settled
 
 
 def test_a_short_first_level_is_never_left() -> None:
