@@ -259,7 +259,7 @@ def draw_sheets(
             heading += elsewhere
             place, change = judged_call.place, judged_call.change
             own = measure_own_move(judged_call, histories)
-            note = f"{change.commit[:8]} {format_call(change)} · own {own} · {here} called too"
+            note = f"{item.commit} {format_call(change)} · own {own} · {here} called too"
         elif item.commit:
             note = f"{item.commit} {item.size}: not called any more"
         panel = Panel(heading, note, history.levels, history.late, by_history[item.series], looked_at=place)
