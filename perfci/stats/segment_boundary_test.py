@@ -25,7 +25,7 @@ REJECTED_STRENGTH = 0.5
 TEST_LEVEL = 1e-4
 """One-sided level of both tests: one boundary in ten thousand passes by chance."""
 
-NEWEST_LEVEL_LOOKS = 3
+NEWEST_LEVEL_LOOKS = 4
 """Looks at a new level, with 3, 4, 5 and more points, that its z score shares ``TEST_LEVEL`` over
 (Bonferroni): it is tested again with every point, all levels before it are settled."""
 

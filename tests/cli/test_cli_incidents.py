@@ -137,7 +137,7 @@ Suggested re-measurements
     perfci compare 00000027cc 00000028cc --bench '^serving\\.Gpt\\.time_token$'
 
 Slow drift since a release
-  audio.Mel.time_it drifted +14.0 % [+12.7, +15.2] since v1.0, from nearby points; no change point explains it
+  audio.Mel.time_it drifted +14.0 % [+12.8, +15.2] since v1.0, from nearby points; no change point explains it
     perfci compare 00000005cc 00000028cc --bench '^audio\\.Mel\\.time_it$'
 """
 
