@@ -31,7 +31,7 @@ class Sweep:
 
 SWEEPS: Mapping[str, Sweep] = {
     "length": Sweep(sweep_length, 200, 40),
-    "memory": Sweep(sweep_memory, 40, 8),
+    "memory": Sweep(sweep_memory, 24, 8),
     "busy": Sweep(sweep_busy_code, 100, 25),
     "mix": Sweep(sweep_mode_mix, 300, 60),
     "ticks": Sweep(sweep_ticks, 400, 100),
