@@ -2,8 +2,8 @@
 
 Run as ``python -m tools.study_django``; ``--page docs/django-calls.md`` draws the contact sheets anew and
 puts the tables into that page. The measurements (``../shared/data/asv-django``, MIT licence) are not part
-of this repository; what was judged of each picture is, in ``docs/django-calls.csv``. It fails when a
-call that was judged right is no longer made.
+of this repository; what was judged of each picture is, in ``docs/django-calls.csv``. It fails when
+fewer than 95 % of the calls that were judged right are made, or more than 15 % of those judged wrong.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ GROUPS = {
     "random": f"{LOOKED_AT} of the other calls, by lot",
     "quiet": f"{LOOKED_AT} histories without a call, by lot",
 }
+MIN_RIGHT_KEPT, MAX_WRONG_KEPT = 0.95, 0.15
+"""Shares of the judged calls that have to be made, and may be."""
+
 ANSWERS = ("right", "wrong", "cannot tell")
 
 
@@ -337,14 +340,26 @@ def main(arguments: argparse.Namespace) -> int:
         for name, svg in draw_sheets(judgements, histories, calls).items():
             (PLOTS / f"{name}.svg").write_text(svg)
         replace_figures(arguments.page, format_figures(judgements))
-    lost = 0
-    for item, judged_call in zip(judgements, find_judged_calls(judgements, histories, calls), strict=True):
+    judged_calls = find_judged_calls(judgements, histories, calls)
+    for item, judged_call in zip(judgements, judged_calls, strict=True):
         if item.commit and judged_call is None:
             print(f"no longer called, judged {item.judged}: {item.series} {item.commit} {item.size}")
-            lost += item.judged == "right"
         elif judged_call is not None and not item.commit:
             print(f"called now, judged {item.judged}: {item.series} {judged_call.change.commit[:8]}")
-    return int(lost > 0)
+    shares = measure_kept_shares(judgements, judged_calls)
+    print(
+        f"still called: {100 * shares['right']:.0f} % of the right ones, {100 * shares['wrong']:.0f} % of the wrong"
+    )
+    return int(shares["right"] < MIN_RIGHT_KEPT or shares["wrong"] > MAX_WRONG_KEPT)
+
+
+def measure_kept_shares(judgements: Sequence[Judgement], calls: Sequence[Call | None]) -> dict[str, float]:
+    """Share of the calls of each answer that are still made."""
+    kept: dict[str, list[bool]] = defaultdict(list)
+    for item, call in zip(judgements, calls, strict=True):
+        if item.commit:
+            kept[item.judged].append(call is not None)
+    return {answer: sum(made) / len(made) for answer, made in kept.items()}
 
 
 def write_judgements(judgements: Iterable[Judgement], file: Path = JUDGEMENTS) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -38,6 +39,9 @@ from."""
 
 SERIES_PER_BATCH = 1024
 """Series whose intermediate arrays are held at once: some tens of megabytes at 500 points each."""
+
+MIN_LEVEL_POINTS = 4
+"""Shortest segment whose points need not be a burst: one more than a spike has."""
 
 RELOCATION_REACH = 2 * CLIP_REACH
 """Farthest a boundary is moved: spikes that clipping pulled in lie within this many points."""
@@ -114,7 +118,7 @@ def update_segmentations(
         if boundaries := partition.boundaries:
             clipped = np.diff(partition.cumulative_sums)
             r = estimate_autocorrelation(clipped)
-            residuals = series.logs - series.running_medians
+            residuals = compute_residuals(series, boundaries)
             test = BoundaryTest(series.logs, residuals, series.sigma, r, previous[k].bar)
             steps = locate_steps(test, select_edges(test, boundaries, clipped), series.scale)
         updated[k] = SegmentedSeries(arrays[k], previous[k].bar, steps, series, partition)
@@ -131,6 +135,21 @@ def _validate_values(values: Sequence[float] | Floats) -> Floats:
             f"expected a line of finite numbers, found {description}; leave out what was not measured"
         )
     return line
+
+
+def compute_residuals(series: PreprocessedSeries, boundaries: Sequence[int]) -> Floats:
+    """Residuals of shape (n,) from the running median or the median of the own segment, whichever is nearer.
+
+    Around a running median, the points of a short level are as far out as a burst; segments of fewer than
+    ``MIN_LEVEL_POINTS`` may be one.
+    """
+    residuals = series.logs - series.running_medians
+    for start, end in pairwise([0, *boundaries, len(series.logs)]):
+        if end - start >= MIN_LEVEL_POINTS:
+            own = series.logs[start:end] - median(series.logs[start:end])
+            nearest = residuals[start:end]
+            np.copyto(nearest, own, where=np.abs(own) < np.abs(nearest))
+    return residuals
 
 
 def prune_boundaries(test: BoundaryTest, edges: list[int]) -> None:

@@ -428,4 +428,4 @@ def _robust_sigma(residuals: Floats, centres: int, resolution: float) -> float:
     distances = np.sort(np.abs(residuals))[centres:]
     if not len(distances):
         return resolution
-    return max(MAD_TO_SIGMA * median(distances.tolist()), resolution)
+    return max(MAD_TO_SIGMA * float(median(distances.tolist())), resolution)

@@ -29,6 +29,16 @@ NEWEST_LEVEL_LOOKS = 4
 """Looks at a new level, with 3, 4, 5 and more points, that its z score shares ``TEST_LEVEL`` over
 (Bonferroni): it is tested again with every point, all levels before it are settled."""
 
+CHANGED_MIX_STRENGTH = 0.99
+"""Strength of a boundary between two mixes of the same levels: removed after all that is no step."""
+
+MIN_STATE_SIGMAS, STATE_REACH = 3.0, 1 / 4
+"""Levels this many sigmas apart are told from each other by single points: one belongs to a level
+within a quarter of the way to the other, or beyond it."""
+
+MIN_STATE_SHARE = 0.15
+"""Share of either side at the level of the other from which both visit the same states."""
+
 MIN_P_VALUE = 1e-300
 """Smaller ones count as this."""
 
@@ -111,6 +121,7 @@ class BoundaryTest:
     def __init__(self, logs: Floats, residuals: Floats, sigma: float, r: float, bar: float) -> None:
         self.logs = logs
         self.residuals = residuals
+        self.sigma = sigma
         self.r = r
         self.min_size = math.log1p(bar)
         # var(x[i + 1] - x[i]) = 2 sigma^2 = 2 (1 - r) var(x)
@@ -159,6 +170,8 @@ class BoundaryTest:
             if test_ratio >= 1:
                 p_value = self._sign_test(start, at, end, before.level, after.level)
                 test_ratio = min(test_ratio, math.log(max(p_value, MIN_P_VALUE)) / math.log(TEST_LEVEL))
+                if self._is_changed_mix(start, at, end, before.level, after.level):
+                    test_ratio = min(test_ratio, CHANGED_MIX_STRENGTH)
             measured = self._measured[span] = after.level - before.level, test_ratio
         return measured
 
@@ -167,6 +180,19 @@ class BoundaryTest:
         if side is None:
             side = self._winsorized[start, end] = winsorize(self.logs[start:end], self.variance)
         return side
+
+    def _is_changed_mix(self, start: int, at: int, end: int, before: float, after: float) -> bool:
+        """Whether either side visits the level of the other: then the machine's states are the same, and only
+        how often each is met has changed."""
+        size = after - before
+        if abs(size) < MIN_STATE_SIGMAS * self.sigma:
+            return False
+        # how far each point has come on its way from its own level to the other one
+        old = (self.logs[start:at] - before) / size
+        new = (after - self.logs[at:end]) / size
+        return all(
+            np.count_nonzero(way > 1 - STATE_REACH) >= MIN_STATE_SHARE * len(way) for way in (old, new)
+        )
 
     def _sign_test(self, start: int, at: int, end: int, before: float, after: float) -> float:
         """P-value of the shorter side's points lying beyond the middle between the two levels.

@@ -100,3 +100,36 @@ def test_a_change_is_found_on_a_machine_that_switches() -> None:
 
     assert len(steps) == 1
     assert is_near(150, steps, 3)
+
+
+def test_another_mix_of_the_same_machines_is_no_change() -> None:
+    """Three kinds of machine, 15 and 40 % apart; from point 60 on the slower ones are met more often."""
+    lines = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        kinds = [rng.choice(3, 60, p=shares) for shares in ((0.75, 0.20, 0.05), (0.25, 0.60, 0.15))]
+        levels = np.array([0.0, 0.14, 0.34])[np.concatenate(kinds)]
+        lines.append(np.exp(levels + rng.normal(0, 0.01, 120)))
+
+    assert sum(map(len, detect(lines))) <= 4
+
+
+def test_a_change_is_found_under_an_equal_mix_of_machines() -> None:
+    lines = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        levels = np.array([0.0, 0.14, 0.34])[rng.choice(3, 120, p=(0.6, 0.3, 0.1))]
+        lines.append(np.exp(levels + rng.normal(0, 0.01, 120) + np.log(1.5) * (np.arange(120) >= 60)))
+
+    assert sum(is_near(60, steps, 5) for steps in detect(lines)) >= 17
+
+
+def test_short_levels_do_not_hide_each_other() -> None:
+    """A quiet line with levels of four and more commits, from a sweep of such lines."""
+    rng = np.random.default_rng(0)
+    steps = {11: -0.206, 15: 0.269, 35: -0.104, 39: -0.059, 43: 0.275, 53: -0.196}
+    logs = rng.normal(0, 0.001, 60)
+    for at, size in steps.items():
+        logs[at:] += np.log1p(size)
+
+    assert detect([np.exp(logs)]) == [list(steps)]
