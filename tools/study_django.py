@@ -347,9 +347,8 @@ def main(arguments: argparse.Namespace) -> int:
         elif judged_call is not None and not item.commit:
             print(f"called now, judged {item.judged}: {item.series} {judged_call.change.commit[:8]}")
     shares = measure_kept_shares(judgements, judged_calls)
-    print(
-        f"still called: {100 * shares['right']:.0f} % of the right ones, {100 * shares['wrong']:.0f} % of the wrong"
-    )
+    right, wrong = (100 * shares[answer] for answer in ("right", "wrong"))
+    print(f"still called: {right:.0f} % of the right ones, {wrong:.0f} % of the wrong")
     return int(shares["right"] < MIN_RIGHT_KEPT or shares["wrong"] > MAX_WRONG_KEPT)
 
 
