@@ -39,7 +39,7 @@ from tools.study_history import KINDS, Detector, Logs, load_peer_detectors, simu
 
 SERIES, POINTS = 10_000, 500
 CASES, PROCESSES, SAMPLES = 1_000, 8, 25
-SCRATCH_S, APPEND_S, JUDGE_S = 15.0, 2.0, 5.0
+SCRATCH_S, APPEND_S, JUDGE_S = 6.0, 2.0, 5.0
 COMMITS, TOUCHED, LOOKS, LOOK_S = 200, 50, 5, 0.3
 PEER_SERIES = 22
 """Series that others look at: two of every kind of noise. They are slower, and one series takes as long as
