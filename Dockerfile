@@ -1,8 +1,7 @@
 # The server: `docker build -t perfci .`, then `docker run -p 127.0.0.1:8787:8787 -v perfci:/data perfci`.
 # Benchmarks are measured elsewhere and uploaded: neither torch nor git is in here.
-# A tag names another image every few weeks: `docker buildx imagetools inspect python:3.11-slim` prints the digest of today,
-# --build-arg PYTHON_IMAGE=python:3.11-slim@sha256:... takes that one.
-ARG PYTHON_IMAGE=python:3.11-slim
+# By digest, since a tag names another image every few weeks; .github/dependabot.yml proposes newer ones.
+ARG PYTHON_IMAGE=python:3.11.16-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./

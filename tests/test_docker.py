@@ -50,6 +50,16 @@ def of(word: str) -> list[str]:
     return [item.rest for item in dockerfile() if item.word == word]
 
 
+def test_base_images_are_named_by_digest() -> None:
+    (argument,) = of("ARG")
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    images = [argument, *(service.get("image", "") for service in services.values())]
+
+    pulled = [image for image in images if ":" in image]
+    assert len(pulled) == 2
+    assert [image for image in pulled if not re.search(r"@sha256:[0-9a-f]{64}\b", image)] == []
+
+
 class Box:
     """The image: a folder that stands for its root, and somebody without rights who acts in it."""
 

@@ -128,6 +128,10 @@ def test_our_own_jobs_that_run_foreign_code_hold_no_credential() -> None:
     )
 
 
+def workflows_and_actions(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*.yml") if path.name != "dependabot.yml"]
+
+
 def test_jobs_are_cancelled_only_by_a_newer_commit_of_the_same_pull_request(folder: Path) -> None:
     contents = [yaml.safe_load(path.read_text()) for path in folder.glob(".github/workflows/*.yml")]
 
@@ -143,7 +147,7 @@ def test_jobs_are_cancelled_only_by_a_newer_commit_of_the_same_pull_request(fold
 
 
 def test_user_text_reaches_a_shell_only_as_a_variable(folder: Path) -> None:
-    contents = [yaml.safe_load(path.read_text()) for path in folder.rglob("*.yml")]
+    contents = [yaml.safe_load(path.read_text()) for path in workflows_and_actions(folder)]
 
     jobs = [
         job
@@ -267,7 +271,7 @@ def actionlint(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
 
 def steps(folder: Path) -> Iterator[dict[str, Any]]:
     """All that use an action, of workflows and of actions."""
-    for path in folder.rglob("*.yml"):
+    for path in workflows_and_actions(folder):
         content = yaml.safe_load(path.read_text())
         jobs = content["jobs"].values() if "jobs" in content else [content["runs"]]
         yield from (step for job in jobs for step in job.get("steps", []) if "uses" in step)
