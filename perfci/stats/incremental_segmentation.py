@@ -199,9 +199,12 @@ def locate_steps(test: BoundaryTest, edges: Sequence[int], scale: float) -> list
         near = test.logs[first:last]
         excess = np.abs(near - before) - np.abs(near - after)
         costs = np.concatenate([[0.0], np.cumsum(excess)])
-        best = int(costs.argmin())
-        is_better = costs[boundary - first] - costs[best] > MIN_RELOCATION_GAIN * abs(after - before)
-        placed.append(first + best if is_better else boundary)
+        best = first + int(costs.argmin())
+        is_better = costs[boundary - first] - costs[best - first] > MIN_RELOCATION_GAIN * abs(after - before)
+        # where the levels next to the other place are closer together than the bar, the step stays a step
+        is_reported = abs(after - before) >= test.min_size
+        moved = abs(test.compute_size([placed[-1], best, edges[k + 1]], 1)) if is_better else 0.0
+        placed.append(best if is_better and (moved >= test.min_size or not is_reported) else boundary)
     placed.append(len(test.logs))
     return [
         estimate_level_step(placed[k], *test.get_sides(placed, k), scale)
