@@ -16,7 +16,7 @@ import pytest
 import schemathesis
 from api_client import NOW
 from flask import Flask
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, assume, settings
 from schemathesis.config import SchemathesisConfig
 from schemathesis.schemas import BaseSchema
 
@@ -100,4 +100,10 @@ def node_where_schemathesis_looks(request: pytest.FixtureRequest) -> None:
     suppress_health_check=list(HealthCheck),
 )
 def test_fulfils_its_openapi_contract(case: schemathesis.Case, bearer: dict[str, str]) -> None:
+    # an undeclared parameter without a value is in no address: the request that is sent is a valid one
+    assume(not any(case.query[name] in (None, []) for name in undeclared_parameters(case)))
     case.call_and_validate(headers=bearer)
+
+
+def undeclared_parameters(case: schemathesis.Case) -> set[str]:
+    return set(case.query or {}) - {parameter.name for parameter in case.operation.query}
