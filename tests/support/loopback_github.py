@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
 import pytest
-from werkzeug.serving import make_server
 from werkzeug.wrappers import Request, Response
 
 from tests.support.github_openapi import described
+from tests.support.loopback_application import served_on_loopback
 from tests.support.npm_packages import skip_without_npm
 from tests.support.stateful_github import STORE, FakeGitHub
 
@@ -47,12 +46,5 @@ def on_loopback(hub: FakeGitHub) -> Iterator[str]:
             answer.headers["Location"] = result.headers["Location"].replace(FILES, sent.host_url.rstrip("/"))
         return answer
 
-    server = make_server("127.0.0.1", 0, answer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with served_on_loopback(answer) as url:
+        yield url
