@@ -19,6 +19,9 @@ NamedValues = tuple[tuple[str, str], ...]
 CPU_METRIC_PREFIX = "cpu_"
 """Prefix of the metric with the CPU seconds, where a metric is read with two clocks."""
 
+WALL_METRIC_PREFIX = "wall_"
+"""Prefix of the metric with the host's seconds, where a metric is read from an accelerator's clock."""
+
 
 class PerfciError(Exception):
     """An error for the user: what was expected, what was found, what to do. The command line exits

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from perfci.model import CPU_METRIC_PREFIX, Clock, Metric
+from perfci.model import CPU_METRIC_PREFIX, WALL_METRIC_PREFIX, Clock, Metric
 
 UNITS = frozenset(
     {
@@ -45,13 +45,15 @@ class Reading:
     """Samples of one metric, per call and in the metric's unit, each averaged over ``number`` calls.
 
     ``cpu`` holds CPU seconds of the process read at the same moments; where there are any, they are what is
-    judged.
+    judged. ``wall`` holds the host's seconds beside samples of a device, and is shown: a device that waits
+    for its host is seen there.
     """
 
     samples: Sequence[float]
     clock: Clock = Clock.VALUE
     number: int = 1
     cpu: Sequence[float] = ()
+    wall: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,9 @@ def _metric_rows(metric: Metric, value: Any) -> list[dict[str, Any]]:
                 {**fields, "name": CPU_METRIC_PREFIX + metric.name}, reading.cpu, Clock.CPU, reading.number
             )
         )
+    if reading.wall:
+        host = {**fields, "name": WALL_METRIC_PREFIX + metric.name}
+        rows.append(_sample_row(host, reading.wall, Clock.INFORMATIONAL, reading.number))
     return rows
 
 

@@ -18,6 +18,7 @@ from fake_nvml import install_nvml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfci.bench.readings import check_and_serialize_readings
 from perfci.bench.timers.timed_blocks import (
     BlockSampler,
     ColdCacheBlockSampler,
@@ -27,7 +28,7 @@ from perfci.bench.timers.timed_blocks import (
     time_blocks,
 )
 from perfci.bench.timers.warmup import warm_up
-from perfci.model import Clock
+from perfci.model import Clock, Metric
 
 
 @pytest.fixture
@@ -74,6 +75,22 @@ def test_judges_the_device_samples(gpu: FakeDevice) -> None:
 
     assert (reading.clock, reading.number, reading.cpu) == (Clock.DEVICE, 10, ())
     assert reading.samples == pytest.approx([1.001e-3] * 7)
+
+
+def test_keeps_the_host_seconds_of_a_device_that_waits_for_its_host(gpu: FakeDevice) -> None:
+    def prepare_on_the_host_after_the_kernel() -> None:
+        gpu.kernel(1e-3)
+        gpu.synchronize()
+        gpu.work(4e-3)
+
+    reading = time_blocks(prepare_on_the_host_after_the_kernel, device=gpu, number=10).reading()
+    rows = check_and_serialize_readings([Metric("step_time", "seconds")], {"step_time": reading})["metrics"]
+
+    assert [(row["name"], row["clock"]) for row in rows] == [
+        ("step_time", "device"),
+        ("wall_step_time", "informational"),
+    ]
+    assert rows[1]["samples"] == pytest.approx([5.01e-3] * 7)
 
 
 def test_synchronises_once_per_block_however_many_calls_it_has(gpu: FakeDevice) -> None:
@@ -357,11 +374,31 @@ def test_runs_the_callback_between_two_rounds(cpu: FakeDevice) -> None:
     assert happened == ["call", "between"] * 5 + ["call"]
 
 
-def test_reports_that_too_few_calls_fit_into_the_warm_up(cpu: FakeDevice) -> None:
-    warmed = warm_up(lambda: cpu.work(1.0), cpu, cap_s=0.5)
+@pytest.mark.parametrize(("call_s", "calls"), [(0.084, 6), (0.5, 6), (2.0, 6), (3.5, 4), (20.0, 2)])
+def test_long_calls_that_are_steady_settle(cpu: FakeDevice, call_s: float, calls: int) -> None:
+    warmed = warm_up(lambda: cpu.work(call_s), cpu, cap_s=0.5)
 
-    assert (warmed.calls, warmed.call_s) == (1, pytest.approx(1.0))
-    assert warmed.unsettled_reason == "only 1 of 6 rounds of calls fitted into the warm-up"
+    assert (warmed.calls, warmed.unsettled_reason) == (calls, "")
+
+
+def test_long_calls_that_drift_are_flagged_after_twice_the_rounds_that_are_compared(cpu: FakeDevice) -> None:
+    call_s = itertools.accumulate(itertools.repeat(1.1), lambda before, by: before * by, initial=0.2)
+
+    warmed = warm_up(lambda: cpu.work(next(call_s)), cpu, cap_s=0.5)
+
+    assert (warmed.calls, warmed.unsettled_reason) == (12, "the calls still became slower")
+
+
+def test_an_accelerator_gets_seconds_to_raise_its_clock(
+    gpu: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_nvml(tmp_path, monkeypatch, sm_mhz=[*range(210, 1980, 15), 1980])
+    gpu.uuid = "GPU-fake"
+
+    timing = time_blocks(gpu.launching(1e-2), device=gpu)
+
+    assert timing.warmup_calls * 1e-2 > 0.5
+    assert timing.flags == ()
 
 
 # The cycle collector

@@ -22,7 +22,12 @@ from perfci.bench.processes.run_in_child_processes import (
     wait_for_results,
 )
 from perfci.bench.timers.timed_blocks import BLOCK_S, Timing, gc_disabled, relative_half_width
-from perfci.bench.timers.warmup import describe_time_drift
+from perfci.bench.timers.warmup import (
+    default_warmup_s,
+    describe_time_drift,
+    may_warm_up_further,
+    rounds_to_compare,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -136,7 +141,7 @@ def time_ranks(
     number: int | None = None,
     min_blocks: int = 7,
     max_blocks: int = 50,
-    warmup_s: float = 0.5,
+    warmup_s: float | None = None,
     budget_s: float = 2.0,
     target: float = 0.0125,
 ) -> Timing:
@@ -151,7 +156,8 @@ def time_ranks(
     blocks: list[tuple[float, ...]] = []
     spent_s = 0.0
     with gc_disabled() as collect:
-        call_s, calls, unsettled = _warm_up_ranks(step, device, warmup_s)
+        cap_s = default_warmup_s(device) if warmup_s is None else warmup_s
+        call_s, calls, unsettled = _warm_up_ranks(step, device, cap_s)
         number = number or max(1, math.ceil(BLOCK_S / max(call_s, 1e-9)))
         while len(blocks) < max_blocks and not (blocks and spent_s >= budget_s):
             collect()
@@ -176,12 +182,12 @@ time_ranks.skip_benchmark = True  # type: ignore[attr-defined]  # asv takes any 
 
 def _warm_up_ranks(step: Callable[[], object], device: Device, cap_s: float) -> tuple[float, int, str]:
     seconds: list[float] = []
-    spent_s, unsettled = 0.0, "no call was made"
-    while unsettled and (spent_s < cap_s or not seconds):
+    spent_s, wall_s, unsettled = 0.0, 0.0, "no call was made"
+    while unsettled and may_warm_up_further(len(seconds), spent_s, cap_s, wall_s):
         wall_s, cpu_s, _ = _time_block(step, 1, device)
         spent_s += wall_s
         seconds.append(cpu_s if device.kind == "cpu" else wall_s)
-        unsettled = describe_time_drift(seconds)
+        unsettled = describe_time_drift(seconds, rounds_to_compare(wall_s))
     return wall_s, len(seconds), unsettled
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from perfci.bench.devices.torch_devices import Device, DeviceEvent, this_device
 from perfci.bench.readings import Reading, skip_exception
 from perfci.bench.timers.turn_taking import agree_on_call_count, offer_turn
-from perfci.bench.timers.warmup import OneOffEvents, warm_up
+from perfci.bench.timers.warmup import OneOffEvents, default_warmup_s, warm_up
 from perfci.model import Clock
 
 BLOCK_S = 0.01
@@ -75,9 +75,9 @@ class Timing:
         return relative_half_width(self.judged_samples)
 
     def reading(self) -> Reading:
-        """Build the reading: device samples where there are any, else wall with CPU seconds beside."""
+        """Build the reading: device samples with the host's wall seconds beside, or wall with CPU seconds."""
         if self.device:
-            return Reading(self.device, Clock.DEVICE, self.number)
+            return Reading(self.device, Clock.DEVICE, self.number, wall=self.wall)
         return Reading(self.wall, Clock.WALL, self.number, cpu=self.cpu)
 
 
@@ -89,20 +89,22 @@ def time_blocks(
     number: int | None = None,
     min_blocks: int = 7,
     max_blocks: int = 50,
-    warmup_s: float = 0.5,
+    warmup_s: float | None = None,
     budget_s: float = 2.0,
     target_half_width: float = 0.0125,
     flush_l2: bool = False,
 ) -> Timing:
     """Time blocks of calls until the median is known well enough, or a cap is reached.
 
-    - Warm-up ends in a state (``warm_up``) and no later than after ``warmup_s`` seconds; a function that
-      did not settle is measured all the same and flagged ``unsettled: ...``.
+    - Warm-up ends in a state (``warm_up``) and, for calls that are short against it, no later than after
+      ``warmup_s`` seconds (by default 0.5 s on a CPU, 3 s on an accelerator, whose clock has to rise). A
+      function that did not settle is measured all the same and flagged ``unsettled: ...``.
     - A block is ``number`` calls, by default as many as last 10 ms. The host's wall clock, the CPU clock of
       the process and the device's events are read at its two ends, with *one* synchronise before the last
       reading: synchronising every call would add its launch latency and hide what overlaps. Triton's
-      ``do_bench`` and nvbench place their events so too. Where a device starves between launches, ``wall``
-      against ``device`` tells.
+      ``do_bench`` and nvbench place their events so too. The host's seconds are kept beside the device's:
+      what the host does while the device has nothing to do is in both, what it does after the last kernel
+      of a block in the host's alone.
     - ``prepare`` runs untimed before each block, and what it queued is waited for.
     - The cycle collector is off in blocks and collects, untimed, between them. It is taken off before the
       warm-up: a look at the whole heap empties the CPU's caches, and made a step of 9 ms after it 1 ms
@@ -123,7 +125,8 @@ def time_blocks(
     device = device or this_device()
     blocks = create_cold_cache_sampler(device) if flush_l2 else BlockSampler(device)
     with gc_disabled() as collect:
-        warmed = warm_up(function, device, warmup_s, between_rounds=collect)
+        cap_s = default_warmup_s(device) if warmup_s is None else warmup_s
+        warmed = warm_up(function, device, cap_s, between_rounds=collect)
         number = number or agree_on_call_count(max(1, math.ceil(BLOCK_S / max(warmed.call_s, 1e-9))))
         events = OneOffEvents(device)
         until = perf_counter() + budget_s

@@ -17,7 +17,18 @@ ROUND_S = 0.001
 """What is watched are bundles of calls of about this length: a tenth of a timed block."""
 
 COMPARED_ROUNDS = 3
-"""How many rounds without an event are compared with as many before them."""
+"""How many rounds without an event are compared with as many before them; fewer where calls take seconds."""
+
+ATTEMPTS = 2
+"""A function may take this many times the rounds that are compared, however long its calls last."""
+
+LONGEST_WARMUP_S = 30.0
+"""Calls so long that these rounds would last longer are compared in fewer rounds, at least one with one."""
+
+CPU_WARMUP_S, ACCELERATOR_WARMUP_S = 0.5, 3.0
+"""Default caps of the warm-up. An accelerator that was idle takes seconds to raise its clock: CUTLASS's
+guidance is about 3 s.
+"""
 
 MAX_DRIFT = 0.02
 """A median that moved by less than this between them has not moved."""
@@ -86,7 +97,14 @@ class WarmupRounds:
     calls: int = 0
     call_s: float = math.inf
     spent_s: float = 0.0
+    counted_rounds: int = 0
     compiling_rounds: int = 0
+
+    def may_go_on(self, cap_s: float) -> bool:
+        """Whether another round is allowed: below the cap, or for calls that are long against it."""
+        if self.compiling_rounds > MAX_COMPILING_ROUNDS:
+            return self.spent_s < cap_s
+        return may_warm_up_further(self.counted_rounds, self.spent_s, cap_s, self.call_s)
 
     def run_round(self, function: Callable[[], object]) -> str:
         """Call one bundle, and say why the function has not settled yet; nothing if it has."""
@@ -100,12 +118,14 @@ class WarmupRounds:
             return event or f"{self.calls} calls were too short to warm up with"
         self.seconds.append(judged_s / self.calls_per_round)
         self.clocks += [self.sm_clock()] if self.sm_clock else []
-        return describe_time_drift(self.seconds) or describe_sm_clock_drift(self.clocks)
+        compared = rounds_to_compare(self.call_s)
+        return describe_time_drift(self.seconds, compared) or describe_sm_clock_drift(self.clocks)
 
     def _count_time(self, wall_s: float, *, compiled: bool) -> None:
         excused = compiled and self.compiling_rounds < MAX_COMPILING_ROUNDS
         self.compiling_rounds += compiled
         self.spent_s += 0.0 if excused else wall_s
+        self.counted_rounds += not excused
 
     def _reset(self, wall_s: float) -> None:
         self.seconds.clear()
@@ -123,6 +143,9 @@ def warm_up(
 ) -> WarmupResult:
     """Call the function until it has settled, or until ``cap_s`` seconds are spent; once at least.
 
+    The cap follows the calls: twelve rounds are allowed whatever they last, so that a call of 0.1 s or 2 s
+    has the chance to settle that one of 1 ms has. Calls of more than 2.5 s are compared in fewer rounds.
+
     Settled means that over the last six rounds of calls nothing was compiled or autotuned, the allocator
     took no new segment from the device, an NVIDIA GPU's SM clock stayed within 5 %, and that the median
     time of the last three rounds is that of the three before, within 2 % or what their own spread allows. A
@@ -133,7 +156,7 @@ def warm_up(
     """
     rounds = WarmupRounds(device, OneOffEvents(device), create_sm_clock_reader(device))
     unsettled = rounds.run_round(function)
-    while unsettled and rounds.spent_s < cap_s:
+    while unsettled and rounds.may_go_on(cap_s):
         if between_rounds is not None:
             between_rounds()
         unsettled = rounds.run_round(function)
@@ -170,22 +193,38 @@ def describe_sm_clock_drift(clocks: Sequence[float]) -> str:
     return f"the SM clock still moved between {lowest / 1e6:.0f} and {highest / 1e6:.0f} MHz"
 
 
-def describe_time_drift(seconds: Sequence[float]) -> str:
+def default_warmup_s(device: Device) -> float:
+    """The cap of a warm-up in seconds where its caller names none."""
+    return CPU_WARMUP_S if device.kind == "cpu" else ACCELERATOR_WARMUP_S
+
+
+def may_warm_up_further(rounds: int, spent_s: float, cap_s: float, call_s: float) -> bool:
+    """Whether another round is allowed: below the cap, or until calls of this length had their rounds."""
+    return spent_s < cap_s or rounds < ATTEMPTS * 2 * rounds_to_compare(call_s)
+
+
+def rounds_to_compare(call_s: float) -> int:
+    """How many rounds are compared with as many before them, for calls that last this long."""
+    affordable = LONGEST_WARMUP_S / (2 * ATTEMPTS * call_s) if call_s else math.inf
+    return int(min(COMPARED_ROUNDS, max(1.0, affordable)))
+
+
+def describe_time_drift(seconds: Sequence[float], compared: int = COMPARED_ROUNDS) -> str:
     """Describe a remaining drift of the times, or too few rounds; an empty text if settled.
 
     A median is taken to move when it differs by more than 2 % and by more than twice the standard error of
     the difference, from the median absolute deviations of the two halves (1.2533 x 1.4826 x MAD / sqrt(n)
     for each).
     """
-    if len(seconds) < 2 * COMPARED_ROUNDS:
-        return f"only {len(seconds)} of {2 * COMPARED_ROUNDS} rounds of calls fitted into the warm-up"
-    older, newer = seconds[-2 * COMPARED_ROUNDS : -COMPARED_ROUNDS], seconds[-COMPARED_ROUNDS:]
+    if len(seconds) < 2 * compared:
+        return f"only {len(seconds)} of {2 * compared} rounds of calls fitted into the warm-up"
+    older, newer = seconds[-2 * compared : -compared], seconds[-compared:]
     change = statistics.median(newer) - statistics.median(older)
     error = (
         1.2533
         * 1.4826
         * math.hypot(median_absolute_deviation(older), median_absolute_deviation(newer))
-        / math.sqrt(COMPARED_ROUNDS)
+        / math.sqrt(compared)
     )
     if abs(change) <= max(MAX_DRIFT * statistics.median(older), 2 * error):
         return ""
