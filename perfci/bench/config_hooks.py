@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import inspect
 from collections.abc import Callable
 from typing import Any
+
+from perfci.bench.name_suggestions import suggest_name
 
 
 def call_hook(device: str, model_name: str, hook_name: str, dotted_name: str, *arguments: Any) -> Any:
@@ -32,17 +33,12 @@ def import_model_hook(model_name: str, hook_name: str, dotted_name: str) -> tupl
     for name in path.split("."):
         if not hasattr(target, name):
             owner = getattr(target, "__name__", type(target).__name__)
-            raise LookupError(f"{subject} {owner} has no {name!r}{_suggest_name(name, target)}")
+            public_names = (candidate for candidate in dir(target) if not candidate.startswith("_"))
+            raise LookupError(f"{subject} {owner} has no {name!r}{suggest_name(name, public_names)}")
         target = getattr(target, name)
     if not callable(target):
         raise LookupError(f"{subject} that is a {type(target).__name__} and cannot be called")
     return target, _takes_device(target)
-
-
-def _suggest_name(name: str, owner: Any) -> str:
-    public_names = [candidate for candidate in dir(owner) if not candidate.startswith("_")]
-    close = difflib.get_close_matches(name, public_names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _takes_device(function: Callable[..., Any]) -> bool:

@@ -15,6 +15,13 @@ from perfci.bench.model_benchmark_callables import BenchmarkSource, ModelBenchma
 from perfci.bench.multi_metric_benchmark import Bench
 from perfci.bench.readings import Measurement, metrics, skip_exception
 from perfci.bench.timers.stage_timers import ProfiledWork
+from perfci.bench.validate_model_bench import (
+    PRECISION_PARAMETERS,
+    CellParameters,
+    check_attribute_names,
+    check_groups,
+    check_parameters,
+)
 from perfci.model import Metric
 
 Parameters = Mapping[str, Any]
@@ -32,6 +39,7 @@ HOOK_NAMES = (
     "autocast",
 )
 VERSIONED_SETTINGS = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
+OTHER_SETTINGS = ("params", "param_names", "budget_s", "groups", "timeout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +95,7 @@ class ModelBench(Bench, ABC):
     """Reason by name of each metric group that the hooks do not allow: filled in for every class."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
+        _check_names(cls)
         omitted = {}
         for group in _metric_groups():
             is_chosen = not cls.groups or group.name in cls.groups
@@ -138,7 +147,7 @@ class ModelBench(Bench, ABC):
 
     def precision(self, p: Parameters) -> str:
         """The name of that format: fp32 where no parameter names another."""
-        return str(p.get("dtype", p.get("precision", "fp32")))
+        return str(next((p[name] for name in PRECISION_PARAMETERS if name in p), "fp32"))
 
     @property
     def target_device(self) -> Device:
@@ -152,7 +161,7 @@ class ModelBench(Bench, ABC):
 
     def bind_callables(self, p: Parameters) -> ModelBenchmarkCallables:
         """Bind the hooks to the parameters of one cell, for the metric groups."""
-        reference = {**p, **self.reference}
+        p, reference = CellParameters(p), CellParameters({**p, **self.reference})
         return ModelBenchmarkCallables(
             parameters=p,
             device=self.target_device,
@@ -211,6 +220,21 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
         MetricGroup("stages", streams, generation_stages.METRICS, generation_stages.measure),
         MetricGroup("cold_start", (), cold_start.METRICS, cold_start.measure),
     )
+
+
+def _check_names(cls: type[ModelBench]) -> None:
+    """Raise ``PerfciError`` for a group, hook, setting or parameter that the class names and nobody knows."""
+    from perfci.bench.devices.compute_precision import PRECISIONS
+
+    own = {name: value for name, value in vars(cls).items() if not hasattr(ModelBench, name)}
+    settings = (*VERSIONED_SETTINGS, *OTHER_SETTINGS)
+    free = [name for name in (*HOOK_NAMES, *settings) if getattr(cls, name) is getattr(ModelBench, name)]
+    check_groups(cls.__qualname__, cls.groups, [group.name for group in _metric_groups()])
+    check_attribute_names(cls.__qualname__, own, set(free) & set(HOOK_NAMES), set(free) & set(settings))
+    grid = cls.params
+    if not isinstance(grid, Mapping):
+        grid = dict(zip(cls.param_names, cls.params, strict=False))
+    check_parameters(cls.__qualname__, grid, cls.reference, PRECISIONS)
 
 
 def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:

@@ -1,0 +1,73 @@
+"""Check the names a ``ModelBench`` class uses: a misspelt one is an error and no silent default."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from perfci.bench.name_suggestions import suggest_or_list_names
+from perfci.model import PerfciError
+
+MISSPELLING_CUTOFF = 0.8
+"""Similarity from which an attribute is a misspelt hook: ``strem`` has 0.91, ``batch_size`` 0.67."""
+
+PRECISION_PARAMETERS = ("dtype", "precision")
+"""Parameters from which a benchmark takes the number format it computes in, the first before the second."""
+
+
+class CellParameters(dict[str, Any]):
+    """The parameters of one cell by name, as hooks get them; a name that is none of them says what is."""
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"the benchmark has no parameter {name!r}{suggest_or_list_names(name, self)}")
+
+
+def check_groups(owner: str, groups: Sequence[str], known_groups: Sequence[str]) -> None:
+    """Raise ``PerfciError`` for a metric group that does not exist."""
+    if isinstance(groups, str):
+        raise PerfciError(f"{owner}.groups is a string; write groups = ({groups!r},)")
+    for group in groups:
+        if group not in known_groups:
+            hint = suggest_or_list_names(group, known_groups)
+            raise PerfciError(f"{owner}.groups names {group!r}, which is no metric group{hint}")
+
+
+def check_attribute_names(
+    owner: str, attributes: Mapping[str, Any], hooks: Iterable[str], settings: Iterable[str]
+) -> None:
+    """Raise ``PerfciError`` for an attribute that looks like a misspelt hook or setting.
+
+    ``hooks`` and ``settings`` are those the class could still define: beside a ``batch`` a method called
+    ``batches`` is somebody's own. Names with an underscore in front are never taken for a misspelling.
+    """
+    hooks, settings = list(hooks), list(settings)
+    for name, value in attributes.items():
+        candidates = hooks if callable(value) else settings
+        close = difflib.get_close_matches(name, candidates, n=1, cutoff=MISSPELLING_CUTOFF)
+        if close and not name.startswith("_"):
+            raise PerfciError(
+                f"{owner}.{name} is nothing that ModelBench knows; did you mean {close[0]!r}? "
+                f"Call it _{name} if it is your own"
+            )
+
+
+def check_parameters(
+    owner: str, grid: Mapping[str, Sequence[Any]], reference: Mapping[str, Any], precisions: Sequence[str]
+) -> None:
+    """Raise ``PerfciError`` for a reference in unknown parameters, and for ``precisions`` under another name.
+
+    A misspelt reference would compare every variant with itself. Where there are no parameters at all, the
+    reference may set one that ``build`` asks for with a default.
+    """
+    for name in reference if grid else ():
+        if name not in grid:
+            hint = suggest_or_list_names(name, grid)
+            raise PerfciError(f"{owner}.reference sets {name!r}, which is no parameter of it{hint}")
+    for name, values in grid.items():
+        close = difflib.get_close_matches(name, PRECISION_PARAMETERS, n=1, cutoff=MISSPELLING_CUTOFF)
+        if close and name not in PRECISION_PARAMETERS and any(value in precisions for value in values):
+            raise PerfciError(
+                f"{owner}.params has {name!r}; did you mean {close[0]!r}? "
+                "A number format under another name has no effect"
+            )
