@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import closing
 
 import click
 
 from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.measurement_plan import format_left_out, format_plan_summary, write_plan
 from perfci.cli.shared.options import (
+    SuiteChoice,
     bench_option,
     global_options,
     json_option,
+    parse_time_budget,
     smoke_option,
-    suite_option,
+    suite_choice_option,
     wait_option,
 )
 from perfci.cli.shared.repository_and_config import current_repository, load_repository_config
-from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
+from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store, open_store_to_write
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload_and_flush import print_flush_report
+from perfci.config import Config
 from perfci.measure.measure_and_confirm_range import RangeResult, measure_and_confirm_range
-from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
+from perfci.measure.measurement_session import SessionScope
+from perfci.measure.open_measurement_session import (
+    create_suite_runner,
+    plan_with_measured_costs,
+    prepare_session_scope,
+)
+from perfci.measure.time_budget import TimeBudget
 from perfci.model import Commit, Status, VerdictKind
 from perfci.report.verdict_text import verdict_glyph, verdict_sentence
+from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.uploads.send_to_server import (
     load_runs_of_session,
@@ -34,11 +46,20 @@ from perfci.service.uploads.send_to_server import (
 
 @click.command("run")
 @click.argument("revision", default="HEAD", metavar="[REV or RANGE]")
-@suite_option
+@suite_choice_option
 @bench_option
 @smoke_option
 @click.option(
     "--rounds", type=click.IntRange(1, 1000), help="how often every commit is visited  [default: 5]"
+)
+@click.option(
+    "--budget",
+    default="",
+    metavar="TIME",
+    help="measure what fits, e.g. 10m; call again for the rest",
+)
+@click.option(
+    "--plan", "plan_only", is_flag=True, help="list the cells with their costs, and measure nothing"
 )
 @click.option("--confirm/--no-confirm", default=True, help="measure fresh pairs for every candidate change")
 @wait_option
@@ -48,10 +69,12 @@ from perfci.service.uploads.send_to_server import (
 @global_options
 def run_command(
     revision: str,
-    suite: Path | None,
+    suite: SuiteChoice,
     bench: str,
     smoke: bool,
     rounds: int | None,
+    budget: str,
+    plan_only: bool,
     confirm: bool,
     no_wait: bool,
     send: bool,
@@ -61,6 +84,7 @@ def run_command(
     """Measure commits in rounds: every round visits each commit once in random order.
 
     REV is a commit, branch or tag (HEAD when absent); RANGE is A..B along the first-parent line, without A.
+    With --budget, what is left out is named, and the same call again measures it.
     Exit code 0 if all cells were measured or skipped with a reason, 1 some failed, 2 usage, 4 nothing
     measured.
     """
@@ -69,12 +93,19 @@ def run_command(
     address = resolve_server_url(config, server) if send or server else ""
     commits = repository.list_commits(revision)
     progress = TerminalProgress()
-    with create_suite_runner(repository, config, suite, smoke=smoke) as runner:
-        subject = prepare_session_scope(runner, commits, bench, progress.report)
+    budget_s = parse_time_budget(budget)
+    with create_suite_runner(repository, config, suite.folder, smoke=smoke) as runner:
+        default_only = suite.is_default_only(bench)
+        scope = prepare_session_scope(runner, commits, bench, progress.report, default_only=default_only)
         count = rounds or config.settings.run.rounds
+        if plan_only:
+            return write_planned_cells(config, runner, scope, len(commits) * count, json_file)
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
+            scope = plan_with_measured_costs(store, runner, config.project, scope)
+            progress.report(format_plan_summary(scope.cells, len(commits) * count))
+            limit = TimeBudget(math.inf if budget_s is None else budget_s)
             result = measure_and_confirm_range(
-                store, runner, config, subject, count, progress, confirm=confirm
+                store, runner, config, scope, count, progress, confirm=confirm, budget=limit
             )
             evaluate_and_reconcile(store, config)
             uids = result.sessions if address else ()
@@ -85,17 +116,33 @@ def run_command(
     return range_exit_code(result)
 
 
+def write_planned_cells(
+    config: Config, runner: MeasurementRunner, scope: SessionScope, visits: int, json_file: str | None
+) -> int:
+    """Write what each cell costs by earlier runs or its declaration; return the exit code."""
+    with closing(open_store_to_write(config)) as store:
+        planned = plan_with_measured_costs(store, runner, config.project, scope)
+    write_plan(planned.cells, visits, json_file)
+    return 0
+
+
 def write_range_report(result: RangeResult, commits: Sequence[Commit], json_file: str | None) -> None:
     """Write the result as JSON and text."""
     statuses = {status: count for status in Status if (count := result.statuses.count(status))}
     if json_file:
         counted = {"processes": len(result.statuses), "statuses": statuses, "work_s": result.work_s}
-        write_json(json_file, {"session": result.sessions[0], **counted, "verdicts": result.verdicts})
+        left_out = [
+            {"cell": left.cell.name, "cost_s": left.cost_s, "reason": left.reason} for left in result.left_out
+        ]
+        verdicts = {"verdicts": result.verdicts, "left_out": left_out}
+        write_json(json_file, {"session": result.sessions[0], **counted, **verdicts})
     if json_file == "-":
         return
     ended = ", ".join(f"{count} {status}" for status, count in statuses.items())
     click.echo(f"{len(result.statuses)} processes measured: {ended or 'nothing to measure'}")
-    if len(commits) > 1:
+    if result.left_out:
+        click.echo(format_left_out(result.left_out))
+    elif len(commits) > 1:
         click.echo("\n" + format_confirmed_changes(result, commits))
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 from perfci.config import Config
 from perfci.history.decision_records import build_decision_key
@@ -16,12 +17,18 @@ from perfci.measure.commit_range_screening import (
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
+from perfci.measure.time_budget import LeftOutCell, TimeBudget
 from perfci.model import Status, Verdict
 from perfci.project_policies import build_policy
 from perfci.runner import visit_plan
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import Cell
+from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measured_series import load_series_ids_of_session
+
+LONGER_THAN_PLANNED = "what was measured before it took longer than planned; the next call goes on with it"
+LATER_ROUND = "a later round, which begins when the one before it is complete"
 
 RENEW_AFTER_S = 30.0
 """Seconds between restarts of the fork servers.
@@ -35,7 +42,8 @@ class RangeResult:
     """The result of a range: how its processes ended, every current verdict, and the confirmed ones.
 
     ``sessions`` lists the session of the rounds first, then the one of the fresh pairs. ``work_s`` is in
-    seconds.
+    seconds. ``left_out`` are the cells that the budget had no room for: where some of them fit later, the
+    session is unfinished, and the next call with the same options goes on with it.
     """
 
     sessions: Sequence[str]
@@ -43,6 +51,41 @@ class RangeResult:
     verdicts: Sequence[Verdict]
     confirmed: Sequence[Verdict]
     work_s: float
+    left_out: Sequence[LeftOutCell] = ()
+
+
+@dataclass(slots=True)
+class RoundsPlan:
+    """What the rounds of a session still lack, and what of it fits into the budget of this call."""
+
+    visits: Sequence[CommitVisit]
+    measured: set[tuple[str, str, int | None]]  # sha, cell name and round
+    budget: TimeBudget
+    left_out: list[LeftOutCell] = field(default_factory=list)
+
+    def list_missing_cells(self, visit: CommitVisit) -> list[Cell]:
+        """The cells of a visit that were not measured, in its order."""
+        return [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in self.measured]
+
+    def choose_cells_of_round(self, number: int) -> Collection[Cell]:
+        """Choose the cells of a round that fit, and note those that do not."""
+        counts = Counter(
+            cell for visit in self.visits if visit.round == number for cell in self.list_missing_cells(visit)
+        )
+        named = {left.cell for left in self.left_out}
+        chosen, left_out = self.budget.choose_cells(list(counts.items()))
+        self.left_out += [left for left in left_out if left.cell not in named]
+        return chosen
+
+    def note_unmeasured(self, visits: Sequence[CommitVisit], reason: str) -> None:
+        """Note every cell that these visits lack."""
+        counts = Counter(cell for visit in visits for cell in self.list_missing_cells(visit))
+        named = {left.cell for left in self.left_out}
+        self.left_out += [
+            LeftOutCell(cell, cell.cost_s * count, reason)
+            for cell, count in counts.items()
+            if cell not in named
+        ]
 
 
 def measure_and_confirm_range(
@@ -54,8 +97,13 @@ def measure_and_confirm_range(
     progress: SessionProgress,
     *,
     confirm: bool = True,
+    budget: TimeBudget | None = None,
 ) -> RangeResult:
-    """Measure and screen a range and, with ``confirm``, judge every candidate on fresh interleaved pairs."""
+    """Measure and screen a range and, with ``confirm``, judge every candidate on fresh interleaved pairs.
+
+    Within a ``budget`` rounds are measured as far as it goes; a range is screened once they are complete,
+    and its candidates are confirmed to the end.
+    """
     session = open_measurement_session(
         store,
         runner,
@@ -67,8 +115,12 @@ def measure_and_confirm_range(
         on_message=progress.report,
     )
     progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
-    measure_commit_rounds(session, scope, rounds, progress)
+    left_out = measure_commit_rounds(session, scope, rounds, progress, budget or TimeBudget())
     policy = build_policy(config.settings)
+    if any(left.fits_later for left in left_out):
+        with store.begin() as tx:
+            update_change_points(tx, config.project, load_series_ids_of_session(tx, session.uid), policy)
+        return RangeResult([session.uid], session.statuses, [], [], session.work_s, left_out)
     screening = screen_neighbouring_commits(session.readings, pair_neighbouring_commits(scope), policy)
     session.record_verdicts(screening.verdicts, screening.decisions)
     with store.begin() as tx:
@@ -85,26 +137,47 @@ def measure_and_confirm_range(
         verdicts=[*confirmation.verdicts, *screened],
         confirmed=confirmation.verdicts,
         work_s=session.work_s,
+        left_out=left_out,
     )
 
 
 def measure_commit_rounds(
-    session: MeasurementSession, scope: SessionScope, rounds: int, progress: SessionProgress
-) -> None:
-    """Visit every commit once per round; a resumed session measures only what it lacks."""
-    measured = {
-        (sha, series.cell, process.round)
-        for sha, rows in session.readings.processes_by_sha.items()
-        for series, process in rows
-    }
+    session: MeasurementSession,
+    scope: SessionScope,
+    rounds: int,
+    progress: SessionProgress,
+    budget: TimeBudget,
+) -> Sequence[LeftOutCell]:
+    """Visit every commit once per round; a resumed session measures only what it lacks.
+
+    Returns the cells that the budget has no room for.
+    """
+    visits = list(visit_plan.plan_round_visits(list(scope.commits), scope.cells, rounds, session.seed))
+    plan = RoundsPlan(visits, _list_measured_visits(session), budget)
     renewed_at, last_round = time.monotonic(), -1
-    for visit in visit_plan.plan_round_visits(list(scope.commits), scope.cells, rounds, session.seed):
-        cells = [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in measured]
+    chosen: Collection[Cell] = ()
+    for place, visit in enumerate(visits):
         if visit.round is not None and visit.round != last_round:
+            if any(left.fits_later for left in plan.left_out):
+                plan.note_unmeasured(visits[place:], LATER_ROUND)
+                break
             last_round = visit.round
+            chosen = plan.choose_cells_of_round(last_round)
             progress.report_with_time_left(f"round {last_round + 1} of {rounds}")
             if time.monotonic() - renewed_at > RENEW_AFTER_S:
                 session.runner.close_fork_servers()
                 renewed_at = time.monotonic()
-        if cells:
-            session.measure_visit(visit, cells)
+        cells = [cell for cell in plan.list_missing_cells(visit) if cell in chosen]
+        if cells and not session.measure_visit(visit, cells, budget.has_room_for):
+            plan.measured = _list_measured_visits(session)
+            plan.note_unmeasured(visits[place:], LONGER_THAN_PLANNED)
+            break
+    return plan.left_out
+
+
+def _list_measured_visits(session: MeasurementSession) -> set[tuple[str, str, int | None]]:
+    return {
+        (sha, series.cell, process.round)
+        for sha, rows in session.readings.processes_by_sha.items()
+        for series, process in rows
+    }

@@ -160,12 +160,27 @@ class MeasurementSession:
                     records[row_id] = replace(decision, rate=false_discovery_rate)
             add_verdict_decisions(tx, records)
 
-    def measure_visit(self, visit: CommitVisit, cells: Sequence[Cell] | None = None) -> None:
-        """Visit one commit; each process is in the database before the next one starts."""
-        for index, (outcome, discovery) in enumerate(
-            self.runner.visit_commit(visit.sha, cells or visit.cells)
-        ):
+    def measure_visit(
+        self,
+        visit: CommitVisit,
+        cells: Sequence[Cell] | None = None,
+        has_room_for: Callable[[Cell], bool] = lambda cell: True,
+    ) -> bool:
+        """Visit one commit; each process is in the database before the next one starts.
+
+        Returns whether the visit is complete: it ends before the first cell that there is no room for.
+        """
+        planned = cells or visit.cells
+        outcomes = self.runner.visit_commit(visit.sha, planned)
+        for index, cell in enumerate(planned):
+            if not has_room_for(cell):
+                self.runner.close_fork_servers()  # the worker waits for the cell that does not come
+                return False
+            outcome, discovery = next(outcomes)
             self._store_outcome(visit, index, outcome, discovery)
+        for _ in outcomes:  # the end of the visit comes after its last cell
+            pass
+        return True
 
     def measure_interleaved_visits(self, visits: Sequence[CommitVisit]) -> None:
         """Visit what is to be compared.

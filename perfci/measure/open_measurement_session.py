@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perfci.config import Config
@@ -14,8 +15,9 @@ from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
-from perfci.runner.suite_cells import expand_cells
+from perfci.runner.suite_cells import apply_measured_costs, expand_cells, select_default_suite
 from perfci.store import Store
+from perfci.store.queries.cell_durations import load_cell_durations
 from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.writes.measured_sessions import find_unfinished_session
 
@@ -33,9 +35,14 @@ def create_suite_runner(
 
 
 def prepare_session_scope(
-    runner: MeasurementRunner, commits: Sequence[Commit], bench: str, on_message: OnMessage
+    runner: MeasurementRunner,
+    commits: Sequence[Commit],
+    bench: str,
+    on_message: OnMessage,
+    *,
+    default_only: bool = False,
 ) -> SessionScope:
-    """Prepare every commit and list the cells.
+    """Prepare every commit and list the cells, with ``default_only`` those of the default suite alone.
 
     Raise where the suite does not import or no benchmark matches.
     """
@@ -54,11 +61,27 @@ def prepare_session_scope(
     cells = expand_cells(discovery.benchmarks.values(), bench, runner.settings.suite.timeout_s)
     if not cells:
         raise PerfciError(_format_no_match(bench, discovery, runner))
+    if default_only:
+        cells = select_default_suite(cells)
+    if not cells:
+        raise PerfciError(
+            "no benchmark that was asked for is of the default suite; --suite full measures them all"
+        )
     for omission in discovery.omissions:
         # Of a selection only the classes it holds: the rest was left out on purpose.
         if not bench or any(cell.benchmark.startswith(omission.owner + ".") for cell in cells):
             on_message(str(omission))
     return SessionScope({commit.sha: commit for commit in commits}, discovery, tuple(cells))
+
+
+def plan_with_measured_costs(
+    store: Store, runner: MeasurementRunner, project: str, scope: SessionScope
+) -> SessionScope:
+    """Replace declared costs of cells, and the timeouts that follow, by what earlier runs here measured."""
+    variant = runner.describe_environment_variant(next(iter(scope.commits)))
+    with store.read() as tx:
+        measured_s = load_cell_durations(tx, project, runner.machine, variant)
+    return replace(scope, cells=tuple(apply_measured_costs(scope.cells, measured_s)))
 
 
 def _discover_benchmarks(runner: MeasurementRunner, commits: Sequence[Commit]) -> Discovery:

@@ -13,12 +13,13 @@ from perfci.cli.compare.recorded_files import compare_recorded_files
 from perfci.cli.compare.stepwise_ablation import compare_ablation
 from perfci.cli.compare.variants import compare_variants
 from perfci.cli.shared.options import (
+    SuiteChoice,
     bench_option,
     global_options,
     json_option,
     parse_time_budget,
     smoke_option,
-    suite_option,
+    suite_choice_option,
     wait_option,
 )
 from perfci.model import PerfciError
@@ -47,7 +48,7 @@ from perfci.model import PerfciError
 @click.option(
     "--at", default="", metavar="REV", help="the commit whose variants are compared  [default: working tree]"
 )
-@suite_option
+@suite_choice_option
 @bench_option
 @smoke_option
 @click.option(
@@ -73,7 +74,7 @@ def compare_command(
     ablation: str,
     recorded_files: tuple[Path, Path] | None,
     at: str,
-    suite: Path | None,
+    suite: SuiteChoice,
     bench: str,
     smoke: bool,
     budget: str,
@@ -95,7 +96,17 @@ def compare_command(
     measured.
     """
     budget_s = parse_time_budget(budget)
-    options = ComparisonOptions(suite, bench, smoke, budget_s, strict, no_wait, markdown, json_file)
+    options = ComparisonOptions(
+        suite.folder,
+        bench,
+        smoke,
+        budget_s,
+        strict,
+        no_wait,
+        markdown,
+        json_file,
+        default_only=suite.is_default_only(bench),
+    )
     modes = {"BASE": base, "--vary": axes, "--ablation": ablation, "--files": recorded_files}
     require_one_mode(modes, at, results)
     if recorded_files:

@@ -16,7 +16,11 @@ from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.compare_commits import CommitComparison, measure_commit_comparison
 from perfci.measure.judge_goals import judge_commit_goals, parse_goals, require_known_metrics
-from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
+from perfci.measure.open_measurement_session import (
+    create_suite_runner,
+    plan_with_measured_costs,
+    prepare_session_scope,
+)
 from perfci.model import Commit, Status
 from perfci.project_policies import build_policy
 from perfci.report.goal_text import format_goals
@@ -57,11 +61,14 @@ def measure_and_judge_commits(
     progress = TerminalProgress()
     with create_suite_runner(repository, config, options.suite, smoke=options.smoke) as runner:
         commits = list({commit.sha: commit for commit in (before, after)}.values())
-        subject = prepare_session_scope(runner, commits, options.bench, progress.report)
+        subject = prepare_session_scope(
+            runner, commits, options.bench, progress.report, default_only=options.default_only
+        )
         require_known_metrics(goals, subject.discovery, progress.report)
         with lock_machine_and_open_store(
             config, "perfci compare", progress, no_wait=options.no_wait
         ) as store:
+            subject = plan_with_measured_costs(store, runner, config.project, subject)
             comparison = measure_commit_comparison(
                 store,
                 runner,

@@ -25,6 +25,7 @@ class ComparisonOptions:
     no_wait: bool
     markdown: Path | None
     json_file: str | None
+    default_only: bool = False
 
 
 def comparison_exit_code(

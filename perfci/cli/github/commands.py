@@ -15,12 +15,13 @@ from perfci.cli.compare.commits import commits_exit_code, measure_and_judge_comm
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import profile_slowdowns
 from perfci.cli.shared.options import (
+    SuiteChoice,
     bench_option,
     global_options,
     parse_time_budget,
     server_option,
     smoke_option,
-    suite_option,
+    suite_choice_option,
 )
 from perfci.cli.shared.repository_and_config import current_config, current_repository, load_repository_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
@@ -90,7 +91,7 @@ def github_group() -> None:
 
 
 @github_group.command("compare")
-@suite_option
+@suite_choice_option
 @bench_option
 @smoke_option
 @click.option(
@@ -100,7 +101,7 @@ def github_group() -> None:
 @results_option
 @global_options
 def compare_command(
-    suite: Path | None, bench: str, smoke: bool, budget: str, with_main: bool, results: Path
+    suite: SuiteChoice, bench: str, smoke: bool, budget: str, with_main: bool, results: Path
 ) -> int:
     """Measure the job's pull request against its merge base, and write the results to a folder.
 
@@ -111,7 +112,17 @@ def compare_command(
 
     Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
     """
-    options = ComparisonOptions(suite, bench, smoke, parse_time_budget(budget), False, False, None, None)
+    options = ComparisonOptions(
+        suite.folder,
+        bench,
+        smoke,
+        parse_time_budget(budget),
+        False,
+        False,
+        None,
+        None,
+        default_only=suite.is_default_only(bench),
+    )
     repository = current_repository()
     config = load_repository_config(repository)
     job = require_github_job(config)

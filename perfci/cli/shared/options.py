@@ -77,6 +77,40 @@ json_option = click.option(
 suite_option = click.option(
     "--suite", type=click.Path(path_type=Path), metavar="DIR", help="the suite's folder"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteChoice:
+    """What ``--suite`` chose: a folder, the configured one when absent, and which of its cells."""
+
+    folder: Path | None = None
+    name: str = ""
+
+    def is_default_only(self, bench: str) -> bool:
+        """Whether only the default suite is measured: by name, or because nothing else was asked for."""
+        return self.name == "default" or (not self.name and not bench)
+
+
+def _parse_suite_choice(
+    ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> SuiteChoice:
+    names = [value for value in values if value in ("default", "full")]
+    folders = [value for value in values if value not in names]
+    if len(names) > 1 or len(folders) > 1:
+        raise click.BadParameter(
+            f"{' and '.join(values)}: one folder and one of default and full may be given"
+        )
+    return SuiteChoice(Path(folders[0]) if folders else None, names[0] if names else "")
+
+
+suite_choice_option = click.option(
+    "--suite",
+    multiple=True,
+    metavar="default|full|DIR",
+    callback=_parse_suite_choice,
+    help="the cells that guard every commit, or all of them (default, unless --bench is given); "
+    "or the suite's folder",
+)
 bench_option = click.option(
     "--bench", default="", metavar="REGEX", help="only benchmarks whose name(parameters) match"
 )

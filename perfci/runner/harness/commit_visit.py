@@ -23,7 +23,9 @@ def run_visit(request: JsonMessage, control: socket.socket, parent: int) -> None
     with redirect_output(output):
         suite = load_suite(request)
         wrong = describe_wrong_commit_module(request)
-    descriptions = [describe_benchmark(benchmark) for benchmark in suite.benchmarks.values()]
+    descriptions = [
+        describe_benchmark(benchmark) | suite.plans[name] for name, benchmark in suite.benchmarks.items()
+    ]
     send_message(
         control,
         {"event": "suite", "benchmarks": descriptions, "errors": suite.errors, "omissions": suite.omissions},

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .declared_plan import declared_costs, default_suite_cells
 from .messages import JsonMessage, build_module_error
 
 CLOCKS = ("wall", "cpu", "device", "exact", "value", "informational")
@@ -21,9 +22,12 @@ METRIC_NAMES = {"time": "time", "peakmemory": "peak_memory", "memory": "memory"}
 
 @dataclass
 class LoadedSuite:
-    """Benchmarks by name, import errors of modules, and metrics that classes omit."""
+    """Benchmarks by name, what they declare for the plan of a run, import errors of modules, and metrics that
+    classes omit.
+    """
 
     benchmarks: dict[str, Any] = field(default_factory=dict)
+    plans: dict[str, JsonMessage] = field(default_factory=dict)
     errors: list[JsonMessage] = field(default_factory=list)
     omissions: list[JsonMessage] = field(default_factory=list)
 
@@ -45,7 +49,9 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
     suite = LoadedSuite()
     for module in import_suite_modules(os.path.basename(request["suite"]), suite.errors):
         try:
-            suite.benchmarks.update((b.name, b) for b in discover_benchmarks(module, discovery))
+            benchmarks = {b.name: b for b in discover_benchmarks(module, discovery)}
+            suite.plans.update((name, describe_plan(b)) for name, b in benchmarks.items())
+            suite.benchmarks.update(benchmarks)
             suite.omissions += list_omitted_metrics(module)
         except Exception as error:
             suite.errors.append(build_module_error(module.__name__, error))
@@ -138,6 +144,11 @@ def describe_benchmark(benchmark: Any) -> JsonMessage:
         "setup_cache_key": benchmark.setup_cache_key,
         "setup_cache_timeout_s": benchmark.setup_cache_timeout,
     }
+
+
+def describe_plan(benchmark: Any) -> JsonMessage:
+    """Describe what a benchmark declares of its cells: their costs, and which are of the default suite."""
+    return {"costs_s": declared_costs(benchmark), "in_default": default_suite_cells(benchmark)}
 
 
 def list_metrics(benchmark: Any) -> list[JsonMessage]:

@@ -1,0 +1,107 @@
+"""``perfci run`` within a budget, and of the default suite: what is measured, left out, and resumed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from perfci.cli import run_cli
+from tests.support.git_project import GitProject
+
+SUITE = """
+    class Step:
+        params = [["fp32", "bf16"]]
+        param_names = ["precision"]
+        default_suite = {"precision": ["bf16"]}
+
+        def cost_s(self, p):
+            return {"fp32": 7.0, "bf16": 4.0}[p["precision"]]
+
+        def track_step(self, precision):
+            return 1
+
+    def track_sweep():
+        return 2
+    track_sweep.cost_s, track_sweep.default_suite = 5.0, False
+
+    def track_night():
+        return 3
+    track_night.cost_s, track_night.default_suite = 900.0, False
+"""
+BF16, FP32 = "suite.Step.track_step('bf16')", "suite.Step.track_step('fp32')"
+
+
+@pytest.fixture
+def project(working_folder: Any) -> GitProject:
+    project = GitProject(working_folder)
+    project.commit("A suite", benchmarks__suite=SUITE)
+    return project
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
+    capsys.readouterr()
+    run_cli(["run", "--rounds", "1", "--json", *options])
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_without_a_word_the_default_suite_is_measured(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [cell["cell"] for cell in run_json(capsys, "--plan")["cells"]] == [BF16]
+    assert [cell["cell"] for cell in run_json(capsys, "--plan", "--bench", "sweep")["cells"]] == [
+        "suite.track_sweep"
+    ]
+    assert run_json(capsys)["processes"] == 1
+
+
+def test_the_plan_states_what_each_cell_costs_and_may_take(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_json(capsys, "--suite", "default")
+
+    plan = run_json(capsys, "--suite", "full", "--plan")
+
+    stated = {cell["cell"]: (cell["source"], cell["timeout_s"], cell["in_default"]) for cell in plan["cells"]}
+    assert stated == {
+        BF16: ("measured", 60.0, True),
+        FP32: ("declared", 60.0, False),
+        "suite.track_sweep": ("declared", 60.0, False),
+        "suite.track_night": ("declared", 4500.0, False),
+    }
+
+
+def test_a_second_call_goes_on_where_the_budget_stopped(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = ("--suite", "full", "--budget", "10s")
+
+    first, second = run_json(capsys, *full), run_json(capsys, *full)
+
+    reasons = {left["cell"]: left["reason"] for left in first["left_out"]}
+    assert reasons == {
+        FP32: "it fits into the next call with this budget",
+        "suite.track_night": "it takes longer than the whole budget of 10 s",
+    }
+    assert (first["processes"], second["processes"]) == (2, 1)
+    assert second["session"] == first["session"]
+    assert [left["cell"] for left in second["left_out"]] == ["suite.track_night"]
+
+
+def test_names_what_is_left_out(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run_cli(["run", "--rounds", "1", "--suite", "full", "--budget", "10s"])
+
+    captured = capsys.readouterr()
+    assert code == 0
+    assert "4 cells in 1 visit: about 15 min 16 s (costs: 4 declared)" in captured.err
+    assert f"left out: 1 cell (7 s), it fits into the next call with this budget: {FP32}" in captured.out
+    assert "the same call again goes on here" in captured.out
+
+
+def test_two_suites_at_once_are_a_usage_error(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["run", "--suite", "full", "--suite", "default"]) == 2
+    assert "one folder and one of default and full may be given" in capsys.readouterr().err
