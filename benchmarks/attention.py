@@ -107,7 +107,7 @@ class Implementations(Bench):
             **studied.readings(),
             **counted,
             "peak_allocated_bytes": allocated["peak_allocated_bytes"],
-            "flop_rate": informational(*(useful / seconds for seconds in studied.forward.judged_samples)),
+            "flop_rate": informational(*(useful / seconds for seconds in studied.forward.elapsed_samples)),
         }
         return Measurement(readings, flags=studied.flags)
 

@@ -239,7 +239,7 @@ def copy_to_device(memory: str, copy: str, size: int) -> Measurement:
             statistics.median(beside.judged_samples) - statistics.median(resident.judged_samples)
         ),
         "pageable_copy_bytes": exact(count_call(transfer).pageable_copy_bytes),
-        "bandwidth": informational(*(size / seconds for seconds in copying.judged_samples)),
+        "bandwidth": informational(*(size / seconds for seconds in copying.elapsed_samples)),
     }
     return Measurement(
         readings, flags=(*copying.flags, *(["non_blocking was silently synchronous"] if silent else []))
@@ -386,7 +386,7 @@ class Preprocess(Bench):
         readings = {
             "time_per_1k_documents": scale_reading(timing.reading(), 1000 / len(documents)),
             "tokens": exact(tokens),
-            "token_rate": informational(*(tokens / seconds for seconds in timing.judged_samples)),
+            "token_rate": informational(*(tokens / seconds for seconds in timing.elapsed_samples)),
         }
         return Measurement(readings, flags=timing.flags)
 

@@ -93,7 +93,7 @@ class DataParallel(_RankedBench):
             "communication_bytes": exact(max(rank.sent_bytes for rank in trained)),
             **peak_readings(max(rank.peak_bytes for rank in trained)),
             "tokens_per_s_per_rank": informational(
-                *(rows * PARALLEL.model.length / second for second in step.device or step.wall)
+                *(rows * PARALLEL.model.length / second for second in step.elapsed_samples)
             ),
         }
         return Measurement(readings, flags=(*step.flags, *alone.flags))
@@ -154,16 +154,14 @@ def mean_losses(trained: list[RankTraining]) -> tuple[float, ...]:
 
 
 def median_seconds(timing: Timing) -> float:
-    return statistics.median(timing.judged_samples)
+    return statistics.median(timing.elapsed_samples)
 
 
 def exposed_communication(step: Timing, reference: Timing, scaling: str) -> Reading | Absent:
     """What a step takes longer than the same work of one rank alone: communication that nothing hides."""
     if scaling == "strong":
         return Absent("the rank alone has more to compute than each of those that share its rows")
-    return informational(
-        statistics.median(step.device or step.wall) - statistics.median(reference.device or reference.wall)
-    )
+    return informational(median_seconds(step) - median_seconds(reference))
 
 
 def communication_reading(trained: list[RankTraining]) -> Reading:

@@ -52,7 +52,7 @@ class FeedForward(Bench):
             "backward_time": backward.reading(),
             "flops": exact(flops),
             "parameter_bytes": exact(sum(p.nbytes for p in network.parameters())),
-            "flop_rate": informational(*(flops / seconds for seconds in forward.judged_samples)),
+            "flop_rate": informational(*(flops / seconds for seconds in forward.elapsed_samples)),
         }
         return Measurement(readings, flags=(*forward.flags, *backward.flags))
 

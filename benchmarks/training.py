@@ -135,7 +135,7 @@ class BatchSweep(Bench):
         training = TrainingSetup(SIZES, batch=rows, length=width)
         training.step()
         timing = time_blocks(training.step, **TRAINING.timing)
-        rate = tokens / statistics.median(timing.judged_samples)
+        rate = tokens / statistics.median(timing.elapsed_samples)
         padding = 1 - tokens / (rows * width)
         return Measurement(
             {"step_time": timing.reading(), "tokens_per_s": informational(rate), "padding": exact(padding)},

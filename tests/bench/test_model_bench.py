@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from perfci.bench import ModelBench, Reading
 from perfci.bench.parity import ParityFailed
 from perfci.bench.processes.run_in_child_processes import ChildFailed
+from perfci.bench.timers.timed_blocks import Timing
 from perfci.model import PerfciError
 
 Report = dict[str, Any]
@@ -120,12 +121,15 @@ def test_without_an_allocator_memory_is_absent_and_not_zero() -> None:
     assert readings["step_energy"]["status"] == "skipped"
 
 
-def test_tokens_per_second_are_tokens_over_the_judged_step() -> None:
+def test_tokens_per_second_are_tokens_over_the_time_that_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two threads compute: a step of 1 s costs 2 s of CPU time.
+    timing = Timing((1.0,) * 7, (2.0,) * 7, (), 1, 3, True)
+    monkeypatch.setattr("perfci.bench.metric_groups.training.time_blocks", lambda *_, **__: timing)
+
     readings = measure(Trained, "training")
 
-    (rate,) = readings["tokens_per_s"]["samples"]
-    steps = sorted(readings["cpu_step_time"]["samples"])
-    assert 10 / steps[-1] <= rate <= 10 / steps[0]
+    assert readings["tokens_per_s"]["samples"] == [10.0]
+    assert readings["flop_per_s"]["samples"] == measure(Trained, "step_counts")["flops"]["samples"]
 
 
 def test_tokens_per_batch_may_depend_on_the_parameters() -> None:

@@ -86,7 +86,7 @@ def _rate_readings(
     callables: ModelBenchmarkCallables, training: TrainingLoop, timing: Timing
 ) -> dict[str, Reading | Absent]:
     """Numbers derived from the step time, for display: judging them would judge it twice."""
-    step_s = statistics.median(timing.judged_samples)
+    step_s = statistics.median(timing.elapsed_samples)
     flops = count_flops(training.step)
     device = callables.device.name
     utilisation = mfu(flops, step_s, peak_flops(device, callables.precision()))

@@ -70,6 +70,14 @@ class Timing:
         return self.device or self.cpu
 
     @property
+    def elapsed_samples(self) -> tuple[float, ...]:
+        """Seconds that passed, which rates are over: CPU seconds of several threads are no time to wait for.
+
+        Wall seconds, or the device's where no wall clock was read.
+        """
+        return self.wall or self.device
+
+    @property
     def relative_half_width(self) -> float:
         """The half-width of the 95 % interval of the judged median, as a ratio of that median."""
         return relative_half_width(self.judged_samples)
