@@ -33,6 +33,10 @@ class GPT(nn.Module):
         self.norm = nn.LayerNorm(sizes.width)
         self.head = nn.Linear(sizes.width, sizes.vocab, bias=False)
         nn.init.normal_(self.tokens.weight, std=0.02)
+        self.tie_head()
+
+    def tie_head(self) -> None:
+        """Share one weight between embedding and head; loading with ``assign=True`` gives each its own."""
         self.head.weight = self.tokens.weight
 
     def forward(self, tokens: Tensor) -> Tensor:

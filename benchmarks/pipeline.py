@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from perfci.bench import Bench, Measurement, ModelBench, metrics
-from perfci.bench.streams.serving import SERVING_METRICS, measure_serving
+from perfci.bench.streams.serving import SERVING_METRICS, measure_serving, poisson_arrivals
 
 from .data import forget_pages
 from .gpt_model import GPT, ModelCache, decode, prefill
@@ -20,7 +20,9 @@ from .workload_sizes import DEVICE, PIPELINE, SIZES, seed_and_pin_threads
 
 
 class Stages(ModelBench):
-    """Loading weights from disk or page cache, the first call, then prefill, decode and post-processing."""
+    """Loading weights from disk or page cache, making the model ready, the first call, then prefill, decode
+    and post-processing.
+    """
 
     params = {"disk": ["cold", "warm"], "sizes": [SIZES.name]}
     groups = ("stages",)
@@ -40,10 +42,18 @@ class Stages(ModelBench):
         with torch.device("meta"):
             model = GPT(SIZES)
         model.load_state_dict(torch.load(self.file), assign=True)
+        model.tie_head()
         return model.to(self.device).eval()
 
-    def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        return stream_answer(model)
+    def init(self, model: GPT, p: Mapping[str, Any]) -> None:
+        """Take the room for keys and values, as a server does once."""
+        self.cache = create_cache()
+
+    def prompt(self, p: Mapping[str, Any]) -> Tensor:
+        return random_prompt()
+
+    def stream(self, model: GPT, p: Mapping[str, Any], prompt: Tensor) -> Iterator[Tensor]:
+        return stream_answer(model, prompt, self.cache)
 
     def postprocess(self, model: GPT, out: list[Tensor]) -> str:
         return " ".join(f"w{token}" for token in torch.cat(out, dim=1).flatten().tolist())
@@ -59,7 +69,12 @@ class ColdStart(ModelBench):
         return GPT(SIZES).to(self.device).eval()
 
     def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        return stream_answer(model)
+        return stream_answer(model, random_prompt(), create_cache())
+
+
+def plan_serving_seconds(rates: Sequence[float], requests: int) -> float:
+    """Seconds until all requests of the slowest rate were served, if they take twice as long as they come."""
+    return 60 + 2 * max(poisson_arrivals(rate, requests)[-1] for rate in rates)
 
 
 class Serving(Bench):
@@ -67,22 +82,33 @@ class Serving(Bench):
 
     params = (PIPELINE.rates, [SIZES.name])
     param_names = ("rate", "sizes")
+    timeout = plan_serving_seconds(PIPELINE.rates, PIPELINE.served_requests)
 
     @metrics(*SERVING_METRICS)
     @torch.no_grad()
     def measure_serving(self, rate: float, sizes: str) -> Measurement:
         seed_and_pin_threads()
-        model = GPT(SIZES).to(DEVICE).eval()
+        model, prompt, cache = GPT(SIZES).to(DEVICE).eval(), random_prompt(), create_cache()
         return measure_serving(
-            lambda: stream_answer(model), rate=rate, requests=PIPELINE.served_requests, sla=PIPELINE.sla
+            lambda: stream_answer(model, prompt, cache),
+            rate=rate,
+            requests=PIPELINE.served_requests,
+            sla=PIPELINE.sla,
         )
 
 
-def stream_answer(model: GPT) -> Iterator[Tensor]:
-    prompt = random_text(SIZES, 1, length=SIZES.prompts[0] - 1).to(DEVICE)
-    cache = ModelCache(SIZES, DEVICE, batch=1, length=SIZES.prompts[0] + PIPELINE.new_tokens)
+def stream_answer(model: GPT, prompt: Tensor, cache: ModelCache) -> Iterator[Tensor]:
+    cache.length = 0
     token = prefill(model, prompt, cache)
     yield token
     for _ in range(PIPELINE.new_tokens - 1):
         token = decode(model, token, cache, 1)
         yield token
+
+
+def random_prompt() -> Tensor:
+    return random_text(SIZES, 1, length=SIZES.prompts[0] - 1).to(DEVICE)
+
+
+def create_cache() -> ModelCache:
+    return ModelCache(SIZES, DEVICE, batch=1, length=SIZES.prompts[0] + PIPELINE.new_tokens)
