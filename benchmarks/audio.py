@@ -53,8 +53,10 @@ class Speech(ModelBench):
         seed_and_pin_threads()
         return SpeechModel().to(self.device).eval()
 
-    def stream(self, model: SpeechModel, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        text = random_text(AUDIO.model, 1, length=p["text"] - 1).to(self.device)
+    def prompt(self, p: Mapping[str, Any]) -> Tensor:
+        return random_text(AUDIO.model, 1, length=p["text"] - 1).to(self.device)
+
+    def stream(self, model: SpeechModel, p: Mapping[str, Any], text: Tensor) -> Iterator[Tensor]:
         cache = ModelCache(AUDIO.model, self.device, batch=1, length=p["text"] + AUDIO.tokens)
         token = prefill(model.language_model, text, cache)
         for _ in range(AUDIO.tokens // p["chunk"]):

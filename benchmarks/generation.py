@@ -27,8 +27,10 @@ class _Generation(ModelBench):
         seed_and_pin_threads()
         return GPT(SIZES).to(self.device).eval()
 
-    def stream(self, model: GPT, p: Mapping[str, Any]) -> Iterator[Tensor]:
-        prompt = random_text(SIZES, p.get("batch", 1), length=p["prompt"] - 1).to(self.device)
+    def prompt(self, p: Mapping[str, Any]) -> Tensor:
+        return random_text(SIZES, p.get("batch", 1), length=p["prompt"] - 1).to(self.device)
+
+    def stream(self, model: GPT, p: Mapping[str, Any], prompt: Tensor) -> Iterator[Tensor]:
         if p.get("cache") == "none":
             yield from stream_without_cache(model, prompt, p["new_tokens"])
             return

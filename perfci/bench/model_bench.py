@@ -28,15 +28,20 @@ Parameters = Mapping[str, Any]
 
 HOOK_NAMES = (
     "build",
+    "init",
     "batch",
     "loss",
     "stream",
+    "prompt",
+    "audio_in",
     "audio_seconds",
     "tokens_of",
+    "sequences",
     "postprocess",
     "kv_cache",
     "optimizer",
     "autocast",
+    "compile",
 )
 VERSIONED_SETTINGS = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
 OTHER_SETTINGS = ("params", "param_names", "budget_s", "groups", "timeout")
@@ -61,7 +66,8 @@ class ModelBench(Bench, ABC):
 
     ``params``
         name to values; every combination is measured in processes of its own. A parameter ``dtype`` or
-        ``precision`` (fp32, tf32, bf16 or fp16) is the number format that the training step computes in.
+        ``precision`` (fp32, tf32, bf16 or fp16) is the number format that training steps and requests
+        compute in; a parameter ``compile`` (True, False or a mode of ``torch.compile``) compiles the model.
     ``tokens_per_batch``
         tokens in one batch, on this device: gives tokens/s. A number, or a method that takes ``p``.
     ``sla``
@@ -112,6 +118,9 @@ class ModelBench(Bench, ABC):
     def build(self, p: Parameters) -> Any:
         """Make the model, on ``self.device`` and in the state it is trained or served in."""
 
+    init: ClassVar[Any] = None
+    """``init(self, model, p)`` makes a loaded model ready, with caches for example: a stage of its own."""
+
     batch: ClassVar[Any] = None
     """``batch(self, p, i)`` makes the i-th batch, on ``self.device``: equal numbers give equal batches."""
 
@@ -119,13 +128,31 @@ class ModelBench(Bench, ABC):
     """``loss(self, model, batch)`` gives the scalar that is trained on."""
 
     stream: ClassVar[Any] = None
-    """``stream(self, model, p)`` yields output as it becomes visible: a token, a chunk of audio."""
+    """``stream(self, model, p)`` yields output as it becomes visible: a token, a chunk of audio.
+
+    It also takes what ``prompt`` made, and the pieces of ``audio_in``, where they are defined.
+    """
+
+    prompt: ClassVar[Any] = None
+    """``prompt(self, p)`` makes what one request is about, before it is sent: no part of its latency."""
+
+    audio_in: ClassVar[Any] = None
+    """``audio_in(self, p)`` makes the sound one request is given: pieces, each with its seconds.
+
+    ``stream`` reads them as they would be spoken, and latencies count from the end of the sound.
+    """
 
     audio_seconds: ClassVar[Any] = None
     """``audio_seconds(self, chunk)`` returns the length of a chunk's sound: gives the real-time factor."""
 
     tokens_of: ClassVar[Any] = None
-    """``tokens_of(self, chunk)`` returns the number of tokens in a chunk, where that is not one."""
+    """``tokens_of(self, chunk)`` returns the tokens of each sequence in a chunk, where that is not one."""
+
+    sequences: ClassVar[Any] = None
+    """``sequences(self, p)`` returns how many sequences a request answers together: they count in rates.
+
+    Without it a chunk tells: a tensor of token numbers has as many rows.
+    """
 
     postprocess: ClassVar[Any] = None
     """``postprocess(self, model, out)`` turns the list of chunks into the result: a stage of its own."""
@@ -140,10 +167,16 @@ class ModelBench(Bench, ABC):
         return torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
 
     def autocast(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
-        """The number format the training step computes in, by the parameter ``dtype`` or ``precision``."""
+        """The number format steps and requests compute in, by the parameter ``dtype`` or ``precision``."""
         from perfci.bench.devices.compute_precision import compute_in_precision
 
         return compute_in_precision(self.precision(p), self.target_device)
+
+    def compile(self, model: Any, p: Parameters) -> Any:
+        """Compile what ``build`` made, in place, by the parameter ``compile``; return the model."""
+        from perfci.bench.compilers.compile_model import compile_model
+
+        return compile_model(model, p.get("compile"))
 
     def precision(self, p: Parameters) -> str:
         """The name of that format: fp32 where no parameter names another."""
@@ -166,12 +199,16 @@ class ModelBench(Bench, ABC):
             parameters=p,
             device=self.target_device,
             precision=partial(self.precision, p),
-            build=partial(self.build, p),
+            load=lambda: self.compile(self.build(p), p),
+            init=None if self.init is None else lambda model: self.init(model, p),
             optimizer=lambda model: self.optimizer(model, p),
             autocast=partial(self.autocast, p),
             batch=None if self.batch is None else partial(self.batch, p),
             loss=self.loss,
-            stream=None if self.stream is None else lambda model: self.stream(model, p),
+            stream=None if self.stream is None else lambda model, *inputs: self.stream(model, p, *inputs),
+            prompt=None if self.prompt is None else partial(self.prompt, p),
+            audio_in=None if self.audio_in is None else partial(self.audio_in, p),
+            sequences=None if self.sequences is None else partial(self.sequences, p),
             kv_cache=None if self.kv_cache is None else lambda model: self.kv_cache(model, p),
             postprocess=self.postprocess,
             tokens_of=self.tokens_of,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfci.bench.devices.torch_devices import Device
+from perfci.bench.streams.arriving_audio import AudioPieces
 
 if TYPE_CHECKING:
     from perfci.bench.parity import Tolerance
@@ -32,8 +33,11 @@ class ModelBenchmarkCallables:
     parameters: Mapping[str, Any]
     device: Device
     precision: Callable[[], str]
-    """Name of the number format of a training step: fp32, tf32, bf16 or fp16."""
-    build: Callable[[], Any]
+    """Name of the number format that steps and requests compute in: fp32, tf32, bf16 or fp16."""
+    load: Callable[[], Any]
+    """Makes the model, compiled where a parameter says so."""
+    init: Callable[[Any], object] | None
+    """Makes a loaded model ready for its first step or request."""
     optimizer: Callable[[Any], Any]
     """Called with the model."""
     autocast: Callable[[], AbstractContextManager[Any]]
@@ -41,8 +45,14 @@ class ModelBenchmarkCallables:
     """Called with the index of the batch."""
     loss: Callable[[Any, Any], Any] | None
     """Called with the model and a batch."""
-    stream: Callable[[Any], Iterable[Any]] | None
-    """Called with the model; yields chunks of output."""
+    stream: Callable[..., Iterable[Any]] | None
+    """Called with the model, the prompt and the sound, where there are any; yields chunks of output."""
+    prompt: Callable[[], Any] | None
+    """Makes the prompt of one request."""
+    audio_in: Callable[[], AudioPieces] | None
+    """Makes the sound of one request: pieces with their seconds."""
+    sequences: Callable[[], int] | None
+    """Sequences that one request answers together."""
     kv_cache: Callable[[Any], Any] | None
     """Called with the model, after a request."""
     postprocess: Callable[[Any, list[Any]], Any] | None
@@ -61,6 +71,13 @@ class ModelBenchmarkCallables:
     """The trusted variant of this model; None where this is the reference or the author names none."""
     source: BenchmarkSource
 
+    def build(self) -> Any:
+        """Make the model, ready for its first step or request."""
+        model = self.load()
+        if self.init is not None:
+            self.init(model)
+        return model
+
     def require_loss_callable(self) -> Callable[[Any, Any], Any]:
         """Return the ``loss`` hook of a benchmark that trains."""
         assert self.loss is not None
@@ -71,7 +88,7 @@ class ModelBenchmarkCallables:
         assert self.batch is not None
         return self.batch
 
-    def require_stream_callable(self) -> Callable[[Any], Iterable[Any]]:
+    def require_stream_callable(self) -> Callable[..., Iterable[Any]]:
         """Return the ``stream`` hook of a benchmark that generates."""
         assert self.stream is not None
         return self.stream

@@ -139,6 +139,9 @@ def _check_dotted_name(text: str) -> str:
 DottedName = Annotated[str, AfterValidator(_check_dotted_name)]
 
 
+MODEL_HOOKS = ("build", "batch", "loss", "stream", "prompt", "audio_in", "audio_seconds")
+
+
 class ModelTable(ConfigTable):
     """``[[model]]``: a ``perfci.bench.ModelBench`` without importing perfci; its hooks are dotted names."""
 
@@ -147,6 +150,8 @@ class ModelTable(ConfigTable):
     batch: DottedName | None = None
     loss: DottedName | None = None
     stream: DottedName | None = None
+    prompt: DottedName | None = None
+    audio_in: DottedName | None = None
     audio_seconds: DottedName | None = None
     params: dict[str, Annotated[tuple[ParameterValue, ...], Field(min_length=1)]] = {}
     sla: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {}
@@ -167,7 +172,7 @@ class ModelTable(ConfigTable):
     @property
     def hook_dotted_names(self) -> dict[str, str]:
         """The configured hooks."""
-        named = {hook: getattr(self, hook) for hook in ("build", "batch", "loss", "stream", "audio_seconds")}
+        named = {hook: getattr(self, hook) for hook in MODEL_HOOKS}
         return {hook: dotted for hook, dotted in named.items() if dotted}
 
 

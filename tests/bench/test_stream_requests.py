@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fake_device import FakeDevice
 
+from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.readings import Absent, Measurement, Reading, check_and_serialize_readings
 from perfci.bench.streams.request_metrics import RequestTrace
 from perfci.bench.streams.stream_requests import (
@@ -145,7 +146,7 @@ def test_keeps_the_collector_out_of_the_clock_and_turns_it_on_again(cpu: FakeDev
         enabled.append(gc.isenabled())
         yield from tokens(cpu)()
 
-    trace_requests_after_warmup(watching, device=cpu, requests=1)
+    trace_requests_after_warmup(StreamRequest(watching, cpu), requests=1)
 
     assert set(enabled) == {False}
     assert gc.isenabled()
@@ -158,7 +159,7 @@ def test_collects_what_a_request_left_before_the_next_one(cpu: FakeDevice) -> No
         left.append(weakref.ref(Knot()))
         yield from tokens(cpu)()
 
-    trace_requests_after_warmup(leaking, device=cpu, requests=5)
+    trace_requests_after_warmup(StreamRequest(leaking, cpu), requests=5)
 
     assert [knot() for knot in left[-5:]] == [None] * 5
 
@@ -178,7 +179,7 @@ def test_counts_the_tokens_of_a_chunk_outside_the_clock(cpu: FakeDevice) -> None
     measured = measure_stream(tokens(cpu), device=cpu, requests=1, tokens_of=slow_count)
 
     assert read(measured, "e2el").samples == pytest.approx([0.05])
-    assert read(measured, "tpot").samples == pytest.approx([0.02 / 21])
+    assert read(measured, "tpot").samples == pytest.approx([0.02 / 20])
 
 
 def test_distinguishes_time_between_chunks_from_time_between_tokens(cpu: FakeDevice) -> None:
@@ -248,6 +249,103 @@ def test_counts_requests_that_keep_the_sla_over_the_time_spent_in_requests(cpu: 
     assert read(measured, "goodput").cpu == pytest.approx([20.0])
 
 
+def test_divides_by_the_tokens_after_the_first_chunk(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu, count=2), device=cpu, requests=1, tokens_of=lambda chunk: 24)
+
+    # The second chunk took 2 ms and brought 24 tokens; dividing by 47 would halve that.
+    assert read(measured, "tpot").samples == pytest.approx([0.002 / 24])
+    assert read(measured, "itl_per_token").samples == pytest.approx([0.002 / 24])
+
+
+def test_reads_the_sequences_of_a_request_from_its_first_chunk(cpu: FakeDevice) -> None:
+    measured = measure_stream(tokens(cpu), device=cpu, requests=2, batch=lambda chunk: 8, sla={"ttft": 1.0})
+
+    assert read(measured, "generate_tok_s").samples == pytest.approx([8 * 22 / 0.1])
+    assert read(measured, "goodput").samples == pytest.approx([8 * 2 / 0.1])
+
+
+def test_gives_no_rate_where_the_sequences_of_a_request_are_unknown(cpu: FakeDevice) -> None:
+    measured = measure_stream(
+        tokens(cpu), device=cpu, requests=2, batch=lambda chunk: None, sla={"ttft": 1.0}
+    )
+
+    assert reason(measured, "generate_tok_s").endswith("is not known: name them in sequences")
+    assert reason(measured, "goodput") == reason(measured, "generate_tok_s")
+    assert read(measured, "sla_attainment").samples == [1.0]
+
+
+def test_makes_a_prompt_before_the_clock_starts(cpu: FakeDevice) -> None:
+    def prompt() -> str:
+        cpu.work(5.0)
+        return "a text"
+
+    given_prompts = []
+
+    def stream(text: str) -> Iterator[int]:
+        given_prompts.append(text)
+        yield from tokens(cpu)()
+
+    measured = measure_stream(stream, device=cpu, requests=2, prompt=prompt)
+
+    assert read(measured, "ttft").samples == pytest.approx([0.03] * 2)
+    assert set(given_prompts) == {"a text"}
+
+
+def transcribe(device: FakeDevice, seconds_per_piece: float) -> Callable[[Iterator[str]], Iterator[str]]:
+    """Work on each piece of sound when it has arrived, and give all text at the end."""
+
+    def stream(audio: Iterator[str]) -> Iterator[str]:
+        for _ in audio:
+            device.work(seconds_per_piece)
+        yield "text"
+        device.work(0.01)
+
+    return stream
+
+
+def test_counts_latency_from_the_end_of_the_sound_that_came_in(cpu: FakeDevice) -> None:
+    measured = measure_stream(
+        transcribe(cpu, 0.2), device=cpu, requests=1, audio_in=lambda: [("piece", 1.0)] * 5, warmup_s=0.1
+    )
+
+    assert read(measured, "ttft").samples == pytest.approx([0.2])
+    assert read(measured, "e2el").samples == pytest.approx([0.21])
+    assert read(measured, "rtf").samples == pytest.approx([(5 * 0.2 + 0.01) / 5])
+    assert read(measured, "rtf").cpu == pytest.approx(read(measured, "rtf").samples)
+
+
+def test_falls_behind_sound_that_takes_longer_to_read_than_to_speak(cpu: FakeDevice) -> None:
+    measured = measure_stream(
+        transcribe(cpu, 1.5), device=cpu, requests=1, audio_in=lambda: [("piece", 1.0)] * 4, warmup_s=0.1
+    )
+
+    # The first piece is there after 1 s, the work on four ends at 1 + 4 * 1.5 s: 3 s after the last one.
+    assert read(measured, "ttft").samples == pytest.approx([3.0])
+    assert read(measured, "rtf").samples == pytest.approx([(4 * 1.5 + 0.01) / 4])
+
+
+def test_counts_the_first_output_from_the_newest_piece_it_rests_on(cpu: FakeDevice) -> None:
+    def stream(audio: Iterator[str]) -> Iterator[str]:
+        for _ in audio:
+            cpu.work(0.1)
+            yield "word"
+
+    measured = measure_stream(
+        stream, device=cpu, requests=1, audio_in=lambda: [("piece", 2.0)] * 3, warmup_s=0.1
+    )
+
+    assert read(measured, "ttft").samples == pytest.approx([0.1])
+    assert read(measured, "e2el").samples == pytest.approx([0.1])
+    assert read(measured, "itl").samples == pytest.approx([2.0] * 2)
+
+
+def test_rejects_sound_that_nobody_reads_or_that_has_no_length(cpu: FakeDevice) -> None:
+    with pytest.raises(ValueError, match="read none of the sound that audio_in gave it"):
+        measure_stream(lambda audio: iter("ab"), device=cpu, audio_in=lambda: [("piece", 1.0)])
+    with pytest.raises(ValueError, match=r"pieces of sound with their seconds, not \[0.0\]"):
+        measure_stream(lambda audio: iter("ab"), device=cpu, audio_in=lambda: [("piece", 0.0)])
+
+
 def test_flags_a_violated_sla(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=4, sla={"ttft": 0.02})
 
@@ -291,8 +389,8 @@ def test_gives_every_declared_metric_or_a_reason(cpu: FakeDevice) -> None:
         "ttft_p99": "needs 662 requests, measured 1",
         "e2el_p90": "needs 64 requests, measured 1",
         "e2el_p99": "needs 662 requests, measured 1",
-        "rtf": "no audio_seconds was given",
-        "rtfx": "no audio_seconds was given",
+        "rtf": "neither audio_in nor audio_seconds was given",
+        "rtfx": "neither audio_in nor audio_seconds was given",
         "sla_attainment": "no SLA was given",
         "goodput": "no SLA was given",
     }
@@ -327,7 +425,8 @@ def test_takes_torch_streams_on_the_real_machine() -> None:
             state = layer(state).detach()
             yield state
 
-    recording = trace_requests_after_warmup(stream, requests=2, warmup_s=0.01)
+    request = StreamRequest(stream, this_device())
+    recording = trace_requests_after_warmup(request, requests=2, warmup_s=0.01)
 
     assert isinstance(recording, RecordedRequests)
     assert [len(trace.chunks) for trace in recording.wall] == [12, 12]

@@ -11,6 +11,7 @@ import tempfile
 import time
 from typing import Any
 
+from perfci.bench.metric_groups.model_requests import infer_in_precision, make_request_inputs, open_request
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.processes.run_in_child_processes import kill_children_on_exit, spawn_child, wait_for_results
 from perfci.bench.readings import Absent, Measurement, Reading
@@ -79,7 +80,7 @@ def run_to_first_output(
     which all processes of one boot share.
     """
     moments = [(started_at, 0.0)]
-    import torch  # noqa: F401  counted as part of the imports
+    import torch  # counted as part of the imports
 
     sys.path.insert(0, folder)
     owner: Any = importlib.import_module(module)
@@ -87,7 +88,8 @@ def run_to_first_output(
     p = _find_parameters(benchmark, parameters)
     moments.append(_read_clocks())
     callables: ModelBenchmarkCallables = benchmark.bind_callables(p)
-    model = callables.build()
+    with torch.set_grad_enabled(callables.stream is None):  # a model that streams is never trained here
+        model = callables.build()
     callables.device.synchronize()
     moments.append(_read_clocks())
     _produce_output(callables, model)
@@ -121,7 +123,9 @@ def _read_clocks() -> tuple[float, float]:
 
 def _produce_output(callables: ModelBenchmarkCallables, model: Any) -> None:
     if callables.stream is not None:
-        next(iter(callables.stream(model)), None)
+        with infer_in_precision(callables, model):
+            inputs = make_request_inputs(callables)
+            next(iter(open_request(callables, model, inputs)), None)
     elif callables.loss is not None:
         with callables.autocast():
             loss = callables.loss(model, callables.require_batch_callable()(0))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-import torch
-
 from perfci.bench.call_counts import COUNT_METRICS, count_call
+from perfci.bench.metric_groups.model_requests import ModelRequests
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Measurement
 
@@ -20,21 +19,21 @@ TRAINING_ONLY = (
 METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in TRAINING_ONLY)
 
 
-@torch.no_grad()  # type: ignore[untyped-decorator]
 def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Count the second request: the first fills caches and lazy buffers, which belong to the start."""
-    torch.manual_seed(0)
-    model, stream = callables.build(), callables.require_stream_callable()
+    requests = ModelRequests(callables)
+    model, inputs = requests.model, requests.make_inputs()
 
     def request() -> None:
-        deque(stream(model), maxlen=0)
+        deque(requests.open(*inputs), maxlen=0)
 
-    request()
-    counts = count_call(
-        request,
-        parameters=model.parameters() if hasattr(model, "parameters") else None,
-        cache=callables.kv_cache(model) if callables.kv_cache is not None else None,
-        device=callables.device,
-    )
+    with requests.inference():
+        request()
+        counts = count_call(
+            request,
+            parameters=model.parameters() if hasattr(model, "parameters") else None,
+            cache=callables.kv_cache(model) if callables.kv_cache is not None else None,
+            device=callables.device,
+        )
     readings = counts.readings()
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})

@@ -26,13 +26,28 @@ MIN_GAPS = 8
 
 
 @dataclass(frozen=True, slots=True)
+class InputAudio:
+    """Sound that a request was given while it arrived: its length, its end, and the work it caused.
+
+    ``arrived_at`` is when the last piece that was read had been spoken; ``compute_s`` is the time of the
+    request that was not spent waiting for sound.
+    """
+
+    seconds: float
+    arrived_at: float
+    compute_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class RequestTrace:
     """When one request was sent, when each of its chunks became visible, and when its stream had ended.
 
     Times are seconds of one clock. ``chunks`` holds (time, tokens) in the order they came; a chunk of 0
     tokens (a role, an empty delta) carries no output and counts for nothing. ``chunk_audio_s`` holds the
     seconds of audio in each chunk where the output is sound. ``ended_at`` is when the stream signalled its
-    end, not when its last chunk came.
+    end, not when its last chunk came. ``sequences`` is how many texts advance with each chunk (a batch);
+    None where that is not known. With ``input_audio`` a request is sent when the newest piece of sound
+    that its first output rests on had arrived.
 
     Raises ``ValueError`` for times that are negative, not finite or out of order, and for a request without
     output: a failed request is no fast one.
@@ -42,6 +57,8 @@ class RequestTrace:
     chunks: tuple[tuple[float, int], ...]
     ended_at: float
     chunk_audio_s: tuple[float, ...] = ()
+    sequences: int | None = 1
+    input_audio: InputAudio | None = None
 
     def __post_init__(self) -> None:
         times = [self.sent_at, *(time for time, _ in self.chunks), self.ended_at]
@@ -78,7 +95,15 @@ class RequestTrace:
 
     @property
     def audio_seconds(self) -> float:
-        return math.fsum(self.chunk_audio_s)
+        """Seconds of sound: of the output, or of the input where the output is no sound."""
+        if self.chunk_audio_s or self.input_audio is None:
+            return math.fsum(self.chunk_audio_s)
+        return self.input_audio.seconds
+
+    @property
+    def compute_seconds(self) -> float:
+        """Seconds the request was worked on: all of them, but for waiting for sound to arrive."""
+        return e2el(self) if self.input_audio is None else self.input_audio.compute_s
 
 
 def ttft(trace: RequestTrace) -> float:
@@ -101,21 +126,26 @@ def e2el(trace: RequestTrace) -> float:
     """End-to-end latency, seconds: from sending the request to the end of its stream, at the client.
 
     vLLM ends it at the last chunk; the two agree where the stream ends with that chunk. Work after it
-    (closing a file, a last filter) keeps a user waiting too, so here it counts.
+    (closing a file, a last filter) keeps a user waiting too, so here it counts. Where sound comes in, it
+    begins when the last of it has arrived: what is left to wait for once somebody has spoken.
     """
-    return trace.ended_at - trace.sent_at
+    return trace.ended_at - (trace.input_audio.arrived_at if trace.input_audio else trace.sent_at)
 
 
 def tpot(trace: RequestTrace) -> float | None:
-    """Time per output token after the first, seconds per token: (E2EL - TTFT) / (output tokens - 1).
+    """Time per output token after the first chunk, seconds: (E2EL - TTFT) / (tokens after that chunk).
 
-    None for a request of one token, which vLLM leaves out of the statistic as well, and for one whose
-    tokens all came in one chunk: the formula would give it 0 although nothing is known of its pace
+    vLLM divides by the output tokens - 1, which is the same where the first chunk is one token. Where it
+    holds more, those came with the first one and took none of the time: two chunks of 24 tokens would
+    appear twice as fast as they are. None for a request of one token, which vLLM leaves out of the
+    statistic as well, and for one whose tokens all came in one chunk: nothing is known of its pace
     (vllm#5263).
     """
-    if len(trace.chunks_with_output) < 2:
+    outputs = trace.chunks_with_output
+    if len(outputs) < 2:
         return None
-    return (e2el(trace) - ttft(trace)) / (trace.output_tokens - 1)
+    first_output_at, first_tokens = outputs[0]
+    return (trace.ended_at - first_output_at) / (trace.output_tokens - first_tokens)
 
 
 def itl(traces: Iterable[RequestTrace]) -> list[float]:
@@ -298,7 +328,7 @@ class SlaObjective:
 
 
 def _trace_rtf(trace: RequestTrace) -> float:
-    return rtf(e2el(trace), trace.audio_seconds)
+    return rtf(trace.compute_seconds, trace.audio_seconds)
 
 
 SLA_METRICS: Mapping[str, Callable[[RequestTrace], float | None]] = {
@@ -341,14 +371,18 @@ def sla_attainment(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) 
 
     As in vLLM's goodput a request of one token has no TPOT and keeps any limit on it.
     """
-    return _count_met(traces, sla) / len(_require_traces(traces))
+    return len(_select_met(traces, sla)) / len(_require_traces(traces))
 
 
 def goodput(
     traces: Sequence[RequestTrace], sla: Sequence[SlaObjective], wall_s: float | None = None
 ) -> float:
-    """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024)."""
-    return _count_met(traces, sla) / _total_seconds(traces, wall_s)
+    """Requests per second that keep every limit of the SLA (DistServe, Zhong et al. 2024).
+
+    A batch counts as the requests it answers together. Raises ``ValueError`` where that is not known.
+    """
+    met = sum(map(_require_sequences, _select_met(traces, sla)))
+    return met / _total_seconds(traces, wall_s)
 
 
 def request_throughput(traces: Sequence[RequestTrace], wall_s: float | None = None) -> float:
@@ -357,8 +391,18 @@ def request_throughput(traces: Sequence[RequestTrace], wall_s: float | None = No
 
 
 def token_throughput(traces: Sequence[RequestTrace], wall_s: float | None = None) -> float:
-    """Output tokens per second, over ``wall_s`` seconds or from the first sending to the last end."""
-    return sum(trace.output_tokens for trace in traces) / _total_seconds(traces, wall_s)
+    """Output tokens of all sequences per second, over ``wall_s`` or from the first sending to the last end.
+
+    Raises ``ValueError`` where it is not known how many sequences a request is.
+    """
+    tokens = sum(trace.output_tokens * _require_sequences(trace) for trace in traces)
+    return tokens / _total_seconds(traces, wall_s)
+
+
+def _require_sequences(trace: RequestTrace) -> int:
+    if trace.sequences is None:
+        raise ValueError("a rate needs the number of sequences that a request answers together")
+    return trace.sequences
 
 
 def describe_sla_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> tuple[str, ...]:
@@ -372,8 +416,8 @@ def describe_sla_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObj
     )
 
 
-def _count_met(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> int:
-    return sum(all(objective.is_met_by(trace) for objective in sla) for trace in traces)
+def _select_met(traces: Sequence[RequestTrace], sla: Sequence[SlaObjective]) -> list[RequestTrace]:
+    return [trace for trace in traces if all(objective.is_met_by(trace) for objective in sla)]
 
 
 def _total_seconds(traces: Sequence[RequestTrace], wall_s: float | None) -> float:

@@ -11,7 +11,8 @@ from typing import Any
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.streams import request_metrics
-from perfci.bench.streams.request_metrics import RequestTrace, SlaObjective
+from perfci.bench.streams.arriving_audio import ArrivingAudio, AudioPieces, ClockReadings
+from perfci.bench.streams.request_metrics import InputAudio, RequestTrace, SlaObjective
 from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.bench.timers.turn_taking import offer_turn
 from perfci.bench.timers.warmup import OneOffEvents, warm_up
@@ -40,6 +41,8 @@ GENERATION_METRICS = (
 SINGLE_CHUNK_REASON = "every request gave all its output in one chunk, so the time per token is unknown"
 TOO_FEW_CHUNKS_REASON = f"needs a request with {request_metrics.MIN_GAPS} gaps between chunks"
 NO_AUDIO_REASON = "no audio_seconds was given"
+NO_SOUND_REASON = "neither audio_in nor audio_seconds was given"
+UNKNOWN_BATCH_REASON = "how many sequences a request answers together is not known: name them in sequences"
 NO_SLA_REASON = "no SLA was given"
 
 
@@ -53,11 +56,13 @@ class RecordedRequests:
 
 
 def measure_stream(
-    stream: Callable[[], Iterable[Any]],
+    stream: Callable[..., Iterable[Any]],
     *,
     device: Device | None = None,
     requests: int = 8,
-    batch: int = 1,
+    batch: int | Callable[[Any], int | None] = 1,
+    prompt: Callable[[], Any] | None = None,
+    audio_in: Callable[[], AudioPieces] | None = None,
     tokens_of: Callable[[Any], int] | None = None,
     audio_seconds: Callable[[Any], float] | None = None,
     sla: Mapping[str, float] | None = None,
@@ -66,31 +71,25 @@ def measure_stream(
     """Send ``requests`` requests one after the other and read all of ``GENERATION_METRICS``.
 
     ``stream()`` starts one request and yields its chunks. See ``trace_requests_after_warmup`` for what
-    a chunk is and how it is timed, ``generation_readings`` for what comes out.
+    a chunk is and how it is timed, ``generation_readings`` for what comes out. ``batch`` sequences advance
+    with each request: a number, or a function that reads it from the first chunk (None: not known). What
+    ``prompt()`` returns and the sound of ``audio_in()`` are given to ``stream``, in this order.
     """
     objectives = request_metrics.parse_sla(sla) if sla is not None else ()
+    device = device or this_device()
     recording = trace_requests_after_warmup(
-        stream,
-        device=device,
+        StreamRequest(stream, device, tokens_of, audio_seconds, batch, prompt, audio_in),
         requests=requests,
-        tokens_of=tokens_of,
-        audio_seconds=audio_seconds,
         warmup_s=warmup_s,
     )
-    return generation_readings(recording, sla=objectives, batch=batch)
+    return generation_readings(recording, sla=objectives)
 
 
 measure_stream.skip_benchmark = True  # type: ignore[attr-defined]  # a suite that imports it does not measure it
 
 
 def trace_requests_after_warmup(
-    stream: Callable[[], Iterable[Any]],
-    *,
-    device: Device | None = None,
-    requests: int = 8,
-    tokens_of: Callable[[Any], int] | None = None,
-    audio_seconds: Callable[[Any], float] | None = None,
-    warmup_s: float = 0.5,
+    request: StreamRequest, *, requests: int = 8, warmup_s: float = 0.5
 ) -> RecordedRequests:
     """Send requests until they have settled, or for ``warmup_s`` seconds; then trace ``requests`` of them.
 
@@ -108,8 +107,7 @@ def trace_requests_after_warmup(
     """
     if requests < 1:
         raise ValueError(f"at least 1 request has to be measured; got {requests}")
-    device = device or this_device()
-    request = StreamRequest(stream, device, tokens_of, audio_seconds)
+    device = request.device
     with gc_disabled() as collect:
         warmed = warm_up(request, device, warmup_s)
         events = OneOffEvents(device)
@@ -130,33 +128,73 @@ def trace_requests_after_warmup(
 
 @dataclass(frozen=True, slots=True)
 class StreamRequest:
-    """Sends one request each time it is called, and gives its trace by the wall and by the CPU's clock."""
+    """Sends one request each time it is called, and gives its trace by the wall and by the CPU's clock.
 
-    stream: Callable[[], Iterable[Any]]
+    What goes in is made before the request is sent: ``prompt()``, and sound that arrives while it runs. Both
+    are given to ``stream``, in this order.
+    """
+
+    stream: Callable[..., Iterable[Any]]
     device: Device
     tokens_of: Callable[[Any], int] | None = None
     audio_seconds: Callable[[Any], float] | None = None
+    batch: int | Callable[[Any], int | None] = 1
+    prompt: Callable[[], Any] | None = None
+    audio_in: Callable[[], AudioPieces] | None = None
 
     def __call__(self) -> tuple[RequestTrace, RequestTrace]:
+        inputs: list[Any] = [] if self.prompt is None else [self.prompt()]
+        audio = None if self.audio_in is None else ArrivingAudio(self.audio_in(), self.device, _read_clocks)
         self.device.synchronize()
-        moments, chunks = [_read_clocks()], []
-        for chunk in self._open_stream():
+        if audio is None:
+            moments, chunks = self._read_stream(inputs, _read_clocks)
+            return self._build_traces(moments, chunks)
+        audio.start()
+        input_arrivals: list[ClockReadings] = []
+
+        def read_clocks() -> ClockReadings:
+            input_arrivals.append(audio.newest_arrival)
+            return audio.read_clocks()
+
+        moments, chunks = self._read_stream([*inputs, iter(audio)], read_clocks)
+        # The first reading is before the stream was opened, the second at its first chunk.
+        moments[0] = input_arrivals[1]
+        return self._build_traces(moments, chunks, audio.describe(moments[-1]))
+
+    def _read_stream(
+        self, inputs: Sequence[Any], read_clocks: Callable[[], ClockReadings]
+    ) -> tuple[list[ClockReadings], list[Any]]:
+        """Both clocks before the stream, at each of its chunks and at its end, and the chunks."""
+        moments, chunks = [read_clocks()], []
+        for chunk in self._open_stream(inputs):
             self.device.synchronize()
-            moments.append(_read_clocks())
+            moments.append(read_clocks())
             chunks.append(chunk)
         self.device.synchronize()
-        moments.append(_read_clocks())
+        moments.append(read_clocks())
         if not chunks:
             raise ValueError(
                 "the stream yielded nothing; it has to yield each chunk of output as it becomes visible"
             )
-        tokens = [self._count_tokens(chunk) for chunk in chunks]
-        audio = tuple(float(self.audio_seconds(chunk)) for chunk in chunks) if self.audio_seconds else ()
-        wall, cpu = zip(*moments, strict=True)
-        return _build_trace(wall, tokens, audio), _build_trace(cpu, tokens, audio)
+        return moments, chunks
 
-    def _open_stream(self) -> Iterator[Any]:
-        output = self.stream()
+    def _build_traces(
+        self,
+        moments: Sequence[ClockReadings],
+        chunks: Sequence[Any],
+        input_audio: Sequence[InputAudio | None] = (None, None),
+    ) -> tuple[RequestTrace, RequestTrace]:
+        tokens = [self._count_tokens(chunk) for chunk in chunks]
+        audio_s = tuple(float(self.audio_seconds(chunk)) for chunk in chunks) if self.audio_seconds else ()
+        batch = self.batch(chunks[0]) if callable(self.batch) else self.batch
+        wall, cpu = (
+            RequestTrace(sent, tuple(zip(times, tokens, strict=True)), ended, audio_s, batch, audio)
+            for (sent, *times, ended), audio in zip(zip(*moments, strict=True), input_audio, strict=True)
+        )
+        return wall, cpu
+
+    def _open_stream(self, inputs: Sequence[Any]) -> Iterator[Any]:
+        output = self.stream(*inputs)
         if not isinstance(output, Iterable):
             raise ValueError(
                 f"the stream returned {type(output).__name__}; something that yields chunks was expected"
@@ -175,27 +213,20 @@ class StreamRequest:
             ) from None
 
 
-def _build_trace(moments: Sequence[float], tokens: Sequence[int], audio_s: tuple[float, ...]) -> RequestTrace:
-    sent, *times, done = moments
-    return RequestTrace(sent, tuple(zip(times, tokens, strict=True)), done, audio_s)
-
-
-def _read_clocks() -> tuple[float, float]:
+def _read_clocks() -> ClockReadings:
     return perf_counter(), process_time()
 
 
-def generation_readings(
-    recording: RecordedRequests, *, sla: Sequence[SlaObjective] = (), batch: int = 1
-) -> Measurement:
+def generation_readings(recording: RecordedRequests, *, sla: Sequence[SlaObjective] = ()) -> Measurement:
     """Readings of ``GENERATION_METRICS`` from traced requests, absent with a reason where not computable.
 
     Judged are ttft, ttfb, tpot, tpot_growth, itl, itl_per_token, e2el, rtf, sla_attainment and goodput: by
     CPU seconds where the CPU computed, with the wall beside them. Percentiles, tokens per second, rtfx and
-    tpot_slope are informational, by the wall clock. ``batch`` sequences advance with each request and count
-    in the two rates. Rates are over the time spent in requests, which follow each other with nothing
-    between them but the harness.
+    tpot_slope are informational, by the wall clock. All sequences that a request answers together count in
+    the two rates. Rates are over the time spent in requests, which follow each other with nothing between
+    them but the harness.
     """
-    read = TraceReadings(recording, sla, batch)
+    read = TraceReadings(recording, sla)
     readings: dict[str, Reading | Absent] = {
         "ttft": read.per_request(request_metrics.ttft),
         "ttfb": read.per_request(request_metrics.first_audio_delay, NO_AUDIO_REASON),
@@ -207,7 +238,7 @@ def generation_readings(
         "e2el": read.per_request(request_metrics.e2el),
         **read.percentiles(),
         "generate_tok_s": read.tokens_per_second(),
-        "rtf": read.per_request(_request_rtf, NO_AUDIO_REASON),
+        "rtf": read.per_request(_request_rtf, NO_SOUND_REASON),
         "rtfx": read.rtfx(),
         "sla_attainment": read.sla_attainment(),
         "goodput": read.goodput(),
@@ -217,7 +248,7 @@ def generation_readings(
 
 def sum_request_seconds(traces: Iterable[RequestTrace]) -> float:
     """Seconds spent in requests that follow each other."""
-    return sum(map(request_metrics.e2el, traces))
+    return sum(trace.compute_seconds for trace in traces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +257,6 @@ class TraceReadings:
 
     recording: RecordedRequests
     sla: Sequence[SlaObjective] = ()
-    batch: int = 1
     duration_of: Callable[[Sequence[RequestTrace]], float] = sum_request_seconds
 
     def per_request(
@@ -265,14 +295,19 @@ class TraceReadings:
             )
         return informational(estimate.value)
 
-    def tokens_per_second(self) -> Reading:
+    def tokens_per_second(self) -> Reading | Absent:
         traces = self.recording.wall
-        return informational(self.batch * request_metrics.token_throughput(traces, self.duration_of(traces)))
+        if not self._knows_sequences():
+            return Absent(UNKNOWN_BATCH_REASON)
+        return informational(request_metrics.token_throughput(traces, self.duration_of(traces)))
+
+    def _knows_sequences(self) -> bool:
+        return all(trace.sequences is not None for trace in self.recording.wall)
 
     def rtfx(self) -> Reading | Absent:
         traces = self.recording.wall
-        if not any(trace.chunk_audio_s for trace in traces):
-            return Absent(NO_AUDIO_REASON)
+        if not any(map(_has_audio, traces)):
+            return Absent(NO_SOUND_REASON)
         return informational(
             request_metrics.rtfx(self.duration_of(traces), sum(trace.audio_seconds for trace in traces))
         )
@@ -281,8 +316,10 @@ class TraceReadings:
         return self._sla_reading(lambda traces: request_metrics.sla_attainment(traces, self.sla))
 
     def goodput(self) -> Reading | Absent:
+        if self.sla and not self._knows_sequences():
+            return Absent(UNKNOWN_BATCH_REASON)
         return self._sla_reading(
-            lambda traces: self.batch * request_metrics.goodput(traces, self.sla, self.duration_of(traces))
+            lambda traces: request_metrics.goodput(traces, self.sla, self.duration_of(traces))
         )
 
     def _sla_reading(self, metric: Callable[[Sequence[RequestTrace]], float]) -> Reading | Absent:
@@ -302,6 +339,8 @@ class TraceReadings:
 
 
 def _request_rtf(trace: RequestTrace) -> float | None:
-    return (
-        request_metrics.rtf(request_metrics.e2el(trace), trace.audio_seconds) if trace.chunk_audio_s else None
-    )
+    return request_metrics.rtf(trace.compute_seconds, trace.audio_seconds) if _has_audio(trace) else None
+
+
+def _has_audio(trace: RequestTrace) -> bool:
+    return bool(trace.chunk_audio_s) or trace.input_audio is not None

@@ -1,0 +1,97 @@
+"""Requests to a user's model: answered in the number format of the benchmark, without gradients."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from perfci.bench.devices.compute_precision import AUTOCAST_DTYPES
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
+
+
+class ModelRequests:
+    """The model of a benchmark that streams, and its requests. Equal seeds give equal weights."""
+
+    def __init__(self, callables: ModelBenchmarkCallables, *, seed: int = 0, ready: bool = True) -> None:
+        torch.manual_seed(seed)
+        self._callables = callables
+        with torch.no_grad():
+            self.model = callables.build() if ready else callables.load()
+
+    def init(self) -> None:
+        """Make a model that was only loaded ready for requests."""
+        if self._callables.init is not None:
+            with torch.no_grad():
+                self._callables.init(self.model)
+
+    def inference(self) -> contextlib.AbstractContextManager[None]:
+        """Context in which requests are sent: no gradients, and the number format of the benchmark."""
+        return infer_in_precision(self._callables, self.model)
+
+    def make_inputs(self) -> list[Any]:
+        """What one request is given: its prompt, and its sound with all pieces there at once."""
+        return make_request_inputs(self._callables)
+
+    def open(self, *inputs: Any) -> Iterable[Any]:
+        """Start one request; it runs as its chunks are read. Equal inputs may be given again."""
+        return open_request(self._callables, self.model, inputs)
+
+    def count_sequences(self, chunk: Any) -> int | None:
+        """Sequences that advance with a chunk: as the author says, else as it shows; None if neither does."""
+        if self._callables.sequences is not None:
+            return int(self._callables.sequences())
+        return read_sequence_count(chunk, self._callables.parameters.get("batch", 1))
+
+
+def make_request_inputs(callables: ModelBenchmarkCallables) -> list[Any]:
+    """Make the inputs of one request in the order in which ``stream`` takes them."""
+    inputs = [] if callables.prompt is None else [callables.prompt()]
+    if callables.audio_in is not None:
+        inputs.append([piece for piece, _ in callables.audio_in()])
+    return inputs
+
+
+def open_request(callables: ModelBenchmarkCallables, model: Any, inputs: Sequence[Any]) -> Iterable[Any]:
+    """Start one request with its inputs; ``stream`` gets sound as an iterator, which can be read once."""
+    if callables.audio_in is not None:
+        *others, pieces = inputs
+        inputs = (*others, iter(pieces))
+    return callables.require_stream_callable()(model, *inputs)
+
+
+@contextlib.contextmanager
+def infer_in_precision(callables: ModelBenchmarkCallables, model: Any) -> Iterator[None]:
+    """Turn gradients off and compute in the benchmark's number format, as a training step does.
+
+    A model whose floating-point parameters all have that format already (``.to(torch.bfloat16)``) computes
+    in it by itself: autocast would widen its normalisations again. Both hold for the thread that reads the
+    stream.
+    """
+    has_format = holds_format(model, callables.precision())
+    with torch.no_grad(), contextlib.nullcontext() if has_format else callables.autocast():
+        yield
+
+
+def holds_format(model: Any, precision: str) -> bool:
+    """Whether all floating-point parameters of a module are in a format of 16 bits, by its name."""
+    if precision not in AUTOCAST_DTYPES or not isinstance(model, torch.nn.Module):
+        return False
+    held = {parameter.dtype for parameter in model.parameters() if parameter.is_floating_point()}
+    return held == {AUTOCAST_DTYPES[precision]}
+
+
+def read_sequence_count(chunk: Any, batch: Any) -> int | None:
+    """Read from a chunk how many sequences advance with it, where ``batch`` is the parameter of that name.
+
+    Tokens are a tensor of integers: (sequences, tokens), or (sequences,) where that is as long as the batch.
+    Anything else is one sequence, unless the batch is larger: then it is not known.
+    """
+    if torch.is_tensor(chunk) and not chunk.is_floating_point():
+        if chunk.ndim > 1:
+            return int(chunk.shape[0])
+        if chunk.ndim == 1 and chunk.shape[0] == batch:
+            return int(batch)
+    return 1 if batch == 1 else None
