@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
-import math
 import statistics
 import warnings
 from collections.abc import Callable
@@ -40,14 +39,9 @@ from perfci.bench.memory_use.peak_memory import allocator_readings
 from perfci.bench.parity import TOLERANCES, ParityFailed, max_relative_error
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
+from .attention_kernels import BACKENDS, textbook_attention
 from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
 
-BACKENDS = {
-    "math": SDPBackend.MATH,
-    "efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "cudnn": SDPBackend.CUDNN_ATTENTION,
-}
 OPERATOR_PREFIX = "aten::_scaled_dot_product_"
 BACKEND_OPERATORS = {
     "math": f"{OPERATOR_PREFIX}attention_math",
@@ -352,16 +346,6 @@ def build_flex_attention(length: int, mask_function: MaskFunction | None) -> Att
     return functools.partial(
         attention, block_mask=build_block_mask(mask_function, length) if mask_function else None
     )
-
-
-def textbook_attention(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor | None) -> Tensor:
-    """Attention as textbooks write it."""
-    repeats = query.shape[1] // key.shape[1]
-    key, value = key.repeat_interleave(repeats, dim=1), value.repeat_interleave(repeats, dim=1)
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(dim=-1) @ value
 
 
 def causal_mask(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:

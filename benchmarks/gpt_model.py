@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
+from .attention_kernels import attend
+from .feedforward import SwiGLU
 from .workload_sizes import Sizes
 
 SAVED_OPERATORS = {
@@ -21,15 +23,33 @@ SAVED_OPERATORS = {
 """Expensive operators that selective checkpointing keeps; cheap ones are recomputed, as in torchtitan."""
 
 
+@dataclass(frozen=True)
+class Architecture:
+    """Choices within a block. ``attention`` names a kernel of ``ATTENTIONS``, or a sparse mask."""
+
+    kv_heads: int | None = None  # heads of keys and values, that query heads share; None is one each
+    expansion: int = 4  # of the feed-forward part
+    feedforward: str = "gelu"  # or swiglu, two thirds as wide for as many parameters
+    attention: str = "automatic"
+
+
+BASELINE = Architecture()
+
+
 class GPT(nn.Module):
     """``checkpointing`` recomputes activations in the backward pass: all of them, or cheap ones only."""
 
-    def __init__(self, sizes: Sizes, *, checkpointing: str = "none") -> None:
+    def __init__(
+        self, sizes: Sizes, *, checkpointing: str = "none", architecture: Architecture = BASELINE
+    ) -> None:
         super().__init__()
         self.checkpointing = checkpointing
+        self.architecture = architecture
         self.tokens = nn.Embedding(sizes.vocab, sizes.width)
         self.positions = nn.Embedding(sizes.positions, sizes.width)
-        self.blocks = nn.ModuleList(Block(sizes.width, sizes.heads) for _ in range(sizes.layers))
+        self.blocks = nn.ModuleList(
+            Block(sizes.width, sizes.heads, architecture) for _ in range(sizes.layers)
+        )
         self.norm = nn.LayerNorm(sizes.width)
         self.head = nn.Linear(sizes.width, sizes.vocab, bias=False)
         nn.init.normal_(self.tokens.weight, std=0.02)
@@ -72,37 +92,44 @@ def create_selective_contexts() -> Any:
 
 
 class Block(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, architecture: Architecture) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(width)
-        self.attention = Attention(width, heads)
+        self.attention = Attention(width, heads, architecture)
         self.norm2 = nn.LayerNorm(width)
-        self.mlp = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
-        )
+        self.mlp = build_mlp(width, architecture)
 
     def forward(self, x: Tensor, layer: LayerCache | None, start: int) -> Tensor:
         x = x + self.attention(self.norm1(x), layer, start)
         return x + self.mlp(self.norm2(x))
 
 
+def build_mlp(width: int, architecture: Architecture) -> nn.Module:
+    hidden = architecture.expansion * width
+    if architecture.feedforward == "swiglu":
+        return SwiGLU(width, 2 * hidden // 3)
+    return nn.Sequential(nn.Linear(width, hidden), nn.GELU(approximate="tanh"), nn.Linear(hidden, width))
+
+
 class Attention(nn.Module):
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, architecture: Architecture) -> None:
         super().__init__()
-        self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width)
+        self.heads, self.kv_heads = heads, architecture.kv_heads or heads
+        self.kind = architecture.attention
+        self.qkv = nn.Linear(width, width + 2 * self.kv_heads * (width // heads))
         self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, layer: LayerCache | None, start: int) -> Tensor:
         batch, length, width = x.shape
-        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        every_head = self.qkv(x).view(batch, length, self.heads + 2 * self.kv_heads, width // self.heads)
+        shares = [self.heads, self.kv_heads, self.kv_heads]
+        q, k, v = (share.transpose(1, 2) for share in every_head.split(shares, dim=2))
         if layer is not None:
             k, v = layer.extend(k, v, start)
         # Tokens come all at once at the start, then one by one: a single new token may look at everything.
-        # Without a
-        # cache no length is asked for, so that dynamo compiles one graph for all.
+        # Without a cache no length is asked for, so that dynamo compiles one graph for all.
         causal = layer is None or length > 1
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+        mixed = attend(self.kind, q, k, v, causal=causal)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
@@ -169,8 +196,17 @@ CACHES: dict[str, type[StaticLayerCache] | type[DynamicLayerCache]] = {
 class ModelCache:
     """The keys and values of every layer, and how many positions they hold."""
 
-    def __init__(self, sizes: Sizes, device: str, *, batch: int, length: int, kind: str = "static") -> None:
-        shape = (2, batch, sizes.heads, length, sizes.width // sizes.heads)
+    def __init__(
+        self,
+        sizes: Sizes,
+        device: str,
+        *,
+        batch: int,
+        length: int,
+        kind: str = "static",
+        kv_heads: int | None = None,
+    ) -> None:
+        shape = (2, batch, kv_heads or sizes.heads, length, sizes.width // sizes.heads)
         self.layers = [CACHES[kind](shape, device) for _ in range(sizes.layers)]
         self.length = 0
 

@@ -46,3 +46,50 @@ def test_no_token_attends_to_a_later_one(monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert torch.allclose(before[:, :-1], after[:, :-1], atol=1e-5)
     assert not torch.allclose(before[:, -1], after[:, -1], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["math", "flash", "hand-written"])
+@pytest.mark.parametrize("kv_heads", [4, 1])
+def test_attention_kernels_compute_the_same(
+    kind: str, kv_heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.attention_kernels import attend
+
+    torch.manual_seed(0)
+    query = torch.randn(2, 4, 24, 16)
+    key, value = torch.randn(2, 2, kv_heads, 24, 16)
+
+    expected = attend("automatic", query, key, value, causal=True)
+
+    assert torch.allclose(attend(kind, query, key, value, causal=True), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "hidden"), [("window-8", 0.77), ("blocks-50", 0.5), ("blocks-90", 0.87)])
+def test_a_sparse_mask_hides_what_its_name_says_and_never_all_of_a_row(
+    name: str, hidden: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.attention_kernels import sparse_mask
+
+    mask = sparse_mask(name, 64)
+
+    assert 1 - float(mask.sum()) / (64 * 65 / 2) == pytest.approx(hidden, abs=0.05)
+    assert bool(mask.diagonal().all())
+    assert not bool(mask.triu(1).any())
+
+
+def test_shared_heads_and_swiglu_cost_fewer_parameters_or_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.gpt_model import GPT, Architecture
+    from benchmarks.workload_sizes import SMOKE
+
+    def count(architecture: Architecture) -> int:
+        return sum(parameter.numel() for parameter in GPT(SMOKE, architecture=architecture).parameters())
+
+    baseline = count(Architecture())
+    head_width, layers = SMOKE.width // SMOKE.heads, SMOKE.layers
+    saved = layers * 2 * (SMOKE.heads - 1) * head_width * (SMOKE.width + 1)
+    assert count(Architecture(kv_heads=1)) == baseline - saved
+    assert count(Architecture(feedforward="swiglu")) == pytest.approx(baseline, rel=0.01)
+    assert count(Architecture(expansion=3)) < baseline
