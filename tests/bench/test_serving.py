@@ -142,8 +142,10 @@ def test_warms_up_before_the_first_request_arrives(cpu: FakeDevice) -> None:
     assert measured.flags == ()
 
 
-def test_flags_a_pipeline_that_had_no_time_to_settle(cpu: FakeDevice) -> None:
-    measured = measure_serving(working(cpu, 0.02), device=cpu, rate=None, requests=2, warmup_s=0.01)
+def test_flags_a_pipeline_that_did_not_settle(cpu: FakeDevice) -> None:
+    slower = working(cpu, *(0.02 * 1.1**request for request in range(40)))
+
+    measured = measure_serving(slower, device=cpu, rate=None, requests=2, warmup_s=0.01)
 
     assert [flag.split(":")[0] for flag in measured.flags] == ["unsettled"]
 

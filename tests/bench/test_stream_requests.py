@@ -117,8 +117,14 @@ def test_discards_what_the_first_requests_compile(cpu: FakeDevice) -> None:
     assert measured.flags == ()
 
 
-def test_flags_a_stream_that_had_no_time_to_settle(cpu: FakeDevice) -> None:
-    measured = measure_stream(tokens(cpu), device=cpu, requests=1, warmup_s=0.04)
+def test_flags_a_stream_that_did_not_settle(cpu: FakeDevice) -> None:
+    requests = iter(range(100))
+
+    def slower() -> Iterator[int]:
+        cpu.work(0.02 * 1.1 ** next(requests))
+        yield from tokens(cpu)()
+
+    measured = measure_stream(slower, device=cpu, requests=1, warmup_s=0.04)
 
     assert [flag.split(":")[0] for flag in measured.flags] == ["unsettled"]
 

@@ -23,7 +23,7 @@ from perfci.bench.streams.stream_requests import (
     sum_request_seconds,
 )
 from perfci.bench.timers.timed_blocks import gc_disabled
-from perfci.bench.timers.warmup import warm_up
+from perfci.bench.timers.warmup import default_warmup_s, warm_up
 from perfci.model import Metric
 
 SERVING_METRICS = (
@@ -69,7 +69,7 @@ def measure_serving(
     tokens_of: Callable[[Any], int] | None = None,
     audio_seconds: Callable[[Any], float] | None = None,
     sla: Mapping[str, float] | None = None,
-    warmup_s: float = 0.5,
+    warmup_s: float | None = None,
 ) -> Measurement:
     """Serve ``requests`` arriving at ``rate`` per second, or back to back; return ``SERVING_METRICS``.
 
@@ -82,8 +82,9 @@ def measure_serving(
     objectives = request_metrics.parse_sla(sla) if sla is not None else ()
     device = device or this_device()
     request = StreamRequest(stream, device, tokens_of, audio_seconds)
+    cap_s = default_warmup_s(device) if warmup_s is None else warmup_s
     with gc_disabled():
-        unsettled = warm_up(request, device, warmup_s).unsettled_reason
+        unsettled = warm_up(request, device, cap_s).unsettled_reason
         arrivals = None if rate is None else poisson_arrivals(rate, requests, seed=seed)
         served = serve_requests(request, requests if arrivals is None else arrivals)
     flags = (f"unsettled: {unsettled}",) if unsettled else ()

@@ -15,7 +15,7 @@ from perfci.bench.streams.arriving_audio import ArrivingAudio, AudioPieces, Cloc
 from perfci.bench.streams.request_metrics import InputAudio, RequestTrace, SlaObjective
 from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.bench.timers.turn_taking import offer_turn
-from perfci.bench.timers.warmup import OneOffEvents, warm_up
+from perfci.bench.timers.warmup import OneOffEvents, default_warmup_s, warm_up
 from perfci.model import Clock, Metric
 
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -66,7 +66,7 @@ def measure_stream(
     tokens_of: Callable[[Any], int] | None = None,
     audio_seconds: Callable[[Any], float] | None = None,
     sla: Mapping[str, float] | None = None,
-    warmup_s: float = 0.5,
+    warmup_s: float | None = None,
 ) -> Measurement:
     """Send ``requests`` requests one after the other and read all of ``GENERATION_METRICS``.
 
@@ -89,9 +89,9 @@ measure_stream.skip_benchmark = True  # type: ignore[attr-defined]  # a suite th
 
 
 def trace_requests_after_warmup(
-    request: StreamRequest, *, requests: int = 8, warmup_s: float = 0.5
+    request: StreamRequest, *, requests: int = 8, warmup_s: float | None = None
 ) -> RecordedRequests:
-    """Send requests until they have settled, or for ``warmup_s`` seconds; then trace ``requests`` of them.
+    """Send requests until they have settled, or for about ``warmup_s`` seconds; then trace ``requests``.
 
     *Settled* is defined in ``perfci.bench.timers.warmup``; a request is one call there. The cycle collector
     is off.
@@ -108,8 +108,9 @@ def trace_requests_after_warmup(
     if requests < 1:
         raise ValueError(f"at least 1 request has to be measured; got {requests}")
     device = request.device
+    cap_s = default_warmup_s(device) if warmup_s is None else warmup_s
     with gc_disabled() as collect:
-        warmed = warm_up(request, device, warmup_s)
+        warmed = warm_up(request, device, cap_s)
         events = OneOffEvents(device)
         pairs = []
         for _ in range(requests):
