@@ -33,7 +33,8 @@ def load_project_policies(settings: Settings, project: Project) -> ProjectPolici
 def build_policy(settings: Settings, *, strict: bool = False) -> Policy:
     """The default rule, and the ``[[policy]]`` tables, of which the first that matches a series applies."""
     judge = settings.judge
-    default = Rule(bar=judge.bar, strict=strict or judge.strict, max_pairs=judge.max_pairs)
+    looks = tuple(range(judge.min_pairs, max(judge.min_pairs, Rule().looks[-1]) + 1))
+    default = Rule(judge.bar, strict or judge.strict, judge.max_pairs, looks)
     overrides = [
         PolicyOverride(
             table.match, table.bar, table.floor, table.floor_bytes, table.metric_class, table.judge

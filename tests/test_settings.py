@@ -16,6 +16,7 @@ from perfci.config import Secrets, load_config
 from perfci.config.loader import SERVICE_TABLES, environment_variable_name
 from perfci.config.settings import Settings
 from perfci.model import PerfciError
+from perfci.project_policies import build_policy
 
 PAGE = (Path(__file__).parent.parent / "docs" / "settings.md").read_text()
 
@@ -117,3 +118,22 @@ def test_a_secret_never_appears_in_text(tmp_path: Path) -> None:
 
     assert config.secrets.token.get_secret_value() == "pfciu_secret"
     assert "pfciu_secret" not in repr(config) + config.model_dump_json()
+
+
+def test_more_pairs_can_be_asked_for_before_a_comparison_decides(tmp_path: Path) -> None:
+    (tmp_path / "perfci.toml").write_text("[judge]\nmin_pairs = 9\nmax_pairs = 12\n")
+
+    assert build_policy(load_config(tmp_path, {}).settings).default.planned_looks == [9, 10, 11, 12]
+
+    (tmp_path / "perfci.toml").write_text("[judge]\nmin_pairs = 25\nmax_pairs = 40\n")
+
+    assert build_policy(load_config(tmp_path, {}).settings).default.planned_looks[:3] == [25, 27, 29]
+
+
+def test_more_pairs_than_a_benchmark_may_cost_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "perfci.toml").write_text("[judge]\nmin_pairs = 9\nmax_pairs = 8\n")
+
+    with pytest.raises(PerfciError) as failure:
+        load_config(tmp_path, {})
+
+    assert "min_pairs = 9 was expected to be at most max_pairs = 8" in str(failure.value)

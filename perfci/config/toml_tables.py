@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import keyword
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, IPvAnyNetwork, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    IPvAnyNetwork,
+    SecretStr,
+    model_validator,
+)
 
 from perfci.model import MetricClass
 
@@ -63,7 +72,16 @@ class JudgeTable(ConfigTable):
 
     bar: float = Field(default=0.05, gt=0, lt=1)
     strict: bool = False
+    min_pairs: int = Field(default=5, ge=5, le=200)
     max_pairs: int = Field(default=20, ge=5, le=200)
+
+    @model_validator(mode="after")
+    def _order_pairs(self) -> Self:
+        if self.min_pairs > self.max_pairs:
+            raise ValueError(
+                f"min_pairs = {self.min_pairs} was expected to be at most max_pairs = {self.max_pairs}"
+            )
+        return self
 
 
 def _check_regex(text: str) -> str:

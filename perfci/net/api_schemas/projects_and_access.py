@@ -26,6 +26,7 @@ class JudgeTableShape(RequestShape):
 
     bar: Annotated[float, Field(gt=0, lt=1)] | None = None
     strict: bool | None = None
+    min_pairs: Annotated[int, Field(ge=5, le=200)] | None = None
     max_pairs: Annotated[int, Field(ge=5, le=200)] | None = None
 
 
