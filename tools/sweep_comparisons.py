@@ -268,6 +268,9 @@ FIXED_FAILURES = (
     (20, 0, 2),
     (20, 2, 9),
     (20, 5, 5),
+    (10, 2, 3),
+    (40, 0, 2),
+    (40, 0, 3),
 )
 """Processes of a side, and how many of the base and of the head fail."""
 

@@ -9,6 +9,7 @@ import pytest
 
 from perfci.model import Clock, Process, Status, VerdictKind
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis
+from perfci.verdicts.compare.process_failures import explain_failed_head
 from tests.support.builders import a_failed_process, a_process, a_series
 
 TIME = a_series()
@@ -71,6 +72,26 @@ def test_failures_of_both_sides_are_compared(base: int, head: int, kind: Verdict
 
     assert verdict.kind is kind
     assert ("oom" in verdict.reason) is bool(base or head)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "total", "has_failed"),
+    [
+        (0, 1, 2, True),
+        (0, 1, 3, False),
+        (0, 2, 3, True),
+        (0, 2, 10, True),
+        (0, 2, 40, False),
+        (0, 3, 40, True),
+        (2, 3, 10, False),
+    ],
+)
+def test_the_more_processes_the_more_failures_are_an_accident(
+    base: int, head: int, total: int, has_failed: bool
+) -> None:
+    sentence = explain_failed_head(a_side(base, total), a_side(head, total))
+
+    assert sentence.startswith(f"{head} of {total} head processes") if has_failed else not sentence
 
 
 def test_exact_counts_with_a_failing_head_are_open_too() -> None:
