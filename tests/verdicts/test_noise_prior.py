@@ -64,7 +64,20 @@ def test_an_aa_history_needs_three_aa_runs() -> None:
 
     assert two is not None
     assert three is not None
-    assert (two.aa_variance, three.aa_variance) == (None, pytest.approx(0.01**2 * 5))
+    assert (two.aa_variance, three.aa_variance) == (None, pytest.approx(0.01**2 * 5 / math.log(2)))
+
+
+def test_one_bad_aa_night_of_ten_hardly_widens_the_history() -> None:
+    shift, nights = Shift(0.01, 0.004, 8, 5), np.random.default_rng(8).normal(0, 0.01, 10).tolist()
+
+    usual, disturbed = (
+        PairNoise.from_shift(TIME, shift, [(ratio, 5) for ratio in ratios])
+        for ratios in (nights, [math.log(1.35), *nights[1:]])
+    )
+
+    assert usual is not None
+    assert disturbed is not None
+    assert (disturbed.aa_variance or 0) <= 1.6 * (usual.aa_variance or 0)
 
 
 def test_a_single_pair_has_no_noise_estimate() -> None:

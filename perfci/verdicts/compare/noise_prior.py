@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,13 +12,11 @@ from scipy.special import fdtrc
 
 from perfci.model import MetricClass
 from perfci.stats.location_shift import LEVEL_RESOLUTION, NoisePrior, Shift
+from perfci.stats.noise_floor import MIN_AA_RUNS, robust_sd_about_zero
 from perfci.stats.variance_prior import fit_noise_prior
 
 PRIOR_DF = 8.0
 """Pairs a known standard deviation is worth: eight, so fresh pairs can still overrule it."""
-
-MIN_AA_RUNS = 3
-"""A/A runs that make a history; ``fit_noise_prior`` needs three values as well."""
 
 NOISE_CHANGE_LEVEL = 0.05
 """Noise this unlikely under the history (the usual level) is other noise, and the history is
@@ -45,16 +44,17 @@ class PairNoise:
         """Build from a shift; None where a single pair has no error. ``aa_runs`` are (log ratio,
         pairs).
 
-        The true log ratio of an A/A run is 0, so each one is an observation of the variance by
-        itself.
+        The true log ratio of an A/A run is 0, so each one is an observation of the variance by itself. They
+        are joined as those of a noise floor are: one bad night of ten raises their variance by half.
         """
         variance = shift.sampling_error**2 * shift.pairs
         # a benchmark that repeats exactly says nothing of the noise of others
         if shift.df <= 0 or not REPEATING_VARIANCE < variance < float("inf"):
             return None
-        has_history = len(aa_runs) >= MIN_AA_RUNS
-        aa_variance = sum(ratio**2 * pairs for ratio, pairs in aa_runs) / len(aa_runs) if has_history else 0.0
-        return cls(metric_class, variance, shift.df, aa_variance or None, len(aa_runs) if aa_variance else 0)
+        aa_sd = 0.0
+        if len(aa_runs) >= MIN_AA_RUNS:
+            aa_sd = robust_sd_about_zero([ratio * math.sqrt(pairs) for ratio, pairs in aa_runs])
+        return cls(metric_class, variance, shift.df, aa_sd**2 or None, len(aa_runs))
 
 
 def pooled_noise_prior(noises: Mapping[Any, PairNoise], key: object) -> NoisePrior | None:
