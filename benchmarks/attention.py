@@ -33,7 +33,7 @@ from perfci.bench import (
     peak_tensor_bytes,
     skip_exception,
 )
-from perfci.bench.call_counts.flops import count_flops
+from perfci.bench.call_counts.flops import require_flops
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.memory_use.peak_memory import allocator_readings
 from perfci.bench.parity import TOLERANCES, ParityFailed, max_relative_error
@@ -260,7 +260,7 @@ class ImplementationStudy:
             return {"peak_tensor_bytes": hidden, "flops": hidden}
         return {
             "peak_tensor_bytes": exact(peak_tensor_bytes(self.call)),
-            "flops": exact(count_flops(self.call)),
+            "flops": exact(require_flops(self.call)),
         }
 
     @property

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from perfci.bench import Bench, Measurement, Metric, exact, informational, metrics
-from perfci.bench.call_counts.flops import count_flops
+from perfci.bench.call_counts.flops import require_flops
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
@@ -46,7 +46,7 @@ class FeedForward(Bench):
         backward = time_blocks(
             lambda: torch.autograd.grad(out, learned, gradient, retain_graph=True), **KERNELS.timing
         )
-        flops = count_flops(lambda: network(x))
+        flops = require_flops(lambda: network(x))
         readings = {
             "forward_time": forward.reading(),
             "backward_time": backward.reading(),

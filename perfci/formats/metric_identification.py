@@ -31,7 +31,7 @@ METRIC_RULES: tuple[tuple[str, str, Direction], ...] = (
     (r"(dynamo|eager)_peak_mem", "gb", "lower"),
     (r"(.*_)?speedup(_.*)?", "ratio", "higher"),
     (r"(.*_)?compression_ratio", "ratio", "higher"),
-    (r"(.*_)?(accuracy|pass_?rate|mfu|flops_utilization)", "ratio", "higher"),
+    (r"(.*_)?(accuracy|pass_?rate|mfu|hfu|flops_utilization)", "ratio", "higher"),
     # vLLM: request and token rates, and the latency of a whole batch
     (r"latency|elapsed_time|duration|e2el|ttft|tpot|itl", "s", "lower"),
     (r"(requests_per_second|request_throughput|request_goodput|goodput)", "requests/s", "higher"),

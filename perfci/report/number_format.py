@@ -26,6 +26,7 @@ SHARE_SUFFIXES = frozenset(
         "busy",
         "efficiency",
         "fragmentation",
+        "hfu",
         "mfu",
         "padding",
         "share",

@@ -11,8 +11,18 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from perfci.bench.call_counts.flops import count_flops, create_flop_counter, mbu, mfu, model_flops_per_token
-from perfci.bench.devices.peak_rates import peak_flops
+from perfci.bench.call_counts.flop_count import FlopCount
+from perfci.bench.call_counts.flop_formulas import FLOP_FORMULAS
+from perfci.bench.call_counts.flops import (
+    count_flops,
+    model_flops_per_token,
+    record_flops,
+    require_flops,
+)
+from perfci.bench.call_counts.uncounted_operators import multiplies_big_tensors
+from perfci.bench.call_counts.utilisation import mbu, utilisation_readings
+from perfci.bench.readings import Absent, informational
+from perfci.model import PerfciError
 
 TOKENS = tiny.BATCH * tiny.LENGTH
 
@@ -89,14 +99,15 @@ def test_counts_the_same_for_the_kernels_of_gpus(kernel: Callable[[torch.Tensor]
 
 
 def test_counts_no_second_time_the_scores_that_a_fused_backward_computes_again() -> None:
-    formulas = create_flop_counter().flop_registry
     query = torch.empty(2, 4, 32, 16, device="meta")
     names = ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
 
     for name in names:
-        backward = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_backward")
+        backward = FLOP_FORMULAS[getattr(torch.ops.aten, f"_scaled_dot_product_{name}_backward")]
 
-        assert formulas[backward](query, query, query, query, out_val=None) == 4 * 2 * (2 * 4 * 32 * 32 * 16)
+        assert backward({"query": query, "key": query, "value": query}, None) == 4 * 2 * (
+            2 * 4 * 32 * 32 * 16
+        )
 
 
 def test_counts_attention_in_inference_mode() -> None:
@@ -153,18 +164,320 @@ def test_gives_the_formula_of_palm_for_gpt2() -> None:
     )
 
 
-def test_utilisation_is_what_was_achieved_of_the_peak() -> None:
-    assert mfu(400e12, 2.0, 1000e12) == 0.2
+# ------------------------------------------------------------------ operators that torch's counter leaves out
+
+
+@pytest.mark.parametrize(
+    ("product", "expected"),
+    [
+        (lambda: torch._int_mm(*[torch.ones(32, 32, dtype=torch.int8)] * 2), 2 * 32**3),
+        (lambda: torch.ones(30, 50) @ torch.ones(50), 2 * 30 * 50),
+        (lambda: torch.ones(50) @ torch.ones(50), 2 * 50),
+        (lambda: torch.vdot(torch.ones(50), torch.ones(50)), 2 * 50),
+        (lambda: torch.addmv(torch.ones(30), torch.ones(30, 50), torch.ones(50)), 2 * 30 * 50),
+        (lambda: torch.ones(3, 4, 5) @ torch.ones(3, 5, 6), 2 * 3 * 4 * 5 * 6),
+        (lambda: torch.addbmm(torch.ones(4, 6), torch.ones(3, 4, 5), torch.ones(3, 5, 6)), 2 * 3 * 4 * 5 * 6),
+        (lambda: torch.einsum("ij,kj->ik", torch.ones(4, 5), torch.ones(6, 5)), 2 * 4 * 5 * 6),
+        (lambda: torch.sparse.mm(torch.eye(8).to_sparse(), torch.ones(8, 5)), 2 * 8 * 5),
+        (lambda: torch.ones(8, 8).cumsum(0).softmax(1).sort().values.sum(), 0),
+        (lambda: torch.fft.fft(torch.ones(4, 64, dtype=torch.complex64)), 5 * 4 * 64 * 6),
+        (lambda: torch.fft.irfft(torch.fft.rfft(torch.ones(4, 64))), 2 * 2.5 * 4 * 64 * 6),
+    ],
+    ids=["int8", "mv", "dot", "vdot", "addmv", "bmm", "addbmm", "einsum", "sparse", "cheap", "fft", "rfft"],
+)
+def test_agrees_with_a_product_by_hand(product: Callable[[], object], expected: int) -> None:
+    assert count_flops(product) == expected
+
+
+@pytest.mark.parametrize("cell", [torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN])
+def test_counts_recurrent_layers_by_their_weights(cell: Callable[..., torch.nn.Module]) -> None:
+    layers = cell(32, 64, num_layers=2, bidirectional=True, batch_first=True)
+    x = torch.randn(4, 10, 32)
+    weights = sum(weight.numel() for weight in layers.parameters() if weight.ndim == 2)
+
+    with torch.no_grad():
+        inferred = count_flops(lambda: layers(x))
+
+    assert inferred == count_flops(lambda: layers(x)) == 2 * 4 * 10 * weights
+
+
+@pytest.mark.parametrize("input_needs_gradient", [True, False])
+def test_counts_a_fused_lstm_as_the_operators_it_replaces(input_needs_gradient: bool) -> None:
+    lstm = torch.nn.LSTM(32, 64, num_layers=2, bidirectional=True)
+    x = torch.randn(10, 4, 32, requires_grad=input_needs_gradient)
+
+    fused = count_flops(lambda: lstm(x)[0].sum().backward())
+    torch.backends.mkldnn.set_flags(_enabled=False)
+    try:
+        with FlopCounterMode(display=False) as torchs_own:
+            lstm(x)[0].sum().backward()
+    finally:
+        torch.backends.mkldnn.set_flags(_enabled=True)
+
+    assert fused == torchs_own.get_total_flops() > 0
+
+
+def test_counts_the_lstm_of_a_gpu_by_its_weights() -> None:
+    hidden, features, steps, batch = 64, 32, 10, 4
+    lstm = torch.nn.LSTM(features, hidden, num_layers=2, bidirectional=True, device="meta")
+    weights = list(lstm.parameters())
+    call = {
+        "input": torch.empty(steps, batch, features, device="meta"),
+        "weight": weights,
+        "weight_stride0": 4,
+        "bidirectional": True,
+        "output_mask": (True, True, True, True),
+    }
+    forward = 2 * steps * batch * sum(weight.numel() for weight in weights if weight.ndim == 2)
+    of_first_input = 2 * steps * batch * 2 * 4 * hidden * features
+
+    assert FLOP_FORMULAS[torch.ops.aten._cudnn_rnn](call, None) == forward
+    backward = FLOP_FORMULAS[torch.ops.aten._cudnn_rnn_backward]
+    assert backward(call, None) == 2 * forward
+    assert backward(call | {"output_mask": (False, False, False, True)}, None) == 2 * forward - of_first_input
+
+
+def an_encoder() -> torch.nn.TransformerEncoder:
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 256, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, 2).eval()
+
+
+def test_counts_the_fused_layers_of_an_encoder_as_those_it_trains_with() -> None:
+    encoder, x = an_encoder(), torch.randn(2, 16, 64)
+    per_layer = 2 * 32 * (3 * 64 * 64 + 64 * 64 + 2 * 64 * 256) + 4 * 2 * 16 * 16 * 64
+
+    with torch.no_grad():
+        fused = count_flops(lambda: encoder(x))
+
+    assert fused == count_flops(lambda: encoder(x)) == 2 * per_layer
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_counts_a_padded_batch_by_the_tokens_that_are_not_padding() -> None:
+    encoder, x = an_encoder(), torch.randn(2, 16, 64)
+    padding = torch.arange(16).expand(2, 16) >= torch.tensor([[16], [10]])
+    per_layer = 2 * 26 * (3 * 64 * 64 + 64 * 64 + 2 * 64 * 256) + 4 * 2 * 16 * 16 * 64
+
+    with torch.no_grad():
+        assert count_flops(lambda: encoder(x, src_key_padding_mask=padding)) == 2 * per_layer
+
+
+def test_counts_attention_that_returns_its_weights() -> None:
+    attention, x = torch.nn.MultiheadAttention(64, 4, batch_first=True).eval(), torch.randn(2, 16, 64)
+
+    with torch.no_grad():
+        assert count_flops(lambda: attention(x, x, x)) == 2 * 32 * 4 * 64 * 64 + 4 * 2 * 16 * 16 * 64
+
+
+@pytest.mark.parametrize(
+    ("layer", "once"),
+    [
+        (torch.nn.Conv2d(8, 6, 3), 2 * 2 * 14 * 14 * 8 * 6 * 9),
+        (torch.nn.Conv2d(8, 6, 3, stride=2, padding=1), 2 * 2 * 8 * 8 * 8 * 6 * 9),
+        (torch.nn.Conv2d(8, 8, 3, groups=8), 2 * 2 * 14 * 14 * 8 * 9),
+        (torch.nn.Conv2d(8, 12, 3, groups=2), 2 * 2 * 14 * 14 * 12 * 4 * 9),
+        (torch.nn.ConvTranspose2d(8, 6, 3, stride=2), 2 * 2 * 16 * 16 * 8 * 6 * 9),
+        (torch.nn.ConvTranspose2d(8, 8, 3, groups=8), 2 * 2 * 16 * 16 * 8 * 9),
+    ],
+    ids=["plain", "strided", "depthwise", "grouped", "transposed", "transposed-depthwise"],
+)
+def test_training_a_convolution_takes_three_times_its_forward_pass(layer: torch.nn.Module, once: int) -> None:
+    x = torch.randn(2, 8, 16, 16, requires_grad=True)
+
+    assert count_flops(lambda: layer(x)) == once
+    assert count_flops(lambda: layer(x).sum().backward()) == 3 * once
+
+
+# ------------------------------------------------------------------ operators without a formula
+
+
+@pytest.fixture(scope="module")
+def mystery() -> Callable[[torch.Tensor], torch.Tensor]:
+    @torch.library.custom_op("perfci_test::mystery", mutates_args=())
+    def mystery(x: torch.Tensor) -> torch.Tensor:
+        return x @ x
+
+    return mystery
+
+
+def test_an_operator_without_a_formula_leaves_no_count_and_is_named(
+    mystery: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    counted = count_flops(lambda: [mystery(torch.ones(64, 64)) for _ in range(2)])
+
+    assert counted == Absent(
+        "there is no FLOP formula for perfci_test::mystery (2 calls); "
+        "torch.utils.flop_counter.register_flop_formula adds one"
+    )
+    with pytest.raises(PerfciError, match="perfci_test::mystery"):
+        require_flops(lambda: mystery(torch.ones(64, 64)))
+
+
+def test_small_tensors_do_not_matter(mystery: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert count_flops(lambda: mystery(torch.ones(8, 8)) @ torch.ones(8, 8)) == 2 * 8**3
+
+
+def test_takes_a_formula_that_was_registered_with_torch(
+    mystery: Callable[[torch.Tensor], torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.utils import flop_counter
+
+    packet = torch.ops.perfci_test.mystery
+    monkeypatch.setitem(flop_counter.flop_registry, packet, lambda x, out_val: 2 * x.shape[0] ** 3)
+
+    assert count_flops(lambda: mystery(torch.ones(64, 64))) == 2 * 64**3
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: torch.linalg.cholesky(torch.eye(64)), "aten::linalg_cholesky_ex"),
+        (lambda x: torch.cdist(x, x), "aten::_euclidean_dist"),
+        (lambda x: torch.nn.functional.bilinear(x, x, torch.ones(4, 64, 64)), "aten::_trilinear"),
+        (lambda x: torch.sparse.sampled_addmm(x.to_sparse_csr(), x, x), "aten::sparse_sampled_addmm"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+def test_names_what_torch_multiplies_beside_products(
+    call: Callable[[torch.Tensor], torch.Tensor], name: str
+) -> None:
+    counted = count_flops(lambda: call(torch.ones(64, 64)))
+
+    assert isinstance(counted, Absent)
+    assert f"{name} (1 calls)" in counted.reason
+
+
+def test_a_model_of_cheap_layers_around_products_has_a_count() -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 16, 3, padding=1),
+        torch.nn.BatchNorm2d(16),
+        torch.nn.GroupNorm(4, 16),
+        torch.nn.SiLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Upsample(scale_factor=2, mode="bilinear"),
+        torch.nn.AdaptiveAvgPool2d(4),
+        torch.nn.Flatten(),
+        torch.nn.LayerNorm(256),
+        torch.nn.Dropout(0.1),
+        torch.nn.Linear(256, 10),
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    images, labels = torch.randn(8, 3, 32, 32), torch.arange(8)
+
+    def step() -> None:
+        torch.nn.functional.cross_entropy(model(images), labels, label_smoothing=0.1).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    of_convolution, of_linear = 2 * 8 * 32 * 32 * 3 * 16 * 9, 2 * 8 * 256 * 10
+    assert count_flops(step) == 2 * of_convolution + 3 * of_linear  # nobody asks for the gradient of images
+
+
+def test_an_embedding_bag_of_any_size_is_a_look_up() -> None:
+    assert not multiplies_big_tensors(torch.ops.aten._embedding_bag.default, [torch.empty(1 << 20)])
+    assert not multiplies_big_tensors(torch.ops.aten.upsample_linear1d.default, [torch.empty(1 << 20)])
+    assert not multiplies_big_tensors(torch.ops.c10d.allreduce_.default, [torch.empty(1 << 20)])
+
+
+# ------------------------------------------------------------------ utilisation
+
+H200 = "NVIDIA H200"
+
+
+def test_a_model_is_held_to_the_peak_of_the_format_it_computes_in() -> None:
+    model = tiny.TinyGPT().to(torch.bfloat16)
+
+    count = record_flops(lambda: model.loss(tiny.some_tokens()).backward())
+
+    assert count.main_format == "bf16"
+    assert utilisation_readings(FlopCount({"bf16": 400_000}, 0, {}), 1e-9, H200)["mfu"] == informational(
+        400e12 / 989.4e12
+    )
+    assert utilisation_readings(FlopCount({"fp32": 40_000}, 0, {}), 1e-9, H200)["mfu"] == informational(
+        40e12 / 66.9e12
+    )
+
+
+def test_autocast_counts_its_products_in_the_narrow_format() -> None:
+    model = tiny.TinyGPT()
+
+    with torch.autocast("cpu", torch.bfloat16):
+        count = record_flops(lambda: model.loss(tiny.some_tokens()))
+
+    assert set(count.by_format) == {"bf16"}
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_what_checkpointing_computes_again_is_hardware_work_and_none_of_the_models(reentrant: bool) -> None:
+    block, x = tiny.Block(), torch.randn(tiny.BATCH, tiny.LENGTH, tiny.WIDTH, requires_grad=True)
+
+    def step() -> None:
+        torch.utils.checkpoint.checkpoint(block, x, use_reentrant=reentrant)[0].sum().backward()
+
+    count, plain = record_flops(step), count_flops(lambda: block(x)[0].sum().backward())
+
+    assert count.model == plain
+    assert count.total == plain + count.recomputed
+    assert count.recomputed > tiny.block_flops(TOKENS, tiny.LENGTH) / 2
+
+
+def test_gradients_of_gradients_are_the_models_own_work() -> None:
+    layer, x = torch.nn.Linear(8, 8), torch.randn(4, 8, requires_grad=True)
+
+    def penalty() -> None:
+        (gradient,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+        gradient.square().sum().backward()
+
+    assert record_flops(penalty).recomputed == 0
+
+
+def test_utilisation_leaves_out_what_was_recomputed() -> None:
+    readings = utilisation_readings(FlopCount({"bf16": 600}, recomputed=100, uncounted={}), 1e-12, H200)
+
+    assert readings["flop_per_s"] == informational(600e12)
+    assert readings["mfu"] == informational(500e12 / 989.4e12)
+    assert readings["hfu"] == informational(600e12 / 989.4e12)
+
+
+def test_no_device_does_more_than_its_peak() -> None:
+    readings = utilisation_readings(FlopCount({"bf16": 1100}, recomputed=200, uncounted={}), 1e-12, H200)
+
+    assert readings["mfu"] == informational(900e12 / 989.4e12)
+    assert readings["hfu"] == Absent(
+        "1.1e+15 FLOP/s in bf16 would be 1.11 times the peak of NVIDIA H200: "
+        "the time is too short, or that peak is another board's"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "device", "reason"),
+    [
+        (
+            FlopCount({"bf16": 1}, 0, {}),
+            "A device of tomorrow",
+            "the bf16 peak of A device of tomorrow",
+        ),
+        (FlopCount({"float8_e4m3fn": 1}, 0, {}), H200, "the float8_e4m3fn peak of NVIDIA H200 is not known"),
+        (FlopCount({"bf16": 1}, 0, {"mamba::scan": 3}), H200, "no FLOP formula for mamba::scan (3 calls)"),
+    ],
+)
+def test_there_is_no_utilisation_without_a_peak_or_a_count(
+    count: FlopCount, device: str, reason: str
+) -> None:
+    utilisation = utilisation_readings(count, 1.0, device)["mfu"]
+
+    assert isinstance(utilisation, Absent)
+    assert reason in utilisation.reason
+
+
+def test_bandwidth_utilisation_is_what_was_achieved_of_the_peak() -> None:
     assert mbu(10e9, 0.01, 4e12) == 0.25
-
-
-def test_there_is_no_utilisation_without_a_peak() -> None:
-    assert mfu(1e12, 1.0, peak_flops("A device of tomorrow", "bf16")) is None
-    assert mfu(1e12, 1.0, peak_flops("NVIDIA H100 80GB HBM3", "fp8")) is None
     assert mbu(1e9, 1.0, None) is None
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
 def test_rejects_a_time_of_zero(seconds: float) -> None:
     with pytest.raises(ValueError, match="above 0 seconds"):
-        mfu(1e12, seconds, 1e15)
+        utilisation_readings(FlopCount({"bf16": 1}, 0, {}), seconds, H200)
+    with pytest.raises(ValueError, match="above 0 seconds"):
+        mbu(1e12, seconds, 1e15)

@@ -89,6 +89,7 @@ def test_gives_every_metric_the_catalogue_requires(discovered: dict[str, Any]) -
         "step_time",
         "tokens_per_s",
         "mfu",
+        "hfu",
         "peak_allocated_bytes",
         "peak_reserved_bytes",
         "peak_active_bytes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ LAUNCH_CALLS = (
     "hipExtModuleLaunchKernel",
 )
 GRAPH_LAUNCH_CALLS = ("cudaGraphLaunch", "hipGraphLaunch")
+
+OBJECT_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 NOT_NAMED_READING = Absent("the benchmark did not pass what this counts")
 
@@ -125,7 +128,7 @@ def count_operators(function: Callable[[], object]) -> int:
     return _run_counted(function)[0].operators
 
 
-def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, StorageTracker, int]:
+def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, StorageTracker, int | Absent]:
     """Run one call below three dispatch modes. The innermost, the FLOP counter, decomposes composite
     operators first.
     """
@@ -141,7 +144,7 @@ def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, Stora
         create_flop_counter() as flops,
     ):
         function()
-    return operators, live, int(flops.get_total_flops())
+    return operators, live, flops.count().total
 
 
 def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:
@@ -152,7 +155,8 @@ def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:
     except PerfciError as error:
         return Absent(str(error))
     except Exception as error:  # code that runs with values but not without them is no fault of its author
-        return Absent(f"the function does not run on fake tensors: {type(error).__name__}: {error}")
+        first_line = OBJECT_ADDRESS.sub("", str(error).partition("\n")[0])
+        return Absent(f"the function does not run on fake tensors: {type(error).__name__}: {first_line}")
 
 
 def _graph_counts(compiled_function: Callable[[], object] | None) -> GraphCounts | Absent:

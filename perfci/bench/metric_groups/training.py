@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 import time
 
-from perfci.bench.call_counts.flops import count_flops, mfu
+from perfci.bench.call_counts.flops import record_flops
+from perfci.bench.call_counts.utilisation import utilisation_readings
 from perfci.bench.compilers.compile_cache_fingerprint import cache_fingerprint_flags
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
-from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
 from perfci.bench.metric_groups.training_loop import TrainingLoop
@@ -26,7 +26,8 @@ METRICS = (
     *(Metric(f"{phase}_time", "seconds") for phase in PHASES),
     Metric("tokens_per_s", "tokens/s", "higher"),  # of this device, as torchtitan counts them
     Metric("flop_per_s", "FLOP/s", "higher"),
-    Metric("mfu", "ratio", "higher"),
+    Metric("mfu", "ratio", "higher"),  # of the model's own operations
+    Metric("hfu", "ratio", "higher"),  # with those that checkpointing computes again
     Metric("data_time", "seconds"),
     Metric("data_stall", "ratio"),
     Metric("step_energy", "joules"),
@@ -87,20 +88,12 @@ def _rate_readings(
 ) -> dict[str, Reading | Absent]:
     """Numbers derived from the step time, for display: judging them would judge it twice."""
     step_s = statistics.median(timing.elapsed_samples)
-    flops = count_flops(training.step)
-    device = callables.device.name
-    utilisation = mfu(flops, step_s, peak_flops(device, callables.precision()))
     tokens = callables.tokens_per_batch()
-    readings: dict[str, Reading | Absent] = {
-        "tokens_per_s": Absent("it defines no tokens_per_batch"),
-        "flop_per_s": informational(flops / step_s),
-        "mfu": Absent(f"the peak of {device} is not known"),
+    tokenless = Absent("it defines no tokens_per_batch")
+    return {
+        "tokens_per_s": informational(tokens / step_s) if tokens else tokenless,
+        **utilisation_readings(record_flops(training.step), step_s, callables.device.name),
     }
-    if tokens:
-        readings["tokens_per_s"] = informational(tokens / step_s)
-    if utilisation is not None:
-        readings["mfu"] = informational(utilisation)
-    return readings
 
 
 def _data_readings(callables: ModelBenchmarkCallables, training: TrainingLoop) -> dict[str, Reading | Absent]:
