@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import subprocess
 import sys
@@ -244,6 +245,36 @@ def test_fake_tensors_need_as_much_as_real_ones(dtype: torch.dtype, checkpointin
             optimizer.step()
 
     assert fake_peak_bytes(train) == peak_tensor_bytes(train)
+
+
+def infer_with_an_encoder() -> None:
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    with torch.no_grad():
+        encoder(torch.randn(2, 256, 32))
+
+
+def test_sees_the_scores_inside_a_fused_layer() -> None:
+    """torch's profiler sees every allocation, in kernels too."""
+    with torch.profiler.profile(profile_memory=True) as recorded:
+        infer_with_an_encoder()
+    live = peak = 0
+    for event in recorded.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            live += event.nbytes()
+            peak = max(peak, live)
+
+    assert peak_tensor_bytes(infer_with_an_encoder) == pytest.approx(peak, rel=0.01)
+    assert fake_peak_bytes(infer_with_an_encoder) == peak_tensor_bytes(infer_with_an_encoder)
+    assert peak > 2 * 4 * 256 * 256 * 4  # batch x heads x length x length
+
+
+def test_a_deep_copy_of_a_fake_model_can_be_used() -> None:
+    def average() -> None:
+        model = tiny.TinyGPT()
+        copy.deepcopy(model)(tiny.some_tokens())
+
+    assert fake_peak_bytes(average) == peak_tensor_bytes(average)
 
 
 def test_fake_tensors_take_no_memory() -> None:

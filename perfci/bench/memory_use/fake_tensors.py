@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -16,12 +17,16 @@ take the plain one here.
 """
 
 
+OUTSIDE_TENSOR_ERRORS = ("Mixing fake modes", "Please convert all Tensors to FakeTensors first")
+"""How torch says that a tensor was made before fake tensors, or under others."""
+
+
 @contextlib.contextmanager
 def fake_tensors() -> Iterator[None]:
     """Make tensors created inside fake. A value that is only stored, such as a logged loss, may be read.
 
-    Raises ``PerfciError`` where the code cannot go on without values: ``if loss.item() > 3``,
-    ``tokens[mask]`` summed into a size, a number that is printed.
+    Raises ``PerfciError`` where the code cannot go on without values (``if loss.item() > 3``,
+    ``tokens[mask]`` summed into a size, a number that is printed), and where it uses a tensor from outside.
     """
     from torch._subclasses.fake_tensor import (
         DataDependentOutputException,
@@ -30,14 +35,35 @@ def fake_tensors() -> Iterator[None]:
     )
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
+    class CopiedWithItsTensors(FakeTensorMode):  # type: ignore[misc]
+        """A fake tensor holds its mode: deep copies of one, as of the layers of ``nn.TransformerEncoder``,
+        stay in the mode instead of being given a copy of it, which they could not be mixed with.
+        """
+
+        def __deepcopy__(self, memo: object) -> FakeTensorMode:
+            return self
+
     unknown = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
     try:
-        with _allow_module_moves(), FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True):
+        with (
+            warnings.catch_warnings(),
+            _allow_module_moves(),
+            CopiedWithItsTensors(shape_env=ShapeEnv(), static_shapes=True),
+        ):
+            # torch's own deep copy of a tensor asks whether it has data.
+            warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
             yield
     except unknown as error:
         raise PerfciError(
             "the function needs a computed value and cannot run on fake tensors: "
             f"{str(error).splitlines()[0]}"
+        ) from error
+    except AssertionError as error:
+        if not any(message in str(error) for message in OUTSIDE_TENSOR_ERRORS):
+            raise
+        raise PerfciError(
+            "the function uses a tensor that was made outside of it; "
+            "for fake tensors it has to build everything"
         ) from error
 
 
