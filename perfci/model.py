@@ -214,6 +214,11 @@ class Metric:
         """+1 where a larger value is worse, -1 where it is better."""
         return 1.0 if self.direction == "lower" else -1.0
 
+    @property
+    def tail_name(self) -> str:
+        """The quantile that one sample in ten is worse than."""
+        return "p90" if self.direction == "lower" else "p10"
+
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
@@ -380,6 +385,19 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class TailVerdict:
+    """What the tail of the samples within processes did: p90, or p10 where more is better.
+
+    ``ratio`` is head/base of that quantile. ``interval`` leaves out half the error of the median's, since
+    it answers a second question on the same pairs. It decides nothing: no check turns red for a tail.
+    """
+
+    kind: VerdictKind
+    ratio: float
+    interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What was decided about one series between two commits; every surface prints this object.
 
@@ -387,7 +405,8 @@ class Verdict:
     accounts for which way is good. Where ``ratio`` is estimated from pairs, ``head_level`` is
     ``base_level`` times it. ``noise_floor`` and ``mde`` are ratios minus 1 (0.03 = 3 %).
     ``pairs_to_decide`` is how many more pairs would probably settle an inconclusive verdict: 0 for
-    a settled one, absent where no reasonable number would.
+    a settled one, absent where no reasonable number would. ``tail`` is absent where processes have too few
+    samples to have one, and in verdicts from before it was stored.
     """
 
     kind: VerdictKind
@@ -406,6 +425,7 @@ class Verdict:
     p_value: float | None = None
     reason: str = ""
     evidence: tuple[int, ...] = ()
+    tail: TailVerdict | None = None
 
     @property
     def as_change_point(self) -> ChangePoint:

@@ -21,7 +21,7 @@ from flask.testing import FlaskClient
 from perfci.cli import run_cli
 from perfci.config import load_config
 from perfci.history.series_histories import update_change_points
-from perfci.model import ChangePoint, Interval, Series
+from perfci.model import ChangePoint, Interval, Series, TailVerdict, VerdictKind
 from perfci.report.incidents.notification_text import notification_body
 from perfci.report.number_format import format_signed_percent
 from perfci.report.verdict_text import format_in_common_unit, format_interval
@@ -54,6 +54,7 @@ LENGTH, AT = 100, 60
 P = "/acme:model"
 OF_HISTORY, OF_PAIRS = a_series("training.Step.time_step"), a_series("serving.Gpt.time_token")
 RATIO_OF_PAIRS, INTERVAL_OF_PAIRS = 1.21, Interval(1.19, 1.23)
+TAIL_OF_PAIRS = TailVerdict(VerdictKind.REGRESSION, 1.34, Interval(1.27, 1.42))
 
 
 def creeping_level(number: int) -> float:
@@ -90,6 +91,7 @@ def measure(store: Store) -> None:
         base_level=0.0131,
         head_level=0.0131 * RATIO_OF_PAIRS,
         p_value=1e-12,
+        tail=TAIL_OF_PAIRS,
     )
     with store.begin() as tx:
         update_change_points(tx, PROJECT, list(load_project_series(tx, PROJECT)), Policy())
@@ -228,6 +230,30 @@ def test_every_text_has_the_same_size(
             assert interval in text or interval.replace("+", "") in text, name
             assert before in text, name
             assert after in text, name
+
+
+def test_a_change_of_pairs_has_the_tail_of_these_pairs_beside_it(
+    folder: Path,
+    client: FlaskClient,
+    changes: dict[Series, ChangePoint],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sentence = "p90 got 34.0 % slower [27.0, 42.0]"
+    tail = {"quantile": "p90", "verdict": "regression", "ratio": 1.34, "interval": [1.27, 1.42]}
+    incident = client.get(f"{P}/incidents/1.json").get_json()
+    drawn = client.get(series_path(changes, OF_PAIRS, "json")).get_json()["changes"]
+
+    assert {member["series"]["benchmark"]: member["tail"] for member in incident["members"]} == {
+        OF_HISTORY.benchmark.name: None,
+        OF_PAIRS.benchmark.name: tail,
+    }
+    assert [(mark["tail"], mark["tail_text"]) for mark in drawn] == [(tail, sentence)]
+    assert f"· {sentence}" in read_page(client, f"{P}/incidents/1")
+    assert f"; {sentence}" in run_command(folder, capsys, "incidents", "show", "1")
+    assert "+21.0 % [+19.0, +23.0] % +34.0 % p90 regression [+27.0, +42.0]" in read_page(
+        client, series_path(changes, OF_PAIRS)
+    )
+    assert "p90" not in read_page(client, series_path(changes, OF_HISTORY))
 
 
 def test_the_chart_writes_the_levels_of_the_change(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.decision_records import METHOD_ROUNDS, SOFTWARE_VERSIONS, parse_recorded_rule
 from perfci.history.session_samples import SessionSamples
-from perfci.model import Series, Verdict
+from perfci.model import Series, TailVerdict, Verdict
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import VerdictRecord
@@ -20,9 +20,10 @@ from perfci.store.verdict_decisions import (
     load_aa_results,
     load_verdict_decisions,
 )
-from perfci.store.verdicts_and_change_points import load_verdict_records
+from perfci.store.verdicts_and_change_points import load_ids_of_verdicts_before_tails, load_verdict_records
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import Look
+from perfci.verdicts.compare.tail_shift import remove_tail_sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +62,32 @@ def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
         decisions = load_verdict_decisions(tx, project)
         records = load_verdict_records(tx, project, current_only=False, with_pull_requests=True)
         recorded = [(record, decisions[record.id]) for record in reversed(records) if record.id in decisions]
-        differences = list(_find_differences(tx, project, recorded))
+        before_tails = load_ids_of_verdicts_before_tails(tx, project)
+        differences = list(_find_differences(tx, project, recorded, before_tails))
     return VerificationResult(len(recorded), len(records) - len(recorded), differences)
 
 
 def _find_differences(
-    tx: Transaction, project: str, recorded: Sequence[RecordedDecision]
+    tx: Transaction, project: str, recorded: Sequence[RecordedDecision], before_tails: Container[int]
 ) -> Iterator[VerdictDifference]:
-    """Recompute session by session, with the samples of one in memory."""
+    """Recompute session by session, with the samples of one in memory.
+
+    What verdicts of the ids ``before_tails`` say of the tail is not compared: they say nothing.
+    """
     aa_results: dict[int, AAResultsBySeries] = {}
     for uid in dict.fromkeys(record.session_uid for record, _ in recorded):
         own = [(record, decision) for record, decision in recorded if record.session_uid == uid]
         for verdict_id in {decision.aa_verdicts_until for _, decision in own} - aa_results.keys():
             aa_results[verdict_id] = load_aa_results(tx, project, verdict_id)
         samples = SessionSamples.from_rows(load_session_processes(tx, uid))
-        yield from _verify_session(own, samples, aa_results)
+        yield from _verify_session(own, samples, aa_results, before_tails)
 
 
 def _verify_session(
-    recorded: Sequence[RecordedDecision], samples: SessionSamples, aa_results: Mapping[int, AAResultsBySeries]
+    recorded: Sequence[RecordedDecision],
+    samples: SessionSamples,
+    aa_results: Mapping[int, AAResultsBySeries],
+    before_tails: Container[int],
 ) -> Iterator[VerdictDifference]:
     verdicts = []
     for record, decision in recorded:
@@ -94,7 +102,10 @@ def _verify_session(
         verdicts.append(verdict)
     controlled = _apply_discovery_control(recorded, verdicts)
     for (record, decision), verdict in zip(recorded, controlled, strict=True):
-        for text in _compare_verdicts(record.verdict, verdict):
+        sides = record.verdict, verdict
+        if record.id in before_tails:
+            sides = _without_tail(record.verdict), verdict and _without_tail(verdict)
+        for text in _compare_verdicts(*sides):
             yield VerdictDifference(record, text, decision.made_by)
 
 
@@ -142,6 +153,10 @@ def _compare_looks(stored: LookRecord, replayed: Look | None) -> Iterator[str]:
             yield f"{place} had {name} {before!r}, now {after!r}"
 
 
+def _without_tail(verdict: Verdict) -> Verdict:
+    return replace(verdict, tail=None, reason=remove_tail_sentence(verdict.reason))
+
+
 def _compare_verdicts(stored: Verdict, replayed: Verdict | None) -> Iterator[str]:
     if replayed is None:
         yield "its samples are gone"
@@ -153,6 +168,8 @@ def _compare_verdicts(stored: Verdict, replayed: Verdict | None) -> Iterator[str
 
 
 def _format_value(value: object) -> str:
+    if isinstance(value, TailVerdict):
+        return f"{value.kind} {value.ratio!r} {_format_value(value.interval)}"
     if isinstance(value, tuple):
         return f"{len(value)} processes"
     if hasattr(value, "lo") and hasattr(value, "hi"):

@@ -8,7 +8,13 @@ from perfci.model import Series, Verdict, VerdictKind
 from perfci.report.escaping import code_block, code_span, make_printable, strip_parameter_quotes
 from perfci.report.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.text_table import align_table
-from perfci.report.verdict_text import GLYPHS, direction_arrow, format_in_common_unit, interval_cell
+from perfci.report.verdict_text import (
+    GLYPHS,
+    direction_arrow,
+    format_in_common_unit,
+    interval_cell,
+    tail_cell,
+)
 from perfci.verdicts.policy import Policy
 from perfci.verdicts.variants.stepwise_ablation import (
     Ablation,
@@ -18,8 +24,8 @@ from perfci.verdicts.variants.stepwise_ablation import (
     list_reported_series,
 )
 
-HEADINGS = ("", "step", "level", "change", "95 % interval", "gain", "rounds", "")
-LEFT_ALIGNED = frozenset({0, 1, 7})
+HEADINGS = ("", "step", "level", "change", "95 % interval", "tail", "gain", "rounds", "")
+LEFT_ALIGNED = frozenset({0, 1, 8})
 GAIN_DIGITS = 3
 
 
@@ -78,9 +84,9 @@ def _step_row(step_result: AblationRow, level: str, previous_name: str) -> tuple
     step = step_result.step
     name = make_printable(step.name)
     if step.rejection_reason:
-        return ("✕", name, "", "", "", "", "", step.rejection_reason.partition(":")[0])
+        return ("✕", name, "", "", "", "", "", "", step.rejection_reason.partition(":")[0])
     if step_result.verdict is None:
-        return ("", name, level, "", "", "", "", "not measured" if step.compared_with else "")
+        return ("", name, level, "", "", "", "", "", "not measured" if step.compared_with else "")
     if step.compared_with != previous_name:
         note = f"against {make_printable(step.compared_with)}"
     else:
@@ -99,6 +105,7 @@ def _verdict_cells(verdict: Verdict, step: str, level: str) -> tuple[str, ...]:
         level,
         "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
         interval_cell(verdict),
+        tail_cell(verdict),
         "" if verdict.ratio is None else format_improvement_factor(verdict),
         str(verdict.pairs) if verdict.pairs else "",
     )

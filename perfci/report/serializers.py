@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from perfci.model import ChangePoint, Commit, Retest, Series, Verdict
+from perfci.model import ChangePoint, Commit, Metric, Retest, Series, TailVerdict, Verdict
 from perfci.report.charts.plot_axes import choose_trend_scale, format_level_label, value_axis_range
 from perfci.report.incidents.incident_sections import incident_counts_sentence
 from perfci.report.incidents.incident_text import (
@@ -24,7 +24,7 @@ from perfci.report.incidents.retest_and_creep_text import (
 from perfci.report.number_format import DisplayScale
 from perfci.report.page_summaries import trend_summary
 from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence
-from perfci.report.verdict_text import change_levels_phrase, status_label, verdict_sentence
+from perfci.report.verdict_text import change_levels_phrase, status_label, tail_phrase, verdict_sentence
 from perfci.verdicts.false_alarm_calibration import (
     Calibration,
     CalibrationWindow,
@@ -74,6 +74,19 @@ def serialize_verdict(verdict: Verdict) -> JsonFields:
         "p_value": verdict.p_value,
         "reason": verdict.reason,
         "evidence": list(verdict.evidence),
+        "tail": serialize_tail_verdict(verdict.tail, verdict.series.metric),
+    }
+
+
+def serialize_tail_verdict(tail: TailVerdict | None, metric: Metric) -> JsonFields | None:
+    """Serialize the verdict on the tail; None where there is none."""
+    if tail is None:
+        return None
+    return {
+        "quantile": metric.tail_name,
+        "verdict": tail.kind.value,
+        "ratio": tail.ratio,
+        "interval": [tail.interval.lo, tail.interval.hi] if tail.interval else None,
     }
 
 
@@ -144,6 +157,8 @@ def _serialize_mark(mark: ChangeMark) -> JsonFields:
         "after": mark.change.after,
         "sentence": change_mark_sentence(mark, mark.change.series.metric),
         "levels_text": change_levels_phrase(mark.change),
+        "tail": serialize_tail_verdict(mark.tail, mark.change.series.metric),
+        "tail_text": tail_phrase(mark.tail, mark.change.series.metric) if mark.tail else "",
         "kind": mark.kind.value,
         "state": mark.state,
         "verdict": serialize_verdict(mark.verdict) if mark.verdict else None,

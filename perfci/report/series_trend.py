@@ -9,7 +9,18 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
-from perfci.model import ChangePoint, Commit, Metric, Point, Series, Stage, Status, Verdict, VerdictKind
+from perfci.model import (
+    ChangePoint,
+    Commit,
+    Metric,
+    Point,
+    Series,
+    Stage,
+    Status,
+    TailVerdict,
+    Verdict,
+    VerdictKind,
+)
 from perfci.report.verdict_text import CHANGE_KINDS, change_size_phrase, classify_change
 from perfci.verdicts.process_levels import (
     displayed_point_level,
@@ -82,6 +93,11 @@ class ChangeMark:
     def ratio(self) -> float:
         """The level after the change over that before it."""
         return 1 + self.change.relative_change
+
+    @property
+    def tail(self) -> TailVerdict | None:
+        """What the tail of the samples did in the pairs that the size was measured on."""
+        return self.verdict.tail if self.on_pairs and self.verdict else None
 
 
 @dataclass(frozen=True, slots=True)

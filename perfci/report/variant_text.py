@@ -12,6 +12,7 @@ from perfci.report.text_table import align_table
 from perfci.report.verdict_text import (
     format_in_common_unit,
     interval_cell,
+    tail_cell,
     verdict_counts_sentence,
     verdict_glyph,
     verdict_label,
@@ -25,8 +26,8 @@ from perfci.verdicts.variants.variant_contrast import (
     get_benchmark_class,
 )
 
-HEADINGS = ("", "metric", "variant", "base", "head", "change", "95 % interval", "pairs", "verdict")
-LEFT_ALIGNED = frozenset({0, 1, 2, 8})
+HEADINGS = ("", "metric", "variant", "base", "head", "change", "95 % interval", "tail", "pairs", "verdict")
+LEFT_ALIGNED = frozenset({0, 1, 2, 9})
 
 VariantGroupKey = tuple[str, NamedValues]
 """A benchmark and the parameters that all its variants share."""
@@ -103,6 +104,7 @@ def _contrast_row(contrast: VariantContrast, comparison: VariantResults) -> tupl
         head,
         "" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1),
         interval_cell(verdict),
+        tail_cell(verdict),
         str(verdict.pairs) if verdict.pairs else "",
         _verdict_cell(verdict),
     )

@@ -10,7 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perfci.model import ChangePoint, Direction, Interval, Metric, Series, Stage, Status, Verdict, VerdictKind
+from perfci.model import (
+    ChangePoint,
+    Direction,
+    Interval,
+    Metric,
+    Series,
+    Stage,
+    Status,
+    TailVerdict,
+    Verdict,
+    VerdictKind,
+)
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import (
     choose_display_scale,
@@ -126,7 +137,7 @@ def verdict_sentence(verdict: Verdict) -> str:
     """Describe the decision, the size of the change and its uncertainty."""
     name = short_series_name(verdict.series)
     if verdict.kind in CHANGE_KINDS and verdict.ratio is not None:
-        sentence = f"{name} {change_phrase(verdict)}"
+        sentence = f"{name} {change_phrase(verdict)}{_tail_suffix(verdict)}"
         if is_candidate(verdict):
             sentence += "; found in screening, not yet confirmed on new pairs"
         if verdict.noise_floor is not None:
@@ -134,10 +145,10 @@ def verdict_sentence(verdict: Verdict) -> str:
         return sentence
     if verdict.kind is VerdictKind.UNCHANGED and verdict.ratio is not None:
         mde = f"; minimum detectable effect {format_percent(verdict.mde)}" if verdict.mde is not None else ""
-        return f"{name} unchanged: {_estimate_phrase(verdict)}{mde}"
+        return f"{name} unchanged: {_estimate_phrase(verdict)}{_tail_suffix(verdict)}{mde}"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         estimate = f" {_estimate_phrase(verdict)}" if verdict.ratio is not None else ""
-        return f"inconclusive: {name}{estimate}; {_next_step(verdict)}"
+        return f"inconclusive: {name}{estimate}{_tail_suffix(verdict)}; {_next_step(verdict)}"
     if verdict.kind is VerdictKind.NOT_COMPARABLE:
         return f"{name} is not comparable{_reason_suffix(verdict)}"
     if verdict.kind is VerdictKind.MISSING:
@@ -153,6 +164,41 @@ def change_phrase(verdict: Verdict) -> str:
     change = level_change_phrase(verdict.ratio, verdict.series.metric)
     interval = _range_suffix(verdict.ratio, verdict.interval, verdict.series.metric)
     return f"{change}{interval}{_pairs_suffix(verdict)}"
+
+
+def tail_phrase(tail: TailVerdict, metric: Metric) -> str:
+    """Describe what the tail did in words: ``p90 got 22.0 % slower [14.1, 30.3]``."""
+    if tail.kind in CHANGE_KINDS:
+        size = level_change_phrase(tail.ratio, metric)
+        return f"{metric.tail_name} {size}{_range_suffix(tail.ratio, tail.interval, metric)}"
+    interval = f" {format_interval(tail.interval)}" if tail.interval else ""
+    word = verdict_kind_label(tail.kind)
+    return f"{metric.tail_name} {word}: {format_signed_percent(tail.ratio - 1)}{interval}"
+
+
+def tail_cell(verdict: Verdict) -> str:
+    """Format the tail for a table: ``p90 ▲ worse +22.0 % [+14.1, +30.3]``; empty without one."""
+    tail = verdict.tail
+    if tail is None:
+        return ""
+    interval = format_interval(tail.interval) if tail.interval else ""
+    size = format_signed_percent(tail.ratio - 1)
+    return " ".join(
+        part for part in (verdict.series.metric.tail_name, tail_label(tail), size, interval) if part
+    )
+
+
+def tail_label(tail: TailVerdict) -> str:
+    """Return the glyph of the tail, with ``worse`` or ``better`` where it moved."""
+    if tail.kind not in CHANGE_KINDS:
+        return GLYPHS[tail.kind]
+    word = "worse" if tail.kind is VerdictKind.REGRESSION else "better"
+    return f"{direction_arrow(tail.ratio > 1, solid=True)} {word}"
+
+
+def is_tail_moved_alone(verdict: Verdict) -> bool:
+    """Whether the tail got worse or better and the median did not move the same way."""
+    return verdict.tail is not None and verdict.tail.kind in CHANGE_KINDS - {verdict.kind}
 
 
 def change_size_phrase(change: ChangePoint, metric: Metric) -> str:
@@ -279,6 +325,10 @@ def _estimate_phrase(verdict: Verdict) -> str:
     assert verdict.ratio is not None
     interval = f" {format_interval(verdict.interval)}" if verdict.interval else ""
     return f"{format_signed_percent(verdict.ratio - 1)}{interval}{_pairs_suffix(verdict)}"
+
+
+def _tail_suffix(verdict: Verdict) -> str:
+    return f"; {tail_phrase(verdict.tail, verdict.series.metric)}" if verdict.tail else ""
 
 
 def _pairs_suffix(verdict: Verdict) -> str:

@@ -24,6 +24,7 @@ from perfci.model import (
     Series,
     Stage,
     Status,
+    TailVerdict,
     Verdict,
     VerdictKind,
     level_after,
@@ -249,4 +250,24 @@ def build_verdict(row: Any, series: Series) -> Verdict:
         p_value=row.p_value,
         reason=row.reason,
         evidence=tuple(row.evidence),
+        tail=build_tail_verdict(row),
     )
+
+
+def build_tail_verdict(row: Any) -> TailVerdict | None:
+    """Build the verdict on the tail from a row of ``verdicts``; None where there is none."""
+    if not row.tail_kind:
+        return None
+    interval = build_interval(row.tail_interval_lo, row.tail_interval_hi)
+    return TailVerdict(KINDS[row.tail_kind], row.tail_ratio, interval)
+
+
+def tail_verdict_values(tail: TailVerdict | None) -> dict[str, str | float | None]:
+    """Return the columns of a verdict on the tail; an empty kind says that there is none."""
+    interval = tail.interval if tail else None
+    return {
+        "tail_kind": tail.kind.value if tail else "",
+        "tail_ratio": tail.ratio if tail else None,
+        "tail_interval_lo": interval.lo if interval else None,
+        "tail_interval_hi": interval.hi if interval else None,
+    }

@@ -10,11 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import ChangePoint, Verdict
+from perfci.model import ChangePoint, TailVerdict, Verdict
 from perfci.store.column_conversions import (
     CHANGE_POINT_COLUMNS,
     build_change_point,
+    build_interval,
+    build_tail_verdict,
     change_point_values,
+    tail_verdict_values,
 )
 from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.series_and_commits import (
@@ -93,6 +96,7 @@ def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
         "p_value": verdict.p_value,
         "reason": verdict.reason,
         "evidence": verdict.evidence,
+        **tail_verdict_values(verdict.tail),
     }
     return tx.execute(sa.insert(VerdictRow.__table__).returning(VerdictRow.id), row).scalar_one()
 
@@ -157,6 +161,34 @@ def load_verdict_records(
     rows = tx.connection().execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [build_verdict_record(row, series[row.series_id]) for row in rows]
+
+
+def load_ids_of_verdicts_before_tails(tx: Session, project: str) -> frozenset[int]:
+    """Load the ids of the verdicts that were stored before verdicts on the tail were."""
+    query = sa.select(VerdictRow.id).where(
+        project_id_matches(VerdictRow.project_id, project), VerdictRow.tail_kind.is_(None)
+    )
+    return frozenset(tx.scalars(query))
+
+
+def load_tails_of_changes(tx: Session, changes: Mapping[int, ChangePoint]) -> dict[int, TailVerdict]:
+    """Load what the tails did in the pairs that changes were measured on, by series id.
+
+    Nothing for a change that is known from its history alone: no verdict has its interval.
+    """
+    columns = VerdictRow.__table__.c
+    names = ("series_id", "head", "interval_lo", "interval_hi")
+    tail_names = ("tail_kind", "tail_ratio", "tail_interval_lo", "tail_interval_hi")
+    query = sa.select(*(columns[name] for name in (*names, *tail_names)))
+    tails = {}
+    for some in in_chunks(changes):
+        rows = tx.execute(query.where(columns.series_id.in_(some), columns.tail_kind != "")).all()
+        for row in rows:
+            change, tail = changes[row.series_id], build_tail_verdict(row)
+            interval = build_interval(row.interval_lo, row.interval_hi)
+            if tail and interval and (row.head, interval) == (change.commit, change.interval):
+                tails[row.series_id] = tail
+    return tails
 
 
 def load_change_points(

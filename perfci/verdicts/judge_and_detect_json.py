@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from perfci.model import MetricClass, PerfciError, VerdictKind
+from perfci.stats.group_sequential import ALPHA
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior, Shift, shrink_standard_error
@@ -26,6 +27,7 @@ from perfci.verdicts.compare.pooled_verdict import (
     pooled_verdict_of_benchmarks,
 )
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
+from perfci.verdicts.compare.tail_shift import classify_tail, tail_log_costs
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 
 Document = dict[str, Any]
@@ -119,9 +121,9 @@ def _compare_cases(
 
 
 class ParsedCase:
-    """One case: log levels of its sides, its A/A history, and its group."""
+    """One case: the samples of its sides and their log levels, its A/A history, and its group."""
 
-    __slots__ = ("aa_log_ratios", "costs", "group", "id")
+    __slots__ = ("aa_log_ratios", "costs", "group", "id", "samples")
 
     def __init__(self, case: Mapping[str, Any]) -> None:
         self.id = _require_name(case, "id")
@@ -132,6 +134,7 @@ class ParsedCase:
         if any(abs(ratio) >= MAX_LOG_RATIO for ratio in self.aa_log_ratios):
             raise ValueError('expected log ratios such as 0.02 in "aa"')
         self.costs = _parse_sides(case["base"], case["head"])
+        self.samples = case["base"], case["head"]
 
 
 def _parse_case(case: Mapping[str, Any]) -> Document | ParsedCase:
@@ -183,6 +186,7 @@ def _answer_compare(case: ParsedCase, shift: Shift, rule: Rule) -> Document:
         **_serialize_shift(shift, limits.select_bounds(shift)),
         "p_value": shift.p_value(limits.null),
         "pairs": case.costs.pair_count,
+        **_serialize_tail(case, limits, ALPHA),
     }
 
 
@@ -194,9 +198,19 @@ def _answer_decide(case: ParsedCase, rule: Rule, prior: NoisePrior | None) -> Do
     return {
         "id": case.id,
         "decision": decision,
-        **({"more_pairs": more} if more else {}),
+        **({"more_pairs": more} if more else _serialize_tail(case, limits, tail)),
         **_serialize_shift(shift, limits.select_bounds(shift, tail)),
     }
+
+
+def _serialize_tail(case: ParsedCase, limits: DecisionLimits, error: float) -> Document:
+    """The verdict on p90 of the samples under ``tail``; nothing where processes have too few samples."""
+    costs = tail_log_costs(*case.samples, 1.0, is_paired=case.costs.is_paired)
+    if costs is None:
+        return {}
+    tail = classify_tail(costs, limits, error)
+    bounds = [tail.interval.lo, tail.interval.hi] if tail.interval else None
+    return {"tail": {"quantile": "p90", "verdict": tail.kind.value, "ratio": tail.ratio, "ci": bounds}}
 
 
 def _serialize_shift(shift: Shift, bounds: tuple[float, float]) -> Document:

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from cmarkgfm import Options, github_flavored_markdown_to_html
 
 TABLE = {"table", "thead", "tbody", "tr", "th", "td"}
-OURS = TABLE | {"h3", "p", "a", "strong", "ul", "li", "code", "pre", "details", "summary", "blockquote"}
+OURS = TABLE | {"h3", "p", "a", "strong", "ul", "li", "code", "pre", "details", "summary", "blockquote", "br"}
 """The tags a comment is made of."""
 
 
@@ -24,8 +24,10 @@ class Page(HTMLParser):
         self.cells: list[list[str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.open.append(tag)
         self.tags.append(tag)
+        if tag == "br":
+            return
+        self.open.append(tag)
         if tag == "a":
             self.links.append(dict(attrs).get("href") or "")
         if tag == "tr":

@@ -14,6 +14,7 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from every_table import RENAMED, fill
 
+from perfci.model import Interval, TailVerdict, VerdictKind
 from perfci.service.notify.destination_encryption import decrypt_destination
 from perfci.store import (
     check_integrity,
@@ -26,6 +27,11 @@ from perfci.store.jobs.notification_destinations import Destination, load_destin
 from perfci.store.projects import create_project
 from perfci.store.tables.access import AuditRow, SecretRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.verdicts_and_change_points import (
+    add_verdicts,
+    load_ids_of_verdicts_before_tails,
+    load_verdict_records,
+)
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -227,3 +233,28 @@ def test_corrects_levels_whose_ratio_was_not_the_size_beside_them(kind: str, tmp
                 columns = sa.text(f'SELECT "before", "after", interval_lo FROM {table}')
                 assert set(connection.execute(columns)) == {(2.0, 2.5, None)}
         made.dispose()
+
+
+def test_verdicts_from_before_tails_have_none_and_those_after_are_guarded(kind: str, tmp_path: Path) -> None:
+    tail = TailVerdict(VerdictKind.REGRESSION, 1.5, Interval(1.4, 1.6))
+    with fresh_database(kind, tmp_path) as url, closing(open_store(url, create=False)) as store:
+        with store.begin() as tx:
+            ingest_run(tx, a_run(a_result()), "key", "body")
+            add_verdicts(tx, PROJECT, "session-1", [a_verdict()], NOON)
+        made = open_database.make_engine(open_database.parse_database_url(url))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            move(connection, command.downgrade, "0021")
+            move(connection, command.upgrade, "head")
+        made.dispose()
+        with store.begin() as tx:
+            add_verdicts(tx, PROJECT, "session-1", [a_verdict(tail=tail), a_verdict()], NOON)
+
+        with store.read() as tx:
+            records = load_verdict_records(tx, PROJECT, current_only=False)
+            before = load_ids_of_verdicts_before_tails(tx, PROJECT)
+        for column in ("tail_kind", "tail_ratio", "reason"):
+            with pytest.raises(sa.exc.DBAPIError, match="never deleted or edited"), store.begin() as tx:
+                tx.execute(sa.text(f"UPDATE verdicts SET {column} = NULL WHERE id = 2"))
+
+    assert [record.verdict.tail for record in records] == [None, tail, None]
+    assert before == {records[-1].id}

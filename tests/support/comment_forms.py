@@ -11,7 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-from perfci.model import EnvironmentChange, Interval, Machine, Series, Stage, Verdict, VerdictKind
+from perfci.model import (
+    EnvironmentChange,
+    Interval,
+    Machine,
+    Series,
+    Stage,
+    TailVerdict,
+    Verdict,
+    VerdictKind,
+)
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_not_measured_comment
 from perfci.report.pulls.outdated_comment import render_outdated_comment
@@ -74,6 +83,22 @@ def more_memory() -> Verdict:
 def faster() -> Verdict:
     series = on_machine(H200, a_series("model.Gpt.measure_generation", metric="ttft", batch=1))
     return a_verdict(VerdictKind.IMPROVEMENT, 0.871, (0.852, 0.89), series=series, levels=(0.0310, 0.0270))
+
+
+def with_tail(verdict: Verdict, kind: VerdictKind, ratio: float, interval: tuple[float, float]) -> Verdict:
+    return replace(verdict, tail=TailVerdict(kind, ratio, Interval(*interval)))
+
+
+def tails() -> list[Verdict]:
+    moved, kept = VerdictKind.REGRESSION, VerdictKind.UNCHANGED
+    first, second, third = same(3)
+    return [
+        with_tail(slower(), moved, 1.221, (1.17, 1.274)),
+        with_tail(undecided(), VerdictKind.INCONCLUSIVE, 1.04, (0.95, 1.139)),
+        with_tail(first, moved, 1.49, (1.43, 1.55)),
+        with_tail(second, kept, 1.004, (0.97, 1.04)),
+        third,
+    ]
 
 
 def same(count: int) -> list[Verdict]:
@@ -215,6 +240,7 @@ FORMS: dict[str, Callable[[], str]] = {
             [replace(verdict, noise_floor=None) for verdict in [slower(), *same(2)]], report_url=""
         )
     ),
+    "tails": lambda: render_pull_comment(build_findings(tails())),
     "profiled": lambda: render_pull_comment(
         build_findings([slower()], profiled_cells=[slower().series.cell])
     ),

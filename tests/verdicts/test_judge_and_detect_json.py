@@ -32,6 +32,21 @@ def test_compare_gives_screening_confirmation_and_the_verdict() -> None:
     assert result["ci"][0] < result["ratio"] < result["ci"][1]
 
 
+def test_answers_what_the_tail_did_where_there_are_samples() -> None:
+    slower_tail = a_case()
+    slower_tail["head"] = [[*process[:8], 1.4, 1.5] for process in slower_tail["head"]]
+    few = {"id": "few", "base": [[1.0, 1.1]] * 5, "head": [[1.0, 1.1]] * 5}
+
+    compared, decided = answer(slower_tail), answer(slower_tail, op="decide")
+
+    assert compared["verdict"] == decided["decision"] == "unchanged"
+    for tail in (compared["tail"], decided["tail"]):
+        assert (tail["quantile"], tail["verdict"]) == ("p90", "regression")
+        assert 1.3 < tail["ci"][0] < tail["ratio"] < tail["ci"][1] < 1.5
+    assert "tail" not in answer(few)
+    assert "tail" not in answer(a_case(1.05, sd=0.1), op="decide")
+
+
 def test_results_keep_order_and_ids_whatever_they_are() -> None:
     cases = [dict(a_case(seed=k), id=name) for k, name in enumerate(("b", 7, None, "a"))]
 

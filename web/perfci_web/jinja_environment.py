@@ -77,6 +77,7 @@ def register_filters_and_globals(
         "plotly": lambda: f"{request.script_root}{static_files.plotly_url_path()}",
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
+        "tail_phrase": verdict_text.tail_phrase,
         "theme": current_theme,
         "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend_chart(trend, **size)),
         "unremarkable_kinds": verdict_text.QUIET_KINDS,

@@ -114,10 +114,9 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
     yield f"    {', '.join(filter(None, identity))}"
     if incident.members:
         yield from ("", "Changed series, largest first")
-        yield from (
-            f"  {words.member_change_detail(member.to_change_point(series))}"
-            for member, series in incident.members
-        )
+        for member, series in incident.members:
+            tail = incident.tails.get(member.series_id)
+            yield f"  {words.member_change_detail(member.to_change_point(series), tail)}"
     if candidates := record.detail.get("candidate_commits"):
         yield from ("", "Candidate commits, most likely first")
         for candidate in candidates:

@@ -16,6 +16,7 @@ from perfci.net.api_schemas import (
     RequestShape,
     Shape,
 )
+from perfci.net.api_schemas.series import TailVerdictShape
 
 IncidentStateName = Literal[
     "new",
@@ -83,7 +84,8 @@ class IncidentShape(Shape):
 
 class IncidentSeriesShape(Shape):
     """``series_id`` names the series everywhere in the API; ``relative_change`` is after/before - 1, with
-    its 95 % interval, absent for changes stored before intervals were."""
+    its 95 % interval, absent for changes stored before intervals were. ``tail`` is absent for changes that
+    were not measured on pairs."""
 
     series_id: HexKey
     series: dict[str, Any]
@@ -94,6 +96,7 @@ class IncidentSeriesShape(Shape):
     relative_change_interval: tuple[float, float] | None = None
     before: float
     after: float
+    tail: TailVerdictShape | None = None
     added_by: str
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -78,9 +78,18 @@ class SegmentShape(Shape):
     label: str = ""
 
 
+class TailVerdictShape(Shape):
+    """What the samples that one in ten is worse than did; ``quantile`` is p10 where more is better."""
+
+    quantile: Literal["p90", "p10"]
+    verdict: str
+    ratio: float
+    interval: tuple[float, float] | None = None
+
+
 class ChangePointShape(Shape):
     """A commit where the level moved; ``state`` says how sure that is. ``ratio`` is after/before, and
-    ``interval`` its 95 % interval."""
+    ``interval`` its 95 % interval; ``tail`` is absent where it was not measured on pairs."""
 
     index: int
     last_good_index: int
@@ -92,6 +101,8 @@ class ChangePointShape(Shape):
     after: float
     sentence: str
     levels_text: str = ""
+    tail: TailVerdictShape | None = None
+    tail_text: str = ""
     kind: str
     state: str
 

@@ -17,7 +17,7 @@ from perfci.net.api_schemas import (
     RequestShape,
     Shape,
 )
-from perfci.net.api_schemas.series import OptionalShaPrefix, SeriesShape
+from perfci.net.api_schemas.series import OptionalShaPrefix, SeriesShape, TailVerdictShape
 
 MAX_RESULT_SUMMARIES = 10_000
 
@@ -28,7 +28,10 @@ StageName = Literal["screening", "confirmation"]
 
 
 class VerdictShape(Shape):
-    """What was decided; ``ratio`` is head/base of the raw value, whatever the direction."""
+    """What was decided; ``ratio`` is head/base of the raw value, whatever the direction.
+
+    ``tail`` is absent where processes have fewer than ten samples after warm-up.
+    """
 
     id: int
     verdict: str
@@ -48,6 +51,7 @@ class VerdictShape(Shape):
     p_value: float | None = None
     reason: str = ""
     evidence: tuple[int, ...] = ()
+    tail: TailVerdictShape | None = None
     session: str
     created_at: datetime
     superseded_by: int | None = None

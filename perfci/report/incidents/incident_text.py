@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-from perfci.model import ChangePoint, Commit, Incident, IncidentKind
+from perfci.model import ChangePoint, Commit, Incident, IncidentKind, TailVerdict
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.verdict_text import (
@@ -15,6 +15,7 @@ from perfci.report.verdict_text import (
     change_size_phrase,
     level_change_phrase,
     short_series_name,
+    tail_phrase,
 )
 from perfci.verdicts.incidents.incident_builder import is_provisional
 from perfci.verdicts.incidents.machine_shifts import PROVISIONAL_CAUSES
@@ -152,11 +153,12 @@ def member_change_sentence(change: ChangePoint) -> str:
     return f"{short_series_name(change.series)} went from {change.before:g} to {change.after:g}"
 
 
-def member_change_detail(change: ChangePoint) -> str:
-    """Describe the change of one series with the interval of its size and both levels."""
+def member_change_detail(change: ChangePoint, tail: TailVerdict | None = None) -> str:
+    """Describe the change of one series: the interval of its size, what its tail did, and both levels."""
     size = change_size_phrase(change, change.series.metric)
     levels = change_levels_phrase(change)
-    return f"{short_series_name(change.series)} {size}{f': {levels}' if levels else ''}"
+    tail_text = f"; {tail_phrase(tail, change.series.metric)}" if tail else ""
+    return f"{short_series_name(change.series)} {size}{f': {levels}' if levels else ''}{tail_text}"
 
 
 def alert_decision_sentence(budgeted: BudgetedIncident, pages_per_week: int) -> str:

@@ -14,6 +14,7 @@ from perfci.report.verdict_text import (
     format_in_common_unit,
     format_interval,
     is_candidate,
+    tail_label,
     verdict_advice,
     verdict_glyph,
 )
@@ -86,7 +87,12 @@ def not_compared_columns(*, hardware: bool) -> VerdictColumns:
 
 
 def change_cell(verdict: Verdict) -> str:
-    """Format a change: ``▲ **worse +18.3 %** [+15.9, +20.8]``."""
+    """Format a change, and on a second line that of the tail: ``▲ **worse +18.3 %** [+15.9, +20.8]``."""
+    tail = f"<br>{_tail_line(verdict)}" if verdict.tail else ""
+    return f"{_median_change(verdict)}{tail}"
+
+
+def _median_change(verdict: Verdict) -> str:
     if verdict.kind is VerdictKind.FAILED:
         return f"✕ **failed**{_reason_suffix(verdict)}"
     glyph = verdict_glyph(verdict)
@@ -115,6 +121,19 @@ def _level_cells(verdict: Verdict) -> list[str]:
 
 def _format_change(verdict: Verdict) -> str:
     return "" if verdict.ratio is None else _keep_together(format_signed_percent(verdict.ratio - 1))
+
+
+def _tail_line(verdict: Verdict) -> str:
+    """Format the change of the tail: ``p90 ▲ **worse +22.0 %** [+14.1, +30.3]``."""
+    tail = verdict.tail
+    assert tail is not None
+    size = _keep_together(format_signed_percent(tail.ratio - 1))
+    interval = f" {_keep_together(format_interval(tail.interval))}" if tail.interval else ""
+    name = verdict.series.metric.tail_name
+    if tail.kind not in CHANGE_KINDS:
+        return f"{name} {tail_label(tail)} {size}{interval}"
+    glyph, word = tail_label(tail).split()
+    return f"{name} {glyph} **{word} {size}**{interval}"
 
 
 def _keep_together(text: str) -> str:

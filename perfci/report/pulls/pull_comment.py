@@ -29,6 +29,7 @@ from perfci.report.pulls.comparison_findings import (
 )
 from perfci.report.pulls.comparison_headline import build_comparison_headline
 from perfci.report.variant_text import rejected_variant_name
+from perfci.report.verdict_text import is_tail_moved_alone, tail_label
 from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome
 
 MAX_COMMENT_BYTES = 60_000
@@ -37,6 +38,7 @@ MAX_COMMENT_BYTES = 60_000
 MAX_GOAL_LINES = 40
 MAX_REJECTED = 10
 MAX_PROFILED = 3
+MAX_TAILS = 3
 
 MAX_COMMAND_BENCHMARKS = 10
 """The number of benchmarks named in a command; beyond it the command measures all."""
@@ -57,6 +59,10 @@ DECISION_RULE = (
 )
 STRICT_DECISION_RULE = DECISION_RULE.replace(
     "the whole 95 % interval exceeds half of it", "so does the whole 95 % interval"
+)
+TAIL_RULE = (
+    "p90 is what one sample in ten of a process exceeds (p10: falls short of, where more is better): "
+    "judged beside the median on the same pairs, it fails no check."
 )
 
 
@@ -126,7 +132,7 @@ def _summary_lines(findings: Findings) -> list[str]:
         lines.append(
             f"**The environment differs** between base and head in {values}; it may explain the change."
         )
-    return [*lines, _budget_warning(findings), _sensitivity_line(findings)]
+    return [*lines, _budget_warning(findings), _tail_line(findings), _sensitivity_line(findings)]
 
 
 def _sides_line(findings: Findings) -> str:
@@ -165,6 +171,20 @@ def _budget_warning(findings: Findings) -> str:
     undecided = f"{format_count(open_count, 'comparison')} undecided"
     outcome = undecided if open_count else "every comparison was decided"
     return f"**The time budget** of {code_span(findings.spent_budget)} is used up: {outcome}."
+
+
+def _tail_line(findings: Findings) -> str:
+    """Name the series of which the tail moved and not the median: they stand in folded tables."""
+    moved = [verdict for verdict in findings.verdicts if is_tail_moved_alone(verdict)]
+    if not moved:
+        return ""
+    named = [
+        f"{code_span(verdict.series.label)} {verdict.series.metric.tail_name} {tail_label(verdict.tail)}"
+        for verdict in moved[:MAX_TAILS]
+        if verdict.tail
+    ]
+    more = f" and {len(moved) - len(named):,} more" if len(moved) > len(named) else ""
+    return f"**Only the tail is known to have moved:** {', '.join(named)}{more}."
 
 
 def _sensitivity_line(findings: Findings) -> str:
@@ -217,6 +237,8 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
         for verdict in tables.select_unfolded_regressions(findings)
         if verdict.reason
     ]
+    if any(verdict.tail for verdict in findings.verdicts):
+        rule += f" {TAIL_RULE}"
     heading = f"{rule} Bars used: {', '.join(sorted(bars))}." + ("\n" if reasons else "")
     return [CommentBlock(heading, reasons, "How this was decided", row_noun="reason")]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.model import Series
+from perfci.model import Series, TailVerdict
 from perfci.report.incidents import incident_sections
 from perfci.service.incidents.triage import require_incident
 from perfci.store.incidents import incident_store as stored
@@ -22,16 +22,21 @@ from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.jobs.notification_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
 from perfci.store.queries.series_and_commits import load_series_by_ids
+from perfci.store.verdicts_and_change_points import load_tails_of_changes
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
-    """One incident with its members, history and notifications."""
+    """One incident with its members, history and notifications.
+
+    ``tails`` are what the tails did in the pairs that members were measured on, by series id.
+    """
 
     record: IncidentRecord
     members: Sequence[tuple[IncidentMember, Series]]
     events: Sequence[IncidentEvent]
     deliveries: Sequence[Delivery]
+    tails: Mapping[int, TailVerdict]
 
 
 def load_incident_detail(tx: Transaction, project: Project, number: int) -> IncidentDetail:
@@ -45,6 +50,9 @@ def load_incident_detail(tx: Transaction, project: Project, number: int) -> Inci
         named,
         stored.load_incident_events(tx, record.id),
         load_deliveries(tx, project.id, incident_id=record.id),
+        load_tails_of_changes(
+            tx, {member.series_id: member.to_change_point(of_member) for member, of_member in named}
+        ),
     )
 
 

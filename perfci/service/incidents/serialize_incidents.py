@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from perfci.model import Series
+from perfci.model import Series, TailVerdict
 from perfci.report.incidents import incident_text as words
-from perfci.report.serializers import serialize_change_size, serialize_series
+from perfci.report.serializers import serialize_change_size, serialize_series, serialize_tail_verdict
 from perfci.service.incidents.load_incidents import IncidentDetail, IncidentOverview
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.incident_records import (
@@ -77,15 +77,18 @@ def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[
     """Serialize an incident with its members, events and deliveries."""
     return serialize_stored_incident(detail.record) | {
         "members": [
-            serialize_incident_member(project.slug, member, series) for member, series in detail.members
+            serialize_incident_member(project.slug, member, series, detail.tails.get(member.series_id))
+            for member, series in detail.members
         ],
         "events": [serialize_incident_event(event) for event in detail.events],
         "deliveries": [serialize_delivery(delivery) for delivery in detail.deliveries],
     }
 
 
-def serialize_incident_member(project: str, member: IncidentMember, series: Series) -> dict[str, Any]:
-    """Serialize a series of an incident with its change."""
+def serialize_incident_member(
+    project: str, member: IncidentMember, series: Series, tail: TailVerdict | None
+) -> dict[str, Any]:
+    """Serialize a series of an incident with its change, and what its tail did in the pairs."""
     change = member.to_change_point(series)
     return {
         "series_id": series_identity(project, series),
@@ -94,6 +97,7 @@ def serialize_incident_member(project: str, member: IncidentMember, series: Seri
         "last_good": member.last_good,
         "commit": member.commit,
         **serialize_change_size(change),
+        "tail": serialize_tail_verdict(tail, series.metric),
         "added_by": member.added_by,
     }
 

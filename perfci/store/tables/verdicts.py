@@ -17,7 +17,11 @@ from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
 class VerdictRow(TableBase):
-    """A verdict; superseded ones are kept."""
+    """A verdict; superseded ones are kept.
+
+    ``tail_kind`` is empty where there was too little to judge the tail by, and absent in rows from before
+    it was stored.
+    """
 
     __tablename__ = "verdicts"
     __table_args__ = (
@@ -47,6 +51,10 @@ class VerdictRow(TableBase):
     p_value: Mapped[float | None]
     reason: Mapped[str]
     evidence: Mapped[Any] = mapped_column(JsonText)
+    tail_kind: Mapped[str | None]
+    tail_ratio: Mapped[float | None]
+    tail_interval_lo: Mapped[float | None]
+    tail_interval_hi: Mapped[float | None]
     created_at: Mapped[datetime]
     superseded_by: Mapped[int | None] = foreign_key("verdicts.id", index=True, nullable=True)
 

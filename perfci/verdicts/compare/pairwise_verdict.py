@@ -23,7 +23,7 @@ from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdic
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.reason_text import describe_modes, describe_resolution, format_reason
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
-from perfci.verdicts.compare.tail_shift import describe_tail, estimate_tail_shift
+from perfci.verdicts.compare.tail_shift import describe_tail, judge_tail
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.process_levels import steady_level
 
@@ -72,8 +72,8 @@ class Look:
     behind both.
 
     ``tail`` is what the interval of this look leaves out on either side; ``own_shift`` is the shift
-    from the pairs alone, ``shrunk_shift`` the one judged, shrunk towards the noise prior, ``tail_shift``
-    that of p90 of the samples. All are absent where the verdict needs no statistics.
+    from the pairs alone, ``shrunk_shift`` the one judged, shrunk towards the noise prior. All are absent
+    where the verdict needs no statistics.
     """
 
     verdict: Verdict
@@ -81,7 +81,6 @@ class Look:
     tail: float | None = None
     own_shift: Shift | None = None
     shrunk_shift: Shift | None = None
-    tail_shift: Shift | None = None
 
 
 def interim_analysis(
@@ -116,7 +115,6 @@ def interim_analysis(
         tail,
         sides.estimate_shift(),
         sides.estimate_shift(prior),
-        estimate_tail_shift(series, base, head),
     )
 
 
@@ -164,12 +162,13 @@ def _statistical_verdict(
         pairs_to_decide=more,
         # of the confirming limits at every stage, so that p-values of one group are comparable
         p_value=min(1.0, shift.p_value(case.limits.null) * ALPHA / tail),
+        tail=judge_tail(case.series, base, head, case.limits, tail),
     )
     sentences = [
         format_reason(verdict, case.rule, math.expm1(limits.bar)),
         describe_modes(case.series, shift, kind),
         describe_resolution(shift, case.rule.bar) if kind is VerdictKind.INCONCLUSIVE else "",
-        describe_tail(case.series, estimate_tail_shift(case.series, base, head), case.limits, kind, tail),
+        describe_tail(verdict),
     ]
     return note_left_out(replace(verdict, reason=" ".join(filter(None, sentences))), base, head)
 

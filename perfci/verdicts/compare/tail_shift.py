@@ -1,4 +1,4 @@
-"""Shift of the tail: whether the slowest samples of a process moved, which its median would not show.
+"""Verdict on the tail: whether the slowest samples of a process moved, which its median would not show.
 
 A cache that is missed now and then, a pause of the collector or a recompilation moves p90 and leaves
 the median where it is. The tail of a process is one number as its level is, so pairs of them are
@@ -8,15 +8,17 @@ compared by the same intervals.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from perfci.model import Clock, Process, Series, VerdictKind
-from perfci.stats.location_shift import Shift, estimate_paired_shift, estimate_unpaired_shift
+from perfci.model import Clock, Interval, Process, Series, TailVerdict, Verdict, VerdictKind
+from perfci.stats.location_estimates import Floats
 from perfci.stats.warmup_length import warmup_length
 from perfci.verdicts.compare.decision_limits import DecisionLimits
-from perfci.verdicts.compare.paired_log_costs import match_pairs
+from perfci.verdicts.compare.paired_log_costs import PairedLogCosts, match_pairs
+from perfci.verdicts.compare.reason_text import format_percent_change
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 TAIL_QUANTILE = 0.9
@@ -28,51 +30,88 @@ MIN_TAIL_SAMPLES = 10
 MIN_TAIL_BAR = 0.10
 """Least bar of a tail: half as many samples speak for p90 as for a median (as for tails in ``policy``)."""
 
+TAIL_SENTENCE = re.compile(r" The tail [a-z ,]+: p[19]0 \S+, interval \S+ to \S+%\.")
+"""What ``describe_tail`` writes, after another sentence."""
 
-def estimate_tail_shift(series: Series, base: Sequence[Process], head: Sequence[Process]) -> Shift | None:
-    """Shift in cost of p90 of the samples of a process; None where processes have too few samples."""
+
+def judge_tail(
+    series: Series, base: Sequence[Process], head: Sequence[Process], limits: DecisionLimits, error: float
+) -> TailVerdict | None:
+    """Judge the tail of the samples of two sides; None where processes have too few samples.
+
+    ``error`` is what the interval of the median leaves out on either side.
+    """
     base, head, is_paired = match_pairs(base, head)
-    processes = [*base, *head]
-    cut = warmup_length([process.samples for process in processes])
-    if (
-        min(len(base), len(head)) < 2
-        or any(process.clock is Clock.EXACT for process in processes)
-        or min(len(process.samples) for process in processes) - cut < MIN_TAIL_SAMPLES
-        or min(min(process.samples) for process in processes) <= 0
-    ):
+    if any(process.clock is Clock.EXACT for process in (*base, *head)):
         return None
-    sign = series.metric.cost_sign
+    samples = [[process.samples for process in side] for side in (base, head)]
+    costs = tail_log_costs(samples[0], samples[1], series.metric.cost_sign, is_paired=is_paired)
+    return classify_tail(costs, limits, error) if costs else None
+
+
+def tail_log_costs(
+    base: Sequence[Sequence[float]], head: Sequence[Sequence[float]], sign: float, *, is_paired: bool
+) -> PairedLogCosts | None:
+    """Log costs of the tail quantile of every process; None where processes have too few samples.
+
+    ``base`` and ``head`` are the samples of the processes of both sides, ``sign`` is +1 where less is better.
+    """
+    processes = [*base, *head]
+    if min(len(base), len(head)) < 2:
+        return None
+    cut = warmup_length(processes)
+    if min(map(len, processes)) - cut < MIN_TAIL_SAMPLES or min(map(min, processes)) <= 0:
+        return None
     quantile = TAIL_QUANTILE if sign > 0 else 1 - TAIL_QUANTILE
-    costs = [
-        np.array([sign * math.log(np.quantile(process.samples[cut:], quantile)) for process in side])
-        for side in (base, head)
-    ]
-    estimate = estimate_paired_shift if is_paired else estimate_unpaired_shift
-    return estimate(*costs)
+    costs = [sign * np.log(_quantiles(side, cut, quantile)) for side in (base, head)]
+    return PairedLogCosts(costs[0], costs[1], sign, is_paired)
 
 
-def classify_tail(shift: Shift, limits: DecisionLimits, tail: float) -> VerdictKind:
-    """Verdict on the tail alone; the error is halved, since it is a second question on the same pairs."""
+def _quantiles(side: Sequence[Sequence[float]], warmup: int, quantile: float) -> Floats:
+    """A quantile of every process, at once where all have the same number of samples."""
+    if len({len(samples) for samples in side}) == 1:
+        return np.asarray(np.quantile(np.asarray(side, dtype=float)[:, warmup:], quantile, axis=1))
+    return np.array([np.quantile(samples[warmup:], quantile) for samples in side])
+
+
+def classify_tail(costs: PairedLogCosts, limits: DecisionLimits, error: float) -> TailVerdict:
+    """Verdict on the tail alone: at half the error, since it is a second question on the same pairs."""
+    shift = costs.estimate_shift()
     bar = max(limits.bar, math.log1p(MIN_TAIL_BAR))
     wider = DecisionLimits(bar, math.log1p(math.expm1(bar) / 2), bar)
-    return wider.classify(shift, tail / 2)
+    low, high = sorted(costs.sign * bound for bound in wider.select_bounds(shift, error / 2))
+    return TailVerdict(
+        wider.classify(shift, error / 2),
+        math.exp(costs.sign * shift.centre),
+        Interval(math.exp(low), math.exp(high)) if shift.df > 0 else None,
+    )
 
 
-def describe_tail(
-    series: Series, shift: Shift | None, limits: DecisionLimits, kind: VerdictKind, tail: float
-) -> str:
+def describe_tail(verdict: Verdict) -> str:
     """``The tail got worse although the median did not: p90 +22.0%, interval +14.1% to +30.3%.``
 
-    Empty unless the tail moved and the median is not known to have moved the same way.
+    Says which of median and tail moved, where one did; empty where none did or the tail is open.
     """
-    if shift is None:
+    tail = verdict.tail
+    if tail is None or tail.interval is None:
         return ""
-    tail_kind = classify_tail(shift, limits, tail)
-    if tail_kind not in MOVE_KINDS or tail_kind is kind:
+    if tail.kind in MOVE_KINDS:
+        text = f"The tail got {'worse' if tail.kind is VerdictKind.REGRESSION else 'better'}"
+        if tail.kind is verdict.kind:
+            text = "The tail moved with the median"
+        elif verdict.kind is VerdictKind.INCONCLUSIVE:
+            text += ", and whether the median did is open"
+        else:
+            text += " although the median did not"
+    elif tail.kind is VerdictKind.UNCHANGED and verdict.kind in MOVE_KINDS:
+        text = "The tail did not move with the median"
+    else:
         return ""
-    sign = series.metric.cost_sign
-    low, high = sorted(math.exp(sign * bound) for bound in shift.bounds_of_move(tail / 2))
-    name = "p90" if sign > 0 else "p10"
-    direction = "worse" if tail_kind is VerdictKind.REGRESSION else "better"
-    sizes = f"{name} {math.exp(sign * shift.centre) - 1:+.1%}, interval {low - 1:+.1%} to {high - 1:+.1%}"
-    return f"The tail got {direction} although the median did not: {sizes}."
+    low, high = map(format_percent_change, (tail.interval.lo, tail.interval.hi))
+    size = f"{verdict.series.metric.tail_name} {format_percent_change(tail.ratio)}"
+    return f"{text}: {size}, interval {low} to {high}."
+
+
+def remove_tail_sentence(reason: str) -> str:
+    """The reason as it was written before verdicts on the tail."""
+    return TAIL_SENTENCE.sub("", reason)

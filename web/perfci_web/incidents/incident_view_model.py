@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import ChangePoint, IncidentKind, IncidentState, Series
+from perfci.model import ChangePoint, IncidentKind, IncidentState, Series, TailVerdict
 from perfci.report.incidents import activity_log_text, notification_text
 from perfci.service.incidents.incident_update_rules import ALLOWED_TRANSITIONS
 from perfci.service.incidents.load_incidents import IncidentDetail
@@ -23,11 +23,13 @@ KINDS_WITH_CANDIDATES = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKi
 
 @dataclass(frozen=True, slots=True)
 class IncidentSeriesRow:
-    """One series of an incident; ``worse`` is whether its change is for the worse."""
+    """One series of an incident; ``worse`` is whether its change is for the worse, ``tail`` what its tail did
+    in the pairs that the change was measured on."""
 
     change: ChangePoint
     identity: str
     worse: bool
+    tail: TailVerdict | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def build_incident_view(
     for member, series in shown:
         change = member.to_change_point(series)
         identity = identities.get(member.series_id, "")
-        rows.append(IncidentSeriesRow(change, identity, worse=change.log_cost_change > 0))
+        tail = incident.tails.get(member.series_id)
+        rows.append(IncidentSeriesRow(change, identity, worse=change.log_cost_change > 0, tail=tail))
     history = []
     for event in reversed(incident.events):
         heading = activity_log_text.activity_heading(event.action, event.text)

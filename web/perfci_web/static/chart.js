@@ -327,7 +327,7 @@ function describePoint(point, before, change) {
   if (point.value === null) return point.reason ? `(${point.reason})` : "";
   if (point.merged > 1) facts.push(`median of ${point.merged} commits`);
   if (point.processes) facts.push(`${point.processes} process${point.processes === 1 ? "" : "es"}`);
-  if (change) facts.push([change.sentence, change.levels_text].filter(Boolean).join(": "));
+  if (change) facts.push([change.sentence, change.levels_text].filter(Boolean).join(": "), ...(change.tail_text ? [change.tail_text] : []));
   else if (before?.value) facts.push(`${signed(point.value / before.value - 1)} against the commit before`);
   return facts.length ? `(${facts.join(", ")})` : "";
 }
