@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,11 +35,22 @@ class Learning(Bench):
 
     @metrics(Metric("steps_to_target_loss", "count"))
     def measure_learning(self, sizes: str) -> Mapping[str, Reading]:
-        return {"steps_to_target_loss": exact(statistics.median(steps_to_learn(seed) for seed in range(5)))}
+        learned = [steps_to_learn(seed) for seed in range(5)]
+        steps = statistics.median(run.steps for run in learned)
+        # Kernels that add in any order give other losses each time, and so another number of steps.
+        is_repeatable = steps_to_learn(0) == learned[0]
+        return {"steps_to_target_loss": exact(steps) if is_repeatable else Reading((float(steps),))}
 
 
-def steps_to_learn(seed: int) -> int:
-    """Count the steps until the loss is a quarter of its chance level; RuntimeError where it stays above."""
+class LearningRun(NamedTuple):
+    """When a model had learned the rule, and the loss it had then, bit by bit."""
+
+    steps: int
+    loss: float
+
+
+def steps_to_learn(seed: int) -> LearningRun:
+    """Train until the loss is a quarter of its chance level; RuntimeError where it stays above."""
     seed_and_pin_threads()
     torch.manual_seed(seed)
     model = GPT(LEARNING.model).to(DEVICE)
@@ -50,7 +62,7 @@ def steps_to_learn(seed: int) -> int:
         loss.backward()
         optimizer.step()
         if loss.item() <= target:
-            return step
+            return LearningRun(step, loss.item())
     raise RuntimeError(
         f"seed {seed}: the loss is {loss.item():.2f} after {LEARNING.limit} steps, above {target:.2f}"
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from perfci.bench.devices.compute_precision import compute_in_precision
+from perfci.bench.devices.compute_precision import autocast_to
 from perfci.bench.devices.torch_devices import this_device
 
 
@@ -72,7 +72,8 @@ def seed_and_pin_threads() -> None:
 
 
 def precision_context(name: str) -> contextlib.AbstractContextManager[object]:
-    return compute_in_precision(name, this_device())
+    """Cast a forward pass to fp32, bf16 or fp16."""
+    return autocast_to(name, this_device())
 
 
 def require_dtype(precision: str) -> torch.dtype:

@@ -11,18 +11,27 @@ from typing import Any
 from perfci.bench.name_suggestions import suggest_name
 
 
-def call_hook(device: str, model_name: str, hook_name: str, dotted_name: str, *arguments: Any) -> Any:
-    """Call the function that a ``[[model]]`` table names, with ``device=`` where its signature has that.
+def call_hook(
+    device: str, model_name: str, hook_name: str, dotted_name: str, *arguments: Any, **offered: Any
+) -> Any:
+    """Call the function that a ``[[model]]`` table names, with those of ``offered`` that its signature names.
 
-    Raises ``LookupError`` for a name that does not resolve, so that only the cells which need it fail.
+    ``device`` is always offered. Raises ``LookupError`` for a name that does not resolve, so that only the
+    cells which need it fail.
     """
-    function, takes_device = import_model_hook(model_name, hook_name, dotted_name)
-    return function(*arguments, device=device) if takes_device else function(*arguments)
+    function, named = import_model_hook(model_name, hook_name, dotted_name)
+    options = {"device": device, **offered}
+    return function(*arguments, **{name: options[name] for name in named if name in options})
 
 
 @functools.cache
-def import_model_hook(model_name: str, hook_name: str, dotted_name: str) -> tuple[Callable[..., Any], bool]:
-    """Find a function by its dotted name, once per process: ``loss`` is called in every timed step."""
+def import_model_hook(
+    model_name: str, hook_name: str, dotted_name: str
+) -> tuple[Callable[..., Any], tuple[str, ...]]:
+    """Find a function by its dotted name, and the names of its arguments that can be given by name.
+
+    Once per process: ``loss`` is called in every timed step.
+    """
     module_name, _, path = dotted_name.partition(":")
     subject = f"model {model_name!r} in perfci.toml has {hook_name} = {dotted_name!r}, but"
     try:
@@ -38,12 +47,13 @@ def import_model_hook(model_name: str, hook_name: str, dotted_name: str) -> tupl
         target = getattr(target, name)
     if not callable(target):
         raise LookupError(f"{subject} that is a {type(target).__name__} and cannot be called")
-    return target, _takes_device(target)
+    return target, _named_arguments(target)
 
 
-def _takes_device(function: Callable[..., Any]) -> bool:
+def _named_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
     try:
-        device = inspect.signature(function).parameters.get("device")
+        arguments = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # functions written in C may have no signature
-        return False
-    return device is not None and device.kind in (device.POSITIONAL_OR_KEYWORD, device.KEYWORD_ONLY)
+        return ()
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    return tuple(argument.name for argument in arguments if argument.kind in kinds)

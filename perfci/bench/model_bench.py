@@ -11,16 +11,17 @@ from functools import partial
 from typing import Any, ClassVar
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.model_benchmark_callables import BenchmarkSource, ModelBenchmarkCallables
+from perfci.bench.model_benchmark_callables import BenchmarkSource, ModelBenchmarkCallables, bind_step
 from perfci.bench.multi_metric_benchmark import Bench
 from perfci.bench.readings import Measurement, metrics, skip_exception
-from perfci.bench.timers.stage_timers import ProfiledWork
+from perfci.bench.timers.stage_timers import PhaseMarker, ProfiledWork
 from perfci.bench.validate_model_bench import (
     PRECISION_PARAMETERS,
     CellParameters,
     check_attribute_names,
     check_groups,
     check_parameters,
+    check_step_arguments,
 )
 from perfci.model import Metric
 
@@ -30,7 +31,9 @@ HOOK_NAMES = (
     "build",
     "init",
     "batch",
+    "loader",
     "loss",
+    "step",
     "stream",
     "prompt",
     "audio_in",
@@ -49,10 +52,13 @@ OTHER_SETTINGS = ("params", "param_names", "budget_s", "groups", "timeout")
 
 @dataclass(frozen=True, slots=True)
 class MetricGroup:
-    """Metrics that one run of the model gives together, and the hooks that run requires."""
+    """Metrics that one run of the model gives together, and the hooks that run requires.
+
+    Of each entry of ``required_hooks`` one name is enough.
+    """
 
     name: str
-    required_hooks: tuple[str, ...]
+    required_hooks: tuple[tuple[str, ...], ...]
     metrics: Sequence[Metric]
     measure: Callable[[ModelBenchmarkCallables], Measurement]
     build_profiled_work: Callable[[ModelBenchmarkCallables], ProfiledWork] | None = None
@@ -60,6 +66,8 @@ class MetricGroup:
 
 class ModelBench(Bench, ABC):
     """Base class of model benchmarks: define ``build`` and at least ``batch`` with ``loss``, or ``stream``.
+
+    In place of ``batch`` stands a ``loader``, in place of ``loss`` a whole ``step``.
 
     Every hook takes ``p``, the parameters of the cell by name. Metrics that need a hook which is not
     defined are omitted; ``perfci run`` and ``perfci doctor`` list them with the reason.
@@ -105,7 +113,11 @@ class ModelBench(Bench, ABC):
         omitted = {}
         for group in _metric_groups():
             is_chosen = not cls.groups or group.name in cls.groups
-            missing = [hook for hook in group.required_hooks if getattr(cls, hook) is None]
+            missing = [
+                " or ".join(hooks)
+                for hooks in group.required_hooks
+                if all(getattr(cls, hook) is None for hook in hooks)
+            ]
             if is_chosen and missing:
                 omitted[group.name] = f"it defines no {' and no '.join(missing)}"
             # None hides the method that a base class with more hooks or groups has.
@@ -124,8 +136,17 @@ class ModelBench(Bench, ABC):
     batch: ClassVar[Any] = None
     """``batch(self, p, i)`` makes the i-th batch, on ``self.device``: equal numbers give equal batches."""
 
+    loader: ClassVar[Any] = None
+    """``loader(self, p)`` gives what training iterates over, a ``DataLoader`` for example: data time and
+    stall are those of its workers. Its batches are moved to the device."""
+
     loss: ClassVar[Any] = None
     """``loss(self, model, batch)`` gives the scalar that is trained on."""
+
+    step: ClassVar[Any] = None
+    """``step(self, model, batch)`` trains on one batch and returns the loss: with clipping, accumulation,
+    schedules, several optimizers. It may name ``optimizer`` (what that hook gave), ``p``, and ``scaler`` (a
+    gradient scaler, enabled for fp16) as further arguments, and enters ``self.autocast(p)`` itself."""
 
     stream: ClassVar[Any] = None
     """``stream(self, model, p)`` yields output as it becomes visible: a token, a chunk of audio.
@@ -161,16 +182,16 @@ class ModelBench(Bench, ABC):
     """``kv_cache(self, model, p)`` gives the tensors of the cache: their bytes are counted."""
 
     def optimizer(self, model: Any, p: Parameters) -> Any:
-        """AdamW in torch's fused implementation, unless you override it."""
+        """AdamW in torch's fused implementation, unless you override it; for ``step`` it may be several."""
         import torch
 
         return torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
 
     def autocast(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
-        """The number format steps and requests compute in, by the parameter ``dtype`` or ``precision``."""
-        from perfci.bench.devices.compute_precision import compute_in_precision
+        """Cast to the number format of steps and requests, by the parameter ``dtype`` or ``precision``."""
+        from perfci.bench.devices.compute_precision import autocast_to
 
-        return compute_in_precision(self.precision(p), self.target_device)
+        return autocast_to(self.precision(p), self.target_device)
 
     def compile(self, model: Any, p: Parameters) -> Any:
         """Compile what ``build`` made, in place, by the parameter ``compile``; return the model."""
@@ -203,8 +224,11 @@ class ModelBench(Bench, ABC):
             init=None if self.init is None else lambda model: self.init(model, p),
             optimizer=lambda model: self.optimizer(model, p),
             autocast=partial(self.autocast, p),
-            batch=None if self.batch is None else partial(self.batch, p),
+            float32_precision=partial(self._float32_precision, p),
+            batch=self._bind_batch(p),
+            loader=None if self.loader is None else partial(self.loader, p),
             loss=self.loss,
+            step=None if self.step is None else bind_step(self.step, p),
             stream=None if self.stream is None else lambda model, *inputs: self.stream(model, p, *inputs),
             prompt=None if self.prompt is None else partial(self.prompt, p),
             audio_in=None if self.audio_in is None else partial(self.audio_in, p),
@@ -222,6 +246,21 @@ class ModelBench(Bench, ABC):
             reference=self.bind_callables(reference) if reference != p else None,
             source=BenchmarkSource(type(self).__module__, type(self).__qualname__),
         )
+
+    def _bind_batch(self, p: Parameters) -> Callable[[int], Any] | None:
+        from perfci.bench.loader_batches import FirstBatches
+
+        if self.batch is None and self.loader is not None:
+            return FirstBatches(partial(self.loader, p), self.target_device)
+        return None if self.batch is None else partial(self.batch, p)
+
+    def _float32_precision(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
+        """Set what products of fp32 tensors are where a parameter says so; else the author's choice stays."""
+        from perfci.bench.devices.compute_precision import float32_precision
+
+        if not any(name in p for name in PRECISION_PARAMETERS):
+            return contextlib.nullcontext()
+        return float32_precision(self.precision(p), self.target_device)
 
     def _count_batch_tokens(self, p: Parameters) -> float | None:
         if callable(self.tokens_per_batch):
@@ -241,7 +280,7 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
         training_step_counts,
     )
 
-    trains, streams = ("batch", "loss"), ("stream",)
+    trains, streams = (("batch", "loader"), ("loss", "step")), (("stream",),)
     return (
         MetricGroup("training", trains, training.METRICS, training.measure, training.build_profiled_step),
         MetricGroup("step_counts", trains, training_step_counts.METRICS, training_step_counts.measure),
@@ -272,6 +311,8 @@ def _check_names(cls: type[ModelBench]) -> None:
     if not isinstance(grid, Mapping):
         grid = dict(zip(cls.param_names, cls.params, strict=False))
     check_parameters(cls.__qualname__, grid, cls.reference, PRECISIONS)
+    if cls.step is not None:
+        check_step_arguments(cls.__qualname__, cls.step)
 
 
 def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
@@ -279,12 +320,21 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
 
     @metrics(*group.metrics)
     def measure(self: ModelBench, *values: Any) -> Measurement:
-        return group.measure(_bind_cell_callables(self, values))
+        callables = _bind_cell_callables(self, values)
+        with callables.float32_precision():
+            return group.measure(callables)
 
     def build_profiled_work(self: ModelBench, *values: Any) -> ProfiledWork:
         if group.build_profiled_work is None:
             raise skip_exception(f"the group {group.name} cannot be profiled; profile training or generation")
-        return group.build_profiled_work(_bind_cell_callables(self, values))
+        callables = _bind_cell_callables(self, values)
+        work = group.build_profiled_work(callables)
+
+        def work_in_precision(mark_phase: PhaseMarker) -> object:
+            with callables.float32_precision():
+                return work(mark_phase)
+
+        return work_in_precision
 
     measure.__name__ = f"measure_{group.name}"
     measure.__qualname__ = f"{cls.__qualname__}.{measure.__name__}"

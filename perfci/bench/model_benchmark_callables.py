@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from perfci.bench.streams.arriving_audio import AudioPieces
 
 if TYPE_CHECKING:
     from perfci.bench.parity import Tolerance
+
+
+STEP_ARGUMENTS = ("optimizer", "p", "scaler")
+"""What a ``step`` hook is given where its signature names it, beside the model and the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +46,17 @@ class ModelBenchmarkCallables:
     optimizer: Callable[[Any], Any]
     """Called with the model."""
     autocast: Callable[[], AbstractContextManager[Any]]
+    """Entered around the computation of a loss."""
+    float32_precision: Callable[[], AbstractContextManager[Any]]
+    """Entered around everything: what products of fp32 tensors are, in backward passes too."""
     batch: Callable[[int], Any] | None
-    """Called with the index of the batch."""
+    """Called with the index of the batch; where the author gives a loader only, its first batches."""
+    loader: Callable[[], Iterable[Any]] | None
+    """Gives the batches of an epoch."""
     loss: Callable[[Any, Any], Any] | None
     """Called with the model and a batch."""
+    step: Callable[[Any, Any, Any, Any], Any] | None
+    """Called with the model, a batch, what ``optimizer`` gave and a gradient scaler."""
     stream: Callable[..., Iterable[Any]] | None
     """Called with the model, the prompt and the sound, where there are any; yields chunks of output."""
     prompt: Callable[[], Any] | None
@@ -78,11 +90,6 @@ class ModelBenchmarkCallables:
             self.init(model)
         return model
 
-    def require_loss_callable(self) -> Callable[[Any, Any], Any]:
-        """Return the ``loss`` hook of a benchmark that trains."""
-        assert self.loss is not None
-        return self.loss
-
     def require_batch_callable(self) -> Callable[[int], Any]:
         """Return the ``batch`` hook of a benchmark that trains."""
         assert self.batch is not None
@@ -92,3 +99,14 @@ class ModelBenchmarkCallables:
         """Return the ``stream`` hook of a benchmark that generates."""
         assert self.stream is not None
         return self.stream
+
+
+def bind_step(step: Callable[..., Any], p: Mapping[str, Any]) -> Callable[[Any, Any, Any, Any], Any]:
+    """Bind a ``step`` hook to its parameters, and pass on those of the further arguments that it names."""
+    names = [name for name in inspect.signature(step).parameters if name in STEP_ARGUMENTS]
+
+    def train_on_batch(model: Any, batch: Any, optimizer: Any, scaler: Any) -> Any:
+        offered = {"optimizer": optimizer, "p": p, "scaler": scaler}
+        return step(model, batch, **{name: offered[name] for name in names})
+
+    return train_on_batch

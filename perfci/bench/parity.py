@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perfci.bench.readings import Absent, Measurement, Reading, exact, informational
+from perfci.bench.readings import Absent, Measurement, Reading, exact_if_repeated, informational
 from perfci.model import Metric
 
 if TYPE_CHECKING:
@@ -167,8 +168,12 @@ def check_parity(variant: NumericsRecord, reference: NumericsRecord, tolerance: 
     """
     _check_finite(variant, "")
     _check_finite(reference, " of the reference")
-    _check_steps("loss", variant.losses, reference.losses, tolerance.loss)
-    _check_steps("gradient norm", variant.grad_norms, reference.grad_norms, tolerance.grad_norm)
+    losses = _compare_steps("loss", variant.losses, reference.losses, tolerance.loss)
+    norms = _compare_steps("gradient norm", variant.grad_norms, reference.grad_norms, tolerance.grad_norm)
+    # Step by step: what is wrong in the first gradients is wrong in the next loss.
+    for excess in itertools.chain.from_iterable(itertools.zip_longest(losses, norms)):
+        if excess:
+            raise ParityFailed(excess)
     if variant.outputs is not None and reference.outputs is not None:
         _check_outputs(variant.outputs, reference.outputs, tolerance.outputs)
 
@@ -183,9 +188,10 @@ def _check_finite(numerics: NumericsRecord, suffix: str) -> None:
         raise ParityFailed(f"outputs{suffix} hold {wild} entries that are no finite number")
 
 
-def _check_steps(
+def _compare_steps(
     quantity: str, values: tuple[float, ...], reference: tuple[float, ...], allowed: float | tuple[float, ...]
-) -> None:
+) -> list[str]:
+    """For every step, in order, what is outside of the tolerance, or an empty text."""
     if len(values) != len(reference):
         raise ParityFailed(
             f"{len(values)} steps with a {quantity} were compared with {len(reference)} of the reference"
@@ -196,13 +202,15 @@ def _check_steps(
         raise ValueError(
             f"the tolerance of the {quantity} is for {len(allowed)} steps, {len(values)} were compared"
         )
+    excesses = []
     for step, (value, expected, ratio) in enumerate(zip(values, reference, allowed, strict=True)):
         difference = abs(value - expected)
-        if difference > ratio * abs(expected):
-            raise ParityFailed(
-                f"{quantity} at step {step} is {_format_pair(value, expected)} of the reference "
-                f"({_describe_excess(difference, expected, ratio)})"
-            )
+        excess = (
+            f"{quantity} at step {step} is {_format_pair(value, expected)} of the reference "
+            f"({_describe_excess(difference, expected, ratio)})"
+        )
+        excesses.append(excess if difference > ratio * abs(expected) else "")
+    return excesses
 
 
 def _format_pair(value: float, reference: float) -> str:
@@ -259,18 +267,26 @@ def _to_float64(values: torch.Tensor) -> torch.Tensor:
 
 
 def check_and_measure_parity(
-    variant: NumericsRecord, reference: NumericsRecord | None = None, tolerance: Tolerance = BITWISE_TOLERANCE
+    variant: NumericsRecord,
+    reference: NumericsRecord | None = None,
+    tolerance: Tolerance = BITWISE_TOLERANCE,
+    *,
+    repetition: NumericsRecord | None = None,
 ) -> Measurement:
     """Check the variant against its reference and give ``PARITY_METRICS``, or raise ``ParityFailed``.
 
-    Judged is the loss at the last step, which repeats exactly in every process where the kernels are
-    deterministic. The rest is shown: an error within its tolerance is no regression, one outside it has
-    been rejected.
+    Judged is the loss at the last step: exactly where a ``repetition`` of the variant gave the same bits
+    (or none is given, by a caller who knows that it would), else by its spread, as kernels that add in any
+    order give another loss in every process. The rest is shown: an error within its tolerance is no
+    regression, one outside it has been rejected.
     """
     check_parity(variant, variant if reference is None else reference, tolerance)
+    repeated = variant if repetition is None else repetition
     return Measurement(
         {
-            "loss_at_step_k": exact(variant.losses[-1]) if variant.losses else Absent("no loss was recorded"),
+            "loss_at_step_k": exact_if_repeated(variant.losses[-1], repeated.losses[-1])
+            if variant.losses
+            else Absent("no loss was recorded"),
             "grad_norm": informational(variant.grad_norms[-1])
             if variant.grad_norms
             else Absent("no gradient was recorded"),

@@ -85,6 +85,11 @@ def exact(value: float) -> Reading:
     return Reading((float(value),), Clock.EXACT)
 
 
+def exact_if_repeated(*values: float) -> Reading:
+    """A number that was computed several times: exact where all are the same bits, else a sample each."""
+    return exact(values[0]) if len(set(values)) == 1 else Reading(values, Clock.VALUE)
+
+
 def informational(*values: float) -> Reading:
     """A number shown beside the judged ones and never judged: derived from one of them, or an annotation."""
     return Reading(values, Clock.INFORMATIONAL)

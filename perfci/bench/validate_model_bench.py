@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from perfci.bench.model_benchmark_callables import STEP_ARGUMENTS
 from perfci.bench.name_suggestions import suggest_or_list_names
 from perfci.model import PerfciError
 
@@ -71,3 +73,16 @@ def check_parameters(
                 f"{owner}.params has {name!r}; did you mean {close[0]!r}? "
                 "A number format under another name has no effect"
             )
+
+
+def check_step_arguments(owner: str, step: Callable[..., Any]) -> None:
+    """Raise ``PerfciError`` where ``step`` asks for an argument that nobody gives it.
+
+    Expected are ``self``, the model and the batch under any name, then names of ``STEP_ARGUMENTS``.
+    """
+    arguments = list(inspect.signature(step).parameters.values())
+    for argument in arguments[3:]:
+        is_required = argument.default is argument.empty and argument.kind is argument.POSITIONAL_OR_KEYWORD
+        if is_required and argument.name not in STEP_ARGUMENTS:
+            hint = suggest_or_list_names(argument.name, STEP_ARGUMENTS)
+            raise PerfciError(f"{owner}.step asks for {argument.name!r}, which no step is given{hint}")

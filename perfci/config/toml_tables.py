@@ -157,7 +157,18 @@ def _check_dotted_name(text: str) -> str:
 DottedName = Annotated[str, AfterValidator(_check_dotted_name)]
 
 
-MODEL_HOOKS = ("build", "batch", "loss", "stream", "prompt", "audio_in", "audio_seconds")
+MODEL_HOOKS = (
+    "build",
+    "batch",
+    "loader",
+    "loss",
+    "step",
+    "optimizer",
+    "stream",
+    "prompt",
+    "audio_in",
+    "audio_seconds",
+)
 
 
 class ModelTable(ConfigTable):
@@ -166,7 +177,10 @@ class ModelTable(ConfigTable):
     name: Annotated[str, AfterValidator(_check_class_name)]
     build: DottedName
     batch: DottedName | None = None
+    loader: DottedName | None = None
     loss: DottedName | None = None
+    step: DottedName | None = None
+    optimizer: DottedName | None = None
     stream: DottedName | None = None
     prompt: DottedName | None = None
     audio_in: DottedName | None = None

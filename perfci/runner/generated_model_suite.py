@@ -23,6 +23,12 @@ HOOK_TEMPLATE = """
         return config_hooks.call_hook(self.device, {model!r}, {hook!r}, {dotted!r}, *arguments)
 """
 
+STEP_TEMPLATE = """
+    def step(self, model, batch, optimizer, p, scaler):
+        offered = {{"optimizer": optimizer, "p": p, "scaler": scaler}}
+        return config_hooks.call_hook(self.device, {model!r}, {hook!r}, {dotted!r}, model, batch, **offered)
+"""
+
 
 def freeze_suite_with_models(folder: Path, models: Sequence[ModelTable], private_folder: Path) -> FrozenSuite:
     """Freeze a suite with its models; where there are models, the folder itself need not exist."""
@@ -52,5 +58,6 @@ def render_models_module(models: Sequence[ModelTable]) -> str:
         parts.append(f"\n\nclass {model.name}(ModelBench):\n")
         parts += [f"    {name} = {value!r}\n" for name, value in model.plain_options.items()]
         for hook, dotted in model.hook_dotted_names.items():
-            parts.append(HOOK_TEMPLATE.format(hook=hook, model=model.name, dotted=dotted))
+            template = STEP_TEMPLATE if hook == "step" else HOOK_TEMPLATE
+            parts.append(template.format(hook=hook, model=model.name, dotted=dotted))
     return "".join(parts)

@@ -24,6 +24,12 @@ def placed(p, i, device="cpu"):
 def anything(p, **options):
     return p, options
 
+def whole(model, batch):
+    return model, batch
+
+def step(model, batch, optimizer):
+    return model, batch, optimizer
+
 class Net:
     @classmethod
     def build(cls, p, *, device):
@@ -50,6 +56,13 @@ def test_gives_the_device_to_a_function_that_names_it() -> None:
     assert call_hook(DEVICE, "gpt", "batch", "hooks:placed", {}, 3) == ({}, 3, "cuda:0")
     assert call_hook(DEVICE, "gpt", "build", "hooks:Net.build", {}) == ({}, "cuda:0")
     assert call_hook(DEVICE, "gpt", "build", "hooks:anything", {}) == ({}, {})
+
+
+def test_gives_a_step_only_what_it_names() -> None:
+    offered = {"optimizer": "adam", "p": {}, "scaler": None}
+
+    assert call_hook(DEVICE, "gpt", "step", "hooks:step", "net", "x", **offered) == ("net", "x", "adam")
+    assert call_hook(DEVICE, "gpt", "step", "hooks:whole", "net", "x", **offered) == ("net", "x")
 
 
 WRONG = {

@@ -83,7 +83,7 @@ def test_reports_the_metric_groups_whose_hooks_are_missing() -> None:
         "stream_counts": "it defines no stream",
         "stages": "it defines no stream",
     }
-    assert Served.omitted["training"] == "it defines no batch and no loss"
+    assert Served.omitted["training"] == "it defines no batch or loader and no loss or step"
     assert not [name for name in dir(Served) if name.startswith("track_training")]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 
 from perfci.bench.call_counts.flops import record_flops
 from perfci.bench.call_counts.utilisation import utilisation_readings
@@ -12,13 +11,14 @@ from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_devic
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
+from perfci.bench.metric_groups import training_data
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.metric_groups.training_numerics import require_parity
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.timers.stage_timers import ProfiledWork, Stages
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
-from perfci.model import Clock, Metric
+from perfci.model import Metric
 
 PHASES = ("forward", "backward", "optimizer")
 METRICS = (
@@ -28,15 +28,14 @@ METRICS = (
     Metric("flop_per_s", "FLOP/s", "higher"),
     Metric("mfu", "ratio", "higher"),  # of the model's own operations
     Metric("hfu", "ratio", "higher"),  # with those that checkpointing computes again
-    Metric("data_time", "seconds"),
-    Metric("data_stall", "ratio"),
+    *training_data.METRICS,
     Metric("step_energy", "joules"),
     *MEMORY_METRICS,
     *CONDITION_METRICS,
 )
 
 PHASE_STEPS = 7
-"""Steps with synchronised phases, and steps with fresh batches: enough for a median."""
+"""Steps with synchronised phases: enough for a median."""
 
 
 def measure(callables: ModelBenchmarkCallables) -> Measurement:
@@ -48,12 +47,13 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
     require_parity(callables)
     device, training = callables.device, TrainingLoop(callables)
     training.check_first_loss()
+    training.step_until_updated()
     with monitor_device(device) as conditions:
         timing = time_blocks(
             training.step, device=device, warmup_s=callables.budget_s / 4, budget_s=callables.budget_s
         )
         phases = _phase_readings(training, device)
-        data = _data_readings(callables, training)
+        data = training_data.measure_data_wait(callables, training, budget_s=callables.budget_s / 2)
     training.check_loss_finite(f"after {training.steps} steps")
     readings = {
         "step_time": timing.reading(),
@@ -75,6 +75,8 @@ def build_profiled_step(callables: ModelBenchmarkCallables) -> ProfiledWork:
 
 
 def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading | Absent]:
+    if not training.has_phases:
+        return {f"{phase}_time": Absent("the benchmark's own step hides its phases") for phase in PHASES}
     stages = Stages(device)
     for _ in range(PHASE_STEPS):
         with stages:
@@ -93,25 +95,4 @@ def _rate_readings(
     return {
         "tokens_per_s": informational(tokens / step_s) if tokens else tokenless,
         **utilisation_readings(record_flops(training.step), step_s, callables.device.name),
-    }
-
-
-def _data_readings(callables: ModelBenchmarkCallables, training: TrainingLoop) -> dict[str, Reading | Absent]:
-    """Time blocked in ``batch`` while the device may still be busy with the step before."""
-    device, load_batch = callables.device, callables.require_batch_callable()
-    waits: list[tuple[float, float]] = []
-    device.synchronize()
-    begin = time.perf_counter()
-    for index in range(PHASE_STEPS):
-        wall, cpu = time.perf_counter(), time.process_time()
-        batch = load_batch(index)
-        waits.append((time.perf_counter() - wall, time.process_time() - cpu))
-        training.train_on_batch(batch)
-    device.synchronize()
-    total_s = time.perf_counter() - begin
-    wall_s, cpu_s = zip(*waits, strict=True)
-    judged = cpu_s if device.kind == "cpu" else ()
-    return {
-        "data_time": Reading(wall_s, Clock.WALL, cpu=judged),
-        "data_stall": informational(sum(wall_s) / total_s),
     }

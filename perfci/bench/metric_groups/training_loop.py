@@ -7,38 +7,72 @@ from typing import Any
 import torch
 
 from perfci.bench.devices.compute_precision import create_gradient_scaler
+from perfci.bench.loader_batches import KEPT_BATCHES
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
-RESIDENT_BATCHES = 2
-"""Batches kept on the device, so that a timed step never waits for data."""
+MAX_SKIPPED_STEPS = 40
+"""Steps that a gradient scaler may skip before its scale fits: it begins at 2^16 and halves each time."""
 
 
 class TrainingLoop:
     """Zero the gradients, compute the loss, run backward, update: the work that ``step_time`` times.
 
-    Equal seeds give equal weights, batches and losses.
+    Where the author defines a ``step``, that is the work. Equal seeds give equal weights, batches and losses.
+    ``gradient_scale`` is where the scaler of an fp16 step begins; torch's own start is far too large, and the
+    first steps are skipped until it fits.
     """
 
-    def __init__(self, callables: ModelBenchmarkCallables, *, seed: int = 0) -> None:
+    def __init__(
+        self, callables: ModelBenchmarkCallables, *, seed: int = 0, gradient_scale: float | None = None
+    ) -> None:
         torch.manual_seed(seed)
         self._autocast = callables.autocast
-        self._loss_callable = callables.require_loss_callable()
+        self._loss_callable = callables.loss
+        self._own_step = callables.step
         self.model = callables.build()
         if not hasattr(self.model, "parameters"):
             raise TypeError(
                 f"build returned {type(self.model).__name__}; a torch module with parameters was expected"
             )
         load_batch = callables.require_batch_callable()
-        self.batches = [load_batch(index) for index in range(RESIDENT_BATCHES)]
+        self.batches = [load_batch(index) for index in range(KEPT_BATCHES)]
         self.optimizer = callables.optimizer(self.model)
-        self._scaler = create_gradient_scaler(callables.precision(), callables.device.torch_device)
+        if self._own_step is None and not hasattr(self.optimizer, "zero_grad"):
+            raise TypeError(
+                f"optimizer returned {type(self.optimizer).__name__}; one torch optimizer was expected, "
+                "or a step hook that knows what to do with it"
+            )
+        self._scaler = create_gradient_scaler(
+            callables.precision(), callables.device.torch_device, gradient_scale
+        )
         self.steps = 0
         self.last_loss: torch.Tensor | None = None
+
+    @property
+    def has_phases(self) -> bool:
+        """Whether a step has the phases forward, backward and optimizer; an author's own step hides them."""
+        return self._own_step is None
+
+    @property
+    def gradient_scale(self) -> float:
+        """What gradients are multiplied by to stay within fp16, 1 in other formats; waits for the device."""
+        return float(self._scaler.get_scale())
 
     def step(self) -> None:
         """Train on the next resident batch."""
         self.train_on_batch(self.next_resident_batch())
+
+    def step_until_updated(self) -> None:
+        """Train on the next resident batch, again and again while the gradient scaler skips the update."""
+        for _ in range(MAX_SKIPPED_STEPS):
+            before = self.gradient_scale
+            self.step()
+            if self.gradient_scale >= before:
+                return
+        raise ValueError(
+            f"the gradients overflow in fp16 even at a scale of {self.gradient_scale:g}: nothing is trained"
+        )
 
     def next_resident_batch(self) -> Any:
         """Return the resident batches in turn."""
@@ -47,10 +81,15 @@ class TrainingLoop:
 
     def train_on_batch(self, batch: Any, mark_phase: PhaseMarker = null_phase) -> None:
         """Train on one batch. Nothing here waits for the device: no ``.item()``, no print."""
+        if self._own_step is not None:
+            with mark_phase("step"):
+                loss = self._own_step(self.model, batch, self.optimizer, self._scaler)
+            self.last_loss = _require_scalar("step", loss).detach()
+            return
         with mark_phase("optimizer"):
             self.optimizer.zero_grad(set_to_none=True)
         with mark_phase("forward"):
-            loss = self.compute_loss(batch)
+            loss = self._compute_loss(batch)
         with mark_phase("backward"):
             self._scaler.scale(loss).backward()
         with mark_phase("optimizer"):
@@ -58,28 +97,35 @@ class TrainingLoop:
             self._scaler.update()
         self.last_loss = loss.detach()
 
-    def compute_loss(self, batch: Any) -> Any:
-        """Compute the loss of a batch in the number format of the benchmark."""
+    def _compute_loss(self, batch: Any) -> Any:
+        assert self._loss_callable is not None
         with self._autocast():
             return self._loss_callable(self.model, batch)
 
     def check_first_loss(self) -> None:
         """Compute one loss and raise a sentence for what a hook returned wrongly; waits for the device."""
-        loss = self.compute_loss(self.next_resident_batch())
-        if not isinstance(loss, torch.Tensor):
-            raise ValueError(f"loss returned {type(loss).__name__}; a scalar tensor was expected")
-        if loss.numel() != 1 or loss.ndim > 0:
-            raise ValueError(
-                f"loss returned a tensor of shape {tuple(loss.shape)}; a scalar tensor was expected"
-            )
-        if not loss.requires_grad:
-            raise ValueError(
-                "the loss does not depend on any parameter that requires a gradient: nothing is trained"
-            )
-        self.last_loss = loss.detach()
-        self.check_loss_finite("before the first step")
+        if self._own_step is not None:
+            self.step()
+        else:
+            loss = _require_scalar("loss", self._compute_loss(self.next_resident_batch()))
+            if not loss.requires_grad:
+                raise ValueError(
+                    "the loss does not depend on any parameter that requires a gradient: nothing is trained"
+                )
+            self.last_loss = loss.detach()
+        self.check_loss_finite("before the first step" if self._own_step is None else "in the first step")
 
     def check_loss_finite(self, when: str) -> None:
         """Raise ``ValueError`` where the newest loss is NaN or infinite; ``when`` ends the sentence."""
         if self.last_loss is not None and not torch.isfinite(self.last_loss).item():
             raise ValueError(f"the loss is {self.last_loss.item()} {when}: its timing is meaningless")
+
+
+def _require_scalar(hook: str, loss: Any) -> torch.Tensor:
+    if not isinstance(loss, torch.Tensor):
+        raise ValueError(f"{hook} returned {type(loss).__name__}; a scalar tensor was expected")
+    if loss.numel() != 1 or loss.ndim > 0:
+        raise ValueError(
+            f"{hook} returned a tensor of shape {tuple(loss.shape)}; a scalar tensor was expected"
+        )
+    return loss

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_leaves
 
 from perfci.bench.metric_groups.training_loop import TrainingLoop
@@ -15,6 +17,7 @@ from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.parity import (
     PARITY_METRICS,
     NumericsRecord,
+    ParityFailed,
     Tolerance,
     check_and_measure_parity,
     check_parity,
@@ -26,15 +29,20 @@ from perfci.bench.readings import Measurement
 
 METRICS = PARITY_METRICS
 
+MIN_GRADIENT_SCALE = 2.0**-14
+"""Below this no gradient that is a number overflows fp16 any more: its smallest normal number."""
+
 
 def measure(callables: ModelBenchmarkCallables) -> Measurement:
-    """Train ``steps`` steps from one seed, and the reference too where this is another variant of it."""
+    """Train ``steps`` steps from one seed, and the reference too where this is another variant of it.
+
+    The variant trains twice: a loss is exact only where both times gave the same bits.
+    """
     reference = None
     if callables.reference is not None:
         reference = record_training_numerics(callables.reference)
-    return check_and_measure_parity(
-        record_training_numerics(callables), reference, _parity_tolerance(callables)
-    )
+    variant, again = record_training_numerics(callables), record_training_numerics(callables)
+    return check_and_measure_parity(variant, reference, _parity_tolerance(callables), repetition=again)
 
 
 def require_parity(callables: ModelBenchmarkCallables) -> None:
@@ -48,16 +56,71 @@ def require_parity(callables: ModelBenchmarkCallables) -> None:
 
 
 def record_training_numerics(callables: ModelBenchmarkCallables) -> NumericsRecord:
-    """Record losses and gradient norms of the first steps, and the model's output in the first of them."""
-    training = TrainingLoop(callables)
+    """Record losses and gradient norms of the first steps, and the model's output in the first of them.
+
+    An fp16 step whose gradient scaler skips an update is no step of training. The scale is looked for
+    first, then all begins again from the same seed with a scale that fits.
+    """
+    with callables.float32_precision():
+        recorded, scale_start, scale = _record_steps(callables, None)
+        while scale < scale_start:
+            if scale < MIN_GRADIENT_SCALE:
+                raise ParityFailed(f"the gradients overflow in fp16 even at a scale of {scale:g}")
+            recorded, scale_start, scale = _record_steps(callables, scale)
+        return recorded
+
+
+def _record_steps(
+    callables: ModelBenchmarkCallables, gradient_scale: float | None
+) -> tuple[NumericsRecord, float, float]:
+    """Record the steps, with the scale of the gradients before and after them."""
+    training = TrainingLoop(callables, gradient_scale=gradient_scale)
+    scale_start = training.gradient_scale
 
     def step(index: int) -> tuple[Any, float]:
-        training.train_on_batch(training.batches[index % len(training.batches)])
-        return training.last_loss, grad_norm(training.model.parameters())
+        with record_update_norms() as norms:
+            training.train_on_batch(training.batches[index % len(training.batches)])
+        if training.gradient_scale < scale_start:  # skipped: its gradients are not finite
+            return training.last_loss, 0.0
+        return training.last_loss, norms.total if norms.updates else grad_norm(training.model.parameters())
 
     with capture_first_output(training.model) as outputs:
         recorded = record_step_numerics(step, callables.steps)
-    return replace(recorded, outputs=outputs[0] if outputs else None)
+    recorded = replace(recorded, outputs=outputs[0] if outputs else None)
+    return recorded, scale_start, training.gradient_scale
+
+
+@dataclass(slots=True)
+class UpdateNorms:
+    """Global norm of the gradients that optimizers have used, over all updates of a step."""
+
+    updates: int = 0
+    squares: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return math.sqrt(self.squares)
+
+    def add_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Add the gradients of an optimizer that is about to step, without a gradient scaler's factor."""
+        # Fused optimizers divide by the scale and skip by themselves: the scaler leaves both there for them.
+        scale, overflow = getattr(optimizer, "grad_scale", None), getattr(optimizer, "found_inf", None)
+        if overflow is not None and overflow.item():
+            return
+        norm = grad_norm(tensor for group in optimizer.param_groups for tensor in group["params"])
+        self.squares += (norm / (1.0 if scale is None else float(scale))) ** 2
+        self.updates += 1
+
+
+@contextlib.contextmanager
+def record_update_norms() -> Iterator[UpdateNorms]:
+    """Read gradients in the moment an optimizer steps: clipped, accumulated, and not yet set to zero."""
+    norms = UpdateNorms()
+    handle = register_optimizer_step_pre_hook(lambda optimizer, *_: norms.add_update(optimizer))
+    try:
+        yield norms
+    finally:
+        handle.remove()
 
 
 @contextlib.contextmanager

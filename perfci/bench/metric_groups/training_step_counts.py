@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
 from perfci.bench.call_counts import COUNT_METRICS, count_call
 from perfci.bench.call_counts.compilation_counts import count_breaks_and_recompiles
 from perfci.bench.metric_groups.training_loop import TrainingLoop
@@ -18,7 +24,7 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """Count the second step: the first allocates the optimizer's state."""
     training = TrainingLoop(callables)
     training.check_first_loss()
-    training.step()
+    training.step_until_updated()
 
     def train_two_steps() -> None:
         rebuilt = TrainingLoop(callables)
@@ -29,11 +35,17 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
         training.step,
         rebuild=train_two_steps,
         parameters=training.model.parameters(),
-        optimizer=training.optimizer,
+        optimizer=_optimizer_states(training.optimizer),
         device=callables.device,
     ).readings()
     readings = counted | _graph_readings(callables, training)
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})
+
+
+def _optimizer_states(optimizers: Any) -> Any:
+    """The states of all optimizers that a hook returned, as those of one."""
+    states = [leaf.state for leaf in tree_leaves(optimizers) if isinstance(leaf, torch.optim.Optimizer)]
+    return SimpleNamespace(state=dict(enumerate(states))) if states else None
 
 
 def _graph_readings(
@@ -42,7 +54,10 @@ def _graph_readings(
     """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not
     traced.
     """
-    model, batch, loss = training.model, training.next_resident_batch(), callables.require_loss_callable()
+    loss = callables.loss
+    if loss is None:
+        return dict.fromkeys(GRAPH_METRICS, Absent("it defines no loss, which is what dynamo would read"))
+    model, batch = training.model, training.next_resident_batch()
     with callables.autocast():
         graphs = count_breaks_and_recompiles(lambda: loss(model, batch))
     if isinstance(graphs, Absent):
