@@ -65,6 +65,7 @@ class RunTable(ConfigTable):
     launch: Literal["auto", "fork", "spawn"] = "auto"
     threads: int = Field(default=1, ge=1)
     interleave: Literal["auto", "always", "never"] = "auto"
+    tails: bool = False  # p90 of the samples of a process as a metric of its own
 
 
 class JudgeTable(ConfigTable):

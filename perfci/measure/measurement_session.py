@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.decision_records import DecisionKey, build_decision_key
 from perfci.history.series_histories import update_result_summaries
+from perfci.measure.tail_metrics import add_tail_metrics
 from perfci.model import (
     Benchmark,
     Commit,
@@ -212,6 +213,8 @@ class MeasurementSession:
         self, visit: CommitVisit, index: int, outcome: CellOutcome, discovery: Discovery
     ) -> None:
         rows = list(self._build_rows(visit, index, outcome, discovery))
+        if self.runner.settings.run.tails:
+            rows = add_tail_metrics(rows)
         with self.store.begin() as tx:
             row_ids = add_process_measurements(tx, self._get_run_id(tx, visit.sha), rows)
             update_result_summaries(tx, row_ids)

@@ -22,7 +22,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.report.escaping import make_printable
+from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
 from perfci.report.number_format import (
     choose_display_scale,
     format_count,
@@ -284,7 +284,7 @@ def verdict_advice(verdict: Verdict) -> str:
     """Return the next step for an inconclusive verdict, else its reason, which may be empty."""
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         return _next_step(verdict)
-    return make_printable(verdict.reason)
+    return make_printable(verdict.reason, MAX_REASON_LENGTH)
 
 
 def format_interval(interval: Interval) -> str:

@@ -49,6 +49,14 @@ def judge_tail(
     return classify_tail(costs, limits, error) if costs else None
 
 
+def process_tail(samples: Sequence[float], sign: float) -> float | None:
+    """The tail quantile of one process after its warm-up; None where it has too few samples."""
+    cut = warmup_length([samples])
+    if len(samples) - cut < MIN_TAIL_SAMPLES:
+        return None
+    return float(np.quantile(samples[cut:], _tail_quantile(sign)))
+
+
 def tail_log_costs(
     base: Sequence[Sequence[float]], head: Sequence[Sequence[float]], sign: float, *, is_paired: bool
 ) -> PairedLogCosts | None:
@@ -62,9 +70,12 @@ def tail_log_costs(
     cut = warmup_length(processes)
     if min(map(len, processes)) - cut < MIN_TAIL_SAMPLES or min(map(min, processes)) <= 0:
         return None
-    quantile = TAIL_QUANTILE if sign > 0 else 1 - TAIL_QUANTILE
-    costs = [sign * np.log(_quantiles(side, cut, quantile)) for side in (base, head)]
+    costs = [sign * np.log(_quantiles(side, cut, _tail_quantile(sign))) for side in (base, head)]
     return PairedLogCosts(costs[0], costs[1], sign, is_paired)
+
+
+def _tail_quantile(sign: float) -> float:
+    return TAIL_QUANTILE if sign > 0 else 1 - TAIL_QUANTILE
 
 
 def _quantiles(side: Sequence[Sequence[float]], warmup: int, quantile: float) -> Floats:
