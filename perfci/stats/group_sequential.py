@@ -23,7 +23,7 @@ Of simulated comparisons 98.2 % are decided rightly on 6.2 pairs with the Pocock
 
 def power_spending(fraction: float, alpha: float = ALPHA) -> float:
     """Error spent at a share t of the information: alpha t^1.5, of the power family (Kim & DeMets 1987)."""
-    return alpha * min(max(fraction, 0.0), 1.0) ** SPENDING_EXPONENT
+    return alpha * math.pow(min(max(fraction, 0.0), 1.0), SPENDING_EXPONENT)
 
 
 def nominal_look_levels(fractions: tuple[float, ...], alpha: float = ALPHA) -> tuple[float, ...]:
