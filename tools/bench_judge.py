@@ -21,6 +21,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.project_policies import ProjectPolicies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.stats.incremental_segmentation import (
@@ -31,7 +32,6 @@ from perfci.stats.incremental_segmentation import (
 from perfci.store import open_store
 from perfci.store.projects import enqueue_work
 from perfci.store.writes import find_or_add_rows
-from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from tests.support.builders import NOON, PROJECT
 from tools.fill_store import add_commits
 from tools.print_bench_figures import Figure, print_figures_and_exit

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.report.number_format import format_percent
 from perfci.stats.group_sequential import nominal_look_levels
-from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from tools.write_study_page import describe_circumstances, replace_figures
 
 PROCESS_SDS = (0.005, 0.01, 0.02, 0.04)

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.stats.incremental_segmentation import MIN_POINTS, SegmentedSeries, update_segmentations
 from perfci.verdicts.compare.confirmation_candidates import FRESH_PAIRS
-from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from tools.write_study_page import describe_circumstances, replace_figures
 
 SEED = 20_261_207

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.model import (
     Benchmark,
     Clock,
@@ -23,7 +24,6 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
-from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from tools.study_adaptive import BAR, MOST, Answer, Case, judge_adaptively
 from tools.study_history import Logs, Rng
 from tools.sweep_table import SweepTable, format_share

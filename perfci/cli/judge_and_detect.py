@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from perfci.cli.shared.options import global_options
+from perfci.formats.json_filters.detect_change_points import detect_change_points_json
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.model import PerfciError
-from perfci.verdicts.judge_and_detect_json import detect_change_points_json, judge_cases_json
 
 MAX_DIGITS = 1000
 """Digits of the longest whole number that is read as one; no float has more than 309."""

@@ -22,6 +22,7 @@ from perfci.formats.run_document_schema import (
     ResultPart,
     RunDocument,
 )
+from perfci.formats.value_parsing import describe_first_error
 from perfci.model import (
     Benchmark,
     Commit,
@@ -110,7 +111,7 @@ def dump_run(run: Run) -> str:
         RunDocument.model_validate_json(text.encode())
     except ValidationError as error:
         raise PerfciError(
-            f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {_describe_first_error(error)}"
+            f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {describe_first_error(error)}"
         ) from error
     except ValueError as error:
         raise PerfciError(f"The run of {run.commit.short_sha} does not fit {SCHEMA}: {error}.") from error
@@ -203,21 +204,7 @@ def _parse_run(body: bytes, source_name: str) -> Run:
     try:
         return run_from_document(RunDocument.model_validate_json(body))
     except ValidationError as error:
-        raise PerfciError(f"{source_name} is not valid {SCHEMA}: {_describe_first_error(error)}") from error
-
-
-def _describe_first_error(error: ValidationError) -> str:
-    """Format the first error with its place and input, and the number of further errors.
-
-    For instance ``results[3].processes[0].pair: Input should be a valid integer (found 'x')``.
-    """
-    errors = error.errors(include_url=False)
-    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in errors[0]["loc"]).lstrip(".")
-    input_value = ""
-    if errors[0]["type"] not in ("json_invalid", "missing"):
-        input_value = f" (found {repr(errors[0]['input'])[:80]})"
-    more = f", and {len(errors) - 1} more errors" if len(errors) > 1 else ""
-    return f"{place or 'document'}: {errors[0]['msg']}{input_value}{more}."
+        raise PerfciError(f"{source_name} is not valid {SCHEMA}: {describe_first_error(error)}") from error
 
 
 def run_from_document(document: RunDocument) -> Run:

@@ -8,10 +8,13 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfci.formats.bounded_files import MIB, read_decompressed
 from perfci.model import Commit, NamedValues, PerfciError
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 MAX_BYTES = 64 * MIB
 """Size limit; a file with all samples is a few megabytes, and some twenty times its size when parsed."""
@@ -141,3 +144,17 @@ def build_valid_commit(sha: object, **fields: Any) -> Commit | None:
     if not SHA_PATTERN.fullmatch(sha_text):
         return None
     return Commit(sha_text, **{**fields, "branch": sanitize_text(fields.get("branch", ""))})
+
+
+def describe_first_error(error: ValidationError) -> str:
+    """Format the first error with its place and input, and the number of further errors.
+
+    For instance ``results[3].processes[0].pair: Input should be a valid integer (found 'x')``.
+    """
+    errors = error.errors(include_url=False)
+    place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in errors[0]["loc"]).lstrip(".")
+    input_value = ""
+    if errors[0]["type"] not in ("json_invalid", "missing"):
+        input_value = f" (found {repr(errors[0]['input'])[:80]})"
+    more = f", and {len(errors) - 1} more errors" if len(errors) > 1 else ""
+    return f"{place or 'document'}: {errors[0]['msg']}{input_value}{more}."

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.model import Process, VerdictKind
 from perfci.stats.location_shift import NoisePrior, shrink_standard_error
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from tests.support.builders import a_process, a_series
 
 properties = settings(derandomize=True, deadline=None, max_examples=60)
@@ -194,8 +194,8 @@ def test_refuses_values_that_are_no_numbers_in_one_sentence(sides: Pairs, where:
 
     (result,) = judge_cases_json({"op": "compare", "cases": [case]})["results"]
 
-    numbers = "finite" if where == "aa" else "positive finite"
-    assert result == {"id": 7, "error": f'expected {numbers} numbers in "{where}"'}
+    place = "aa[0]" if where == "aa" else f"{where}[0][0]"
+    assert result == {"id": 7, "error": f"{place}: Input should be a finite number (found {wrong})."}
 
 
 def test_a_process_refuses_values_that_are_not_finite() -> None:

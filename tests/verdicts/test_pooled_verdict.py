@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.model import Series
 from perfci.stats.location_shift import Shift
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pooled_verdict_of_series
-from perfci.verdicts.judge_and_detect_json import judge_cases_json
 from perfci.verdicts.policy import Policy
 from tests.support.builders import a_series
 

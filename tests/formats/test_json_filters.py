@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from perfci.formats.json_filters.detect_change_points import detect_change_points_json
+from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.model import PerfciError
-from perfci.verdicts.judge_and_detect_json import detect_change_points_json, judge_cases_json
 
 Case = dict[str, Any]
 
@@ -285,7 +286,7 @@ def test_an_id_that_is_no_json_is_not_repeated() -> None:
     ]
 
     assert [result["id"] for result in results] == [None, [1]]
-    assert all("expected" in result["error"] for result in results)
+    assert all("id" in result["error"] for result in results)
 
 
 def test_results_are_plain_json() -> None:

@@ -1,0 +1,1 @@
+"""The statistics as filters from JSON to JSON: `perfci judge` and `perfci detect`."""
