@@ -189,7 +189,7 @@ if SIZES is SMOKE:
     TRAINING = TrainingSizes(
         micro_batches=[1, 4],
         sweep=[1, 8],
-        batch_limit=64,
+        batch_limit=1024,
         budget_bytes=256 << 20,
         matrix=256,
         tokens=[512],
