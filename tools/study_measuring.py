@@ -35,7 +35,8 @@ from benchmarks.distributed import DataParallel
 from benchmarks.gpt_model import GPT, ModelCache, decode, prefill
 from benchmarks.parallel_strategies import batch_rows
 from benchmarks.workload_sizes import PARALLEL, SIZES
-from perfci.bench import Absent, ModelBench, peak_tensor_bytes
+from perfci.bench import Absent, ModelBench
+from perfci.bench.call_counts.count_call import count_call
 from perfci.bench.call_counts.flops import count_flops
 from tools.write_study_page import describe_circumstances, replace_figures
 
@@ -341,9 +342,8 @@ def compare_peaks() -> Iterator[Comparison]:
     for name, build in {"GPT": lambda: GPT(SMALL), "LSTM": LanguageLSTM}.items():
         train = partial(train_from_nothing, build)
         train()
-        yield Comparison(
-            "tensor peak", name, "torch.profiler", float(peak_tensor_bytes(train)), profile_peak(train), "B"
-        )
+        ours = count_call(train).peak_tensor_bytes
+        yield Comparison("tensor peak", name, "torch.profiler", ours, profile_peak(train), "B")
 
 
 def train_from_nothing(build: Callable[[], nn.Module]) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.bench import peak_allocated_bytes, peak_tensor_bytes
+from perfci.bench.call_counts.count_call import count_call
 from perfci.bench.memory_use.peak_memory import (
     MEMORY_METRICS,
     allocator_readings,
@@ -267,6 +268,21 @@ def test_sees_the_scores_inside_a_fused_layer() -> None:
     assert peak_tensor_bytes(infer_with_an_encoder) == pytest.approx(peak, rel=0.01)
     assert fake_peak_bytes(infer_with_an_encoder) == peak_tensor_bytes(infer_with_an_encoder)
     assert peak > 2 * 4 * 256 * 256 * 4  # batch x heads x length x length
+
+
+def test_a_kernel_with_memory_of_its_own_makes_the_peak_absent() -> None:
+    lstm, sound = torch.nn.LSTM(8, 16), torch.randn(4, 2, 8)
+
+    with pytest.raises(NotImplementedError) as skipped:
+        peak_tensor_bytes(lambda: lstm(sound)[0].sum().backward())
+    counts = count_call(lambda: lstm(sound)[0].sum().backward())
+
+    reason = (
+        "mkldnn_rnn_layer and mkldnn_rnn_layer_backward take memory inside their kernels that no tensor shows"
+    )
+    assert str(skipped.value) == reason
+    assert counts.peak_tensor_bytes == Absent(reason)
+    assert counts.operators > 0
 
 
 def test_a_deep_copy_of_a_fake_model_can_be_used() -> None:

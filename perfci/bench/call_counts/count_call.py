@@ -110,7 +110,7 @@ def count_call(
         copied_to_device_bytes=operators.copied_to_device_bytes,
         pageable_copy_bytes=operators.pageable_copy_bytes,
         blocking_copy_bytes=operators.blocking_copy_bytes,
-        peak_tensor_bytes=live.peak_bytes,
+        peak_tensor_bytes=live.peak,
         fake_peak_bytes=_fake_peak_bytes(rebuild),
         parameter_bytes=_held_bytes(parameters),
         optimizer_state_bytes=_held_bytes(None if optimizer is None else list(optimizer.state.values())),

@@ -15,7 +15,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 from perfci.bench.memory_use.fused_layers import run_fused_layer
+from perfci.bench.readings import Absent
 from perfci.model import PerfciError
+
+SCRATCH_TAKING_OPERATORS = frozenset(
+    {torch.ops.aten.mkldnn_rnn_layer.default, torch.ops.aten.mkldnn_rnn_layer_backward.default}
+)
+"""Operators whose kernels lay out the weights anew in memory of their own: a sixth of the peak of a step."""
 
 
 class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
@@ -27,6 +33,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.live_bytes = 0
         self.peak_bytes = 0
+        self.scratch_takers: set[str] = set()
         self._sizes: dict[int, int] = {}
         self._finalizers: dict[int, weakref.ref[Any]] = {}
         self._original_resize: Any = None
@@ -52,11 +59,21 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
         super().__exit__(*error)
         torch.UntypedStorage.resize_ = self._original_resize
 
+    @property
+    def peak(self) -> int | Absent:
+        """``peak_bytes``, absent where a kernel took much that no tensor shows."""
+        if not self.scratch_takers:
+            return self.peak_bytes
+        names = " and ".join(sorted(self.scratch_takers))
+        return Absent(f"{names} take memory inside their kernels that no tensor shows")
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         result = run_fused_layer(self, func, args, kwargs)
         if result is not NotImplemented:
             return result
+        if func in SCRATCH_TAKING_OPERATORS:
+            self.scratch_takers.add(func.overloadpacket.__name__)
         inputs = list(iter_storages((args, kwargs)))
         for storage in inputs:
             self._track_existing(storage)
