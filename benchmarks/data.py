@@ -8,6 +8,8 @@ import dataclasses
 import functools
 import gzip
 import hashlib
+import html
+import importlib.util
 import lzma
 import mmap
 import os
@@ -16,11 +18,14 @@ import re
 import statistics
 import tempfile
 import time
+import unicodedata
 import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +46,7 @@ from perfci.bench import (
 from perfci.bench.call_counts import count_call
 from perfci.bench.devices.torch_devices import Cpu, this_device
 from perfci.bench.parity import ParityFailed
+from perfci.bench.timers.stage_timers import Stages, declare_stage_metrics
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
 from .workload_sizes import DATA, DEVICE, SIZES, seed_and_pin_threads
@@ -59,12 +65,14 @@ class Loader(Bench):
 
     Waiting is the host's time in ``next``, while the device still works on the steps before: torchtitan's
     ``data_loading(s)`` and ``data_loading(%)``. The first batch of an epoch is not in it, it waits for the
-    workers to start: ``loader_startup``. It is wall time, since a process that waits uses no CPU; only
-    without workers is waiting work of this very process.
+    workers to start: ``loader_startup``, which ``persistent`` workers do once for all epochs. Nor are the
+    batches that were fetched ahead meanwhile: a loop that uses them up waits for nothing, and is no loop
+    that goes on. It is wall time, since a process that waits uses no CPU; only without workers is waiting
+    work of this very process.
     """
 
-    params = (DATA.workers, DATA.prefetch, MEMORY_KINDS, [SIZES.name])
-    param_names = ("workers", "prefetch", "memory", "sizes")
+    params = (DATA.workers, DATA.prefetch, MEMORY_KINDS, ["restarted", "persistent"], [SIZES.name])
+    param_names = ("workers", "prefetch", "memory", "lifetime", "sizes")
 
     @metrics(
         Metric("data_time", "seconds"),
@@ -72,17 +80,23 @@ class Loader(Bench):
         Metric("loader_startup", "seconds"),
         Metric("step_time", "seconds"),
     )
-    def measure_loader(self, workers: int, prefetch: int, memory: str, sizes: str) -> Measurement:
+    def measure_loader(
+        self, workers: int, prefetch: int, memory: str, lifetime: str, sizes: str
+    ) -> Measurement:
         if memory == "pinned" and DEVICE == "cpu":
             raise skip_exception(NO_PINNING)
         if workers == 0 and prefetch != DATA.prefetch[0]:
             raise skip_exception("without workers nothing is fetched ahead, so prefetch changes nothing")
+        if workers == 0 and lifetime == "persistent":
+            raise skip_exception("without workers there are none that could persist")
         seed_and_pin_threads()
         step = QueuedStep()
-        loader = create_loader(workers, prefetch, pinned=memory == "pinned")
+        loader = create_loader(
+            workers, prefetch, pinned=memory == "pinned", persistent=lifetime == "persistent"
+        )
         for batch in range(3):
             step(torch.full((DATA.loader_batch, TextDataset.TOKENS), batch, dtype=torch.uint8))
-        epochs = [run_epoch(loader, step) for _ in range(DATA.epochs)]
+        epochs = [run_epoch(loader, step, fetched_ahead=workers * prefetch) for _ in range(DATA.epochs)]
         steps = DATA.loader_steps
         own_work = [epoch.waited_cpu_s / steps for epoch in epochs] if workers == 0 else ()
         readings = {
@@ -108,10 +122,16 @@ class Epoch:
     waited_cpu_s: float  # that this process spent in them
 
 
-def run_epoch(loader: Iterable[Tensor], step: Callable[[Tensor], None]) -> Epoch:
+def run_epoch(loader: Iterable[Tensor], step: Callable[[Tensor], None], *, fetched_ahead: int = 0) -> Epoch:
+    """Start an epoch, use up the batches that are fetched ahead, then time ``DATA.loader_steps`` steps."""
     start = time.perf_counter()
     batches = iter(loader)
     batch = next(batches)
+    startup_s = time.perf_counter() - start
+    for _ in range(fetched_ahead):
+        step(batch)
+        batch = next(batches)
+    this_device().synchronize()
     begin = time.perf_counter()
     waited, waited_cpu = 0.0, 0.0
     for _ in range(DATA.loader_steps):
@@ -121,21 +141,28 @@ def run_epoch(loader: Iterable[Tensor], step: Callable[[Tensor], None]) -> Epoch
         waited += time.perf_counter() - asked
         waited_cpu += time.process_time() - asked_cpu
     this_device().synchronize()
-    return Epoch(begin - start, time.perf_counter() - begin, waited, waited_cpu)
+    return Epoch(startup_s, time.perf_counter() - begin, waited, waited_cpu)
 
 
-def create_loader(workers: int, prefetch: int, *, pinned: bool = False) -> DataLoader[Tensor]:
+def create_loader(
+    workers: int, prefetch: int, *, pinned: bool = False, persistent: bool = False
+) -> DataLoader[Tensor]:
     """Load one batch more than an epoch has steps: the loop waits for a next batch after every step.
+
+    With workers there are as many more as are fetched ahead, before the timed steps and after them, so that
+    every timed step meets workers that are busy.
 
     The generator seeds the workers' random numbers, so that every epoch of every process crops alike. How
     many workers are too many for a machine is what is measured: torch's advice on it is not wanted.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+        batches = DATA.loader_steps + 1 + 2 * workers * prefetch
         return DataLoader(
-            TextDataset(DATA.loader_batch * (DATA.loader_steps + 1)),
+            TextDataset(DATA.loader_batch * batches),
             DATA.loader_batch,
             num_workers=workers,
+            persistent_workers=persistent,
             prefetch_factor=prefetch if workers else None,
             pin_memory=pinned,
             generator=torch.Generator().manual_seed(0),
@@ -299,10 +326,85 @@ class Read(Bench):
         )
 
 
-def read_file(descriptor: int, size: int) -> None:
-    buffer = bytearray(1 << 20)
-    for offset in range(0, size, len(buffer)):
-        os.preadv(descriptor, [buffer], offset)
+class ReadParallel(Bench):
+    """Several readers of one cold file, each with a part of its own, against what the disk can give at most.
+
+    The limit is read in the same process: eight readers past the page cache (``O_DIRECT``), 1 MB at a time,
+    the best of five passes. A disk or a host below may remember on its own, and then the limit is that of
+    its memory.
+    """
+
+    params = (DATA.readers, [DATA.file_bytes], [SIZES.name])
+    param_names = ("readers", "bytes", "sizes")
+
+    @metrics(
+        Metric("read_time", "seconds/GB"),
+        Metric("bandwidth", "bytes/s", "higher"),
+        Metric("disk_bandwidth", "bytes/s", "higher"),
+        Metric("share_of_disk", "ratio", "higher"),
+    )
+    def measure_parallel_read(self, readers: int, size: int, sizes: str) -> Measurement:
+        with tempfile.NamedTemporaryFile(dir=".") as file, ThreadPoolExecutor(DISK_READERS) as pool:
+            file.write(random.Random(0).randbytes(size))
+            file.flush()
+            os.fsync(file.fileno())
+            timing = host_timing(
+                lambda: read_in_parts(pool, file.fileno(), size, readers),
+                prepare=lambda: forget_pages(file.fileno(), size),
+                number=1,
+            )
+            limit = disk_bandwidth(pool, file.name, size)
+        bandwidths = [size / seconds for seconds in timing.wall]
+        readings = {
+            "read_time": scale_reading(Reading(timing.wall, Clock.WALL), GIGABYTE / size),
+            "bandwidth": informational(*bandwidths),
+            "disk_bandwidth": limit if isinstance(limit, Absent) else informational(limit),
+            "share_of_disk": limit
+            if isinstance(limit, Absent)
+            else informational(statistics.median(bandwidths) / limit),
+        }
+        return Measurement(readings, flags=timing.flags)
+
+
+DISK_READERS, DISK_BLOCK = 8, 1 << 20
+
+
+def read_in_parts(pool: ThreadPoolExecutor, descriptor: int, size: int, readers: int) -> None:
+    """Read the whole file, each reader an equal part; a thread that reads leaves Python to the others."""
+    part = -(-size // readers)
+    starts = range(0, size, part)
+    list(pool.map(lambda start: read_file(descriptor, min(size, start + part), start), starts))
+
+
+def disk_bandwidth(pool: ThreadPoolExecutor, path: str, size: int) -> float | Absent:
+    """Bytes per second of readers that go past the page cache."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECT", 0))
+    except OSError as error:
+        return Absent(f"this file system cannot be read past the page cache: {error.strerror}")
+    buffers = [mmap.mmap(-1, DISK_BLOCK) for _ in range(DISK_READERS)]  # aligned to pages, as it asks for
+
+    def read_every_eighth_block(first: int) -> None:
+        for start in range(first * DISK_BLOCK, size, DISK_READERS * DISK_BLOCK):
+            os.preadv(descriptor, [buffers[first]], start)
+
+    seconds = []
+    try:
+        for _ in range(5):
+            begin = time.perf_counter()
+            list(pool.map(read_every_eighth_block, range(DISK_READERS)))
+            seconds.append(time.perf_counter() - begin)
+    except OSError as error:
+        return Absent(f"this file system cannot be read past the page cache: {error.strerror}")
+    finally:
+        os.close(descriptor)
+    return size / min(seconds)
+
+
+def read_file(descriptor: int, end: int, start: int = 0) -> None:
+    buffer = memoryview(bytearray(1 << 20))
+    for offset in range(start, end, len(buffer)):
+        os.preadv(descriptor, [buffer[: end - offset]], offset)
 
 
 def forget_pages(descriptor: int, size: int) -> None:
@@ -336,7 +438,7 @@ def cached_ratio(descriptor: int, size: int) -> float:
 class Decompress(Bench):
     """Decompressing text in memory, per gigabyte that comes out."""
 
-    params = (["gzip", "zlib", "lzma", "bz2"], [DATA.packed_bytes], [SIZES.name])
+    params = (["gzip", "zlib", "lzma", "bz2", "lz4"], [DATA.packed_bytes], [SIZES.name])
     param_names = ("codec", "bytes", "sizes")
 
     @metrics(
@@ -346,6 +448,8 @@ class Decompress(Bench):
     )
     def measure_decompress(self, codec: str, size: int, sizes: str) -> Measurement:
         text = generate_text(size)
+        if codec == "lz4" and importlib.util.find_spec("lz4") is None:
+            raise skip_exception("lz4 is not installed; `pip install 'perfci[suites]'` brings it")
         compress, decompress = CODECS[codec]
         packed = compress(text)
         if decompress(packed) != text:
@@ -364,11 +468,17 @@ CODECS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
     "zlib": (functools.partial(zlib.compress, level=6), zlib.decompress),
     "lzma": (functools.partial(lzma.compress, preset=0), lzma.decompress),
     "bz2": (bz2.compress, bz2.decompress),
+    "lz4": (lambda text: load_lz4().compress(text), lambda packed: load_lz4().decompress(packed)),
 }
 
 
+def load_lz4() -> Any:
+    """The library of lz4's frames, which is no part of Python."""
+    return importlib.import_module("lz4.frame")
+
+
 class Preprocess(Bench):
-    """Work on the CPU that turns documents into tokens, and notes into steps of a grid."""
+    """Work on the CPU that turns documents into tokens and batches, and notes into steps of a grid."""
 
     params = ([SIZES.name],)
     param_names = ("sizes",)
@@ -389,6 +499,30 @@ class Preprocess(Bench):
             "token_rate": informational(*(tokens / seconds for seconds in timing.elapsed_samples)),
         }
         return Measurement(readings, flags=timing.flags)
+
+    @metrics(*declare_stage_metrics("clean", "tokenise", "pack"), Metric("time_per_1k_documents", "seconds"))
+    def measure_prepare(self, sizes: str) -> Measurement:
+        """Raw documents to packed sequences, stage by stage: clean, tokenise, pack to a fixed length."""
+        documents = [generate_markup(400, seed) for seed in range(DATA.documents)]
+        tokeniser = Tokeniser.learn([clean_document(document) for document in documents[:20]])
+        stages = Stages(Cpu())
+        for run in range(PREPARE_RUNS + 1):
+            if run == 1:
+                stages = Stages(Cpu())  # the first run warms up
+            with stages:
+                with stages("clean"):
+                    texts = [clean_document(document) for document in documents]
+                with stages("tokenise"):
+                    tokens = [tokeniser.encode(text) for text in texts]
+                with stages("pack"):
+                    packed = pack_sequences(tokens, tokeniser.vocabulary, TextDataset.TOKENS)
+        if int((packed >= 0).sum()) != sum(map(len, tokens)):
+            raise ParityFailed("packing lost tokens")
+        readings = stages.readings(("clean", "tokenise", "pack"))
+        parts = [readings[name] for name in ("clean", "tokenise", "pack")]
+        seconds = [sum(run) for run in zip(*(part.samples for part in parts), strict=True)]
+        per_thousand = [second * 1000 / len(documents) for second in seconds]
+        return Measurement({**readings, "time_per_1k_documents": informational(*per_thousand)})
 
     @metrics(
         Metric("loop_time", "seconds"),
@@ -443,6 +577,12 @@ class Tokeniser:
             parts = {word: merge_pair(pieces, best) for word, pieces in parts.items()}
         return cls(ranks)
 
+    @property
+    def vocabulary(self) -> dict[str, int]:
+        """The number of every byte and of every pair that is merged."""
+        pieces = [chr(code) for code in range(256)] + ["".join(pair) for pair in self.ranks]
+        return {piece: number for number, piece in enumerate(pieces)}
+
     def encode(self, document: str) -> list[str]:
         return [token for word in self.WORDS.findall(document) for token in self.merge_word(word)]
 
@@ -462,6 +602,29 @@ def merge_pair(pieces: list[str], pair: tuple[str, str]) -> list[str]:
         else:
             result.append(piece)
     return result
+
+
+PREPARE_RUNS = 7
+MARKUP = re.compile(r"<[^>]*>")
+
+
+def generate_markup(size: int, seed: int) -> str:
+    """Text as a crawler finds it: marked up, with capitals, double spaces and letters of full width."""
+    words = generate_text(size, seed).decode().split(" ")
+    return "".join(f"<p class='a'>{word.title()}</p>  \uff21&amp; " for word in words)
+
+
+def clean_document(document: str) -> str:
+    """Drop markup and entities, normalise letters (Unicode's NFKC), lower them, and join by single spaces."""
+    text = unicodedata.normalize("NFKC", html.unescape(MARKUP.sub(" ", document)))
+    return " ".join(text.lower().split())
+
+
+def pack_sequences(tokenised: list[list[str]], vocabulary: dict[str, int], length: int) -> Tensor:
+    """Lay token numbers end to end into rows of equal length; the last row is filled up with -1."""
+    numbers = [vocabulary[token] for tokens in tokenised for token in tokens]
+    numbers += [-1] * (-len(numbers) % length)
+    return torch.tensor(numbers).view(-1, length)
 
 
 STEP_S = 60 / 120 / 4  # a sixteenth note at 120 beats per minute

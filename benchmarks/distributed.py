@@ -18,7 +18,8 @@ from torch.nn import functional
 
 from perfci.bench import Absent, Bench, Clock, Measurement, Metric, Reading, exact, informational, metrics
 from perfci.bench.devices.torch_devices import this_device
-from perfci.bench.memory_use.peak_memory import peak_tensor_bytes
+from perfci.bench.memory_use.fake_tensors import fake_tensors
+from perfci.bench.memory_use.peak_memory import fake_peak_bytes, peak_tensor_bytes
 from perfci.bench.parity import NumericsRecord, ParityFailed, check_parity, default_tolerance
 from perfci.bench.processes.collective_communication import CommunicationCounter, communication_seconds
 from perfci.bench.processes.distributed_ranks import missing_ranks_reason, run_ranks, time_ranks
@@ -171,13 +172,17 @@ def communication_reading(trained: list[RankTraining]) -> Reading:
 
 
 class RingAttention(_RankedBench):
-    """Forward and backward of causal attention over a sequence too long for one rank's memory."""
+    """Forward and backward of causal attention over a sequence that ranks share, against one rank alone.
 
-    params = (["ring", "context_parallel"], PARALLEL.rank_counts, [SIZES.name])
-    param_names = ("implementation", "ranks", "sizes")
+    ``scaling_efficiency`` is the time of one rank that has the whole sequence, over the time of all ranks
+    together: what is lost goes into messages and into waiting for the last rank, which computes most.
+    """
 
-    def setup(self, implementation: str, ranks: int, sizes: str) -> None:
-        super().setup(implementation, ranks, sizes)
+    params = (["ring", "context_parallel"], PARALLEL.rank_counts, PARALLEL.lengths, [SIZES.name])
+    param_names = ("implementation", "ranks", "length", "sizes")
+
+    def setup(self, implementation: str, ranks: int, length: int, sizes: str) -> None:
+        super().setup(implementation, ranks, length, sizes)
         if implementation == "context_parallel" and DEVICE == "cpu":
             raise NotImplementedError(
                 "torch's context_parallel has no sharding rule for the attention of CPUs"
@@ -185,25 +190,73 @@ class RingAttention(_RankedBench):
 
     @metrics(
         Metric("step_time", "seconds"),
+        Metric("reference_step_time", "seconds"),
+        Metric("scaling_efficiency", "ratio", "higher"),
         Metric("communication_bytes", "bytes"),
         Metric("peak_tensor_bytes", "bytes"),
         Metric("peak_allocated_bytes", "bytes"),
         Metric("max_seq_fit", "count", "higher"),
     )
-    def measure_ring(self, implementation: str, ranks: int, sizes: str) -> Measurement:
-        shared = (implementation, ranks)
-        run_ranks(check_rank_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
-        attended = run_ranks(record_rank_attention, ranks, *shared, timeout_s=PARALLEL.timeout_s)
+    def measure_ring(self, implementation: str, ranks: int, length: int, sizes: str) -> Measurement:
+        limit = {"timeout_s": PARALLEL.timeout_s}
+        run_ranks(check_rank_attention, ranks, implementation, ranks, **limit)
+        (alone,) = run_ranks(record_rank_attention, 1, "ring", 1, length, **limit)
+        attended = run_ranks(record_rank_attention, ranks, implementation, ranks, length, **limit)
         timing = attended[0].timing
         readings = {
             "step_time": timing.reading(),
+            "reference_step_time": alone.timing.reading(),
+            "scaling_efficiency": informational(
+                median_seconds(alone.timing) / ranks / median_seconds(timing)
+            ),
             "communication_bytes": exact(max(rank.sent_bytes for rank in attended)),
             **peak_readings(max(rank.peak_bytes for rank in attended)),
-            "max_seq_fit": exact(find_longest_sequence(*shared))
+            "max_seq_fit": exact(find_longest_sequence(implementation, ranks, length))
             if DEVICE == "cuda"
             else Absent("only a GPU's memory has an end"),
         }
         return Measurement(readings, flags=timing.flags)
+
+
+class SequenceLengths(Bench):
+    """Memory and messages of the last rank of a ring at lengths that no machine here holds: fake tensors.
+
+    Nothing is computed, sent or allocated: every operator runs on shapes alone, in one process that stands
+    for the rank. So the counts are exact, and equal on a laptop and on a node of GPUs.
+    """
+
+    params = ([32_768, 131_072, 1_048_576], [1, 8], [SIZES.name])
+    param_names = ("length", "ranks", "sizes")
+
+    @metrics(
+        Metric("fake_peak_bytes", "bytes"),
+        Metric("communication_bytes", "bytes"),
+        Metric("communication_operations", "count"),
+    )
+    def measure_lengths(self, length: int, ranks: int, sizes: str) -> dict[str, Reading]:
+        join_fake_group(ranks - 1, ranks)
+        shape = (1, PARALLEL.heads, length // ranks, PARALLEL.head_width)
+
+        def attend_on_shapes() -> None:
+            parts = [torch.empty(shape, dtype=torch.bfloat16) for _ in range(4)]
+            run_attention(parts, ring_attention)
+
+        peak = fake_peak_bytes(attend_on_shapes)
+        with fake_tensors(), CommunicationCounter() as counter:
+            attend_on_shapes()
+        dist.destroy_process_group()
+        return {
+            "fake_peak_bytes": exact(peak),
+            "communication_bytes": exact(counter.sent_bytes),
+            "communication_operations": exact(counter.operations),
+        }
+
+
+def join_fake_group(rank: int, ranks: int) -> None:
+    """Become one rank of a group whose messages go nowhere (torch's backend ``fake``)."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=rank, world_size=ranks, store=FakeStore())
 
 
 @dataclass(frozen=True)
@@ -230,11 +283,11 @@ def check_rank_attention(rank: int, implementation: str, ranks: int) -> None:
             )
 
 
-def record_rank_attention(rank: int, implementation: str, ranks: int) -> RankAttention:
+def record_rank_attention(rank: int, implementation: str, ranks: int, length: int) -> RankAttention:
     """Time attention on one rank, and read its peak memory and the bytes it sent."""
     torch.manual_seed(rank)
-    with shard_tensors(implementation, [length_placeholder(PARALLEL.length)]) as (_, attention):
-        parts = [random_tokens(PARALLEL.length // ranks) for _ in range(4)]
+    with shard_tensors(implementation, [length_placeholder(length)]) as (_, attention):
+        parts = [random_tokens(length // ranks) for _ in range(4)]
         peak = read_peak_bytes(lambda: run_attention(parts, attention))
         with CommunicationCounter() as counter:
             run_attention(parts, attention)
@@ -243,9 +296,8 @@ def record_rank_attention(rank: int, implementation: str, ranks: int) -> RankAtt
         )
 
 
-def find_longest_sequence(implementation: str, ranks: int) -> int:
+def find_longest_sequence(implementation: str, ranks: int, length: int) -> int:
     """Find the longest sequence that fits the memory of all ranks, by doubling it in new processes."""
-    length = PARALLEL.length
     while 2 * length <= MAX_LENGTH:
         try:
             run_ranks(

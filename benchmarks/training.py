@@ -118,21 +118,21 @@ class BatchSweep(Bench):
     ``padded`` sequences have random lengths and are filled up to the longest; ``packed`` ones lie end to end.
     """
 
-    params = (TRAINING.sweep, ["packed", "padded"], [SIZES.name])
-    param_names = ("batch", "lengths", "sizes")
+    params = (TRAINING.sweep, ["packed", "padded"], TRAINING.sweep_precisions, [SIZES.name])
+    param_names = ("batch", "lengths", "precision", "sizes")
 
     @metrics(
         Metric("step_time", "seconds"),
         Metric("tokens_per_s", "tokens/s", "higher"),
         Metric("padding", "ratio"),
     )
-    def measure_sweep(self, batch: int, lengths: str, sizes: str) -> Measurement:
+    def measure_sweep(self, batch: int, lengths: str, precision: str, sizes: str) -> Measurement:
         seed_and_pin_threads()
         drawn = torch.randint(SIZES.length // 4, SIZES.length + 1, (batch,))
         tokens = int(drawn.sum())
         rows, width = (batch, int(drawn.max())) if lengths == "padded" else (1, tokens)
         rows, width = (rows, width) if lengths == "padded" else (-(-tokens // SIZES.length), SIZES.length)
-        training = TrainingSetup(SIZES, batch=rows, length=width)
+        training = TrainingSetup(SIZES, precision, batch=rows, length=width)
         training.step()
         timing = time_blocks(training.step, **TRAINING.timing)
         rate = tokens / statistics.median(timing.elapsed_samples)
@@ -146,13 +146,13 @@ class BatchSweep(Bench):
 class MaxBatch(Bench):
     """Largest batch whose step fits: tried until memory runs out, or predicted for a number of bytes."""
 
-    params = (["none", "full"], [SIZES.name])
-    param_names = ("checkpointing", "sizes")
+    params = (["none", "full"], TRAINING.sweep_precisions, [SIZES.name])
+    param_names = ("checkpointing", "precision", "sizes")
 
     @metrics(Metric("max_batch_fit", "count", "higher"))
-    def measure_fit(self, checkpointing: str, sizes: str) -> Mapping[str, Reading | Absent]:
+    def measure_fit(self, checkpointing: str, precision: str, sizes: str) -> Mapping[str, Reading | Absent]:
         fits = find_largest_batch(
-            lambda batch: TrainingSetup(SIZES, batch=batch, checkpointing=checkpointing).step,
+            lambda batch: TrainingSetup(SIZES, precision, batch=batch, checkpointing=checkpointing).step,
             this_device(),
             limit=TRAINING.batch_limit,
             budget_bytes=TRAINING.budget_bytes,

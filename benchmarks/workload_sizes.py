@@ -90,6 +90,7 @@ class TrainingSizes:
 
     micro_batches: list[int]  # micro-batches; the largest number is the whole batch
     sweep: list[int]
+    sweep_precisions: list[str]
     batch_limit: int
     budget_bytes: int | None  # None tries on the device until memory runs out
     matrix: int  # edge of the float8 product
@@ -107,6 +108,22 @@ class LearningSizes:
     rate: float
     limit: int
     parity_steps: int
+    validated_steps: int  # before a validation loss is read
+
+
+@dataclass(frozen=True)
+class LadderSizes:
+    """What an epoch is projected for."""
+
+    epoch_tokens: float
+
+
+@dataclass(frozen=True)
+class Float8Sizes:
+    """The model whose loss is compared between float8 and bf16, and after how many steps."""
+
+    model: Sizes
+    loss_steps: int
 
 
 @dataclass(frozen=True)
@@ -179,6 +196,7 @@ class DataSizes:
     epochs: int
     copy_bytes: int
     file_bytes: int
+    readers: list[int]  # of one file at the same time
     packed_bytes: int  # before compression
     documents: int
     notes: int
@@ -189,19 +207,23 @@ if SIZES is SMOKE:
     TRAINING = TrainingSizes(
         micro_batches=[1, 4],
         sweep=[1, 8],
+        sweep_precisions=["fp32", "bf16"],
         batch_limit=1024,
-        budget_bytes=256 << 20,
+        budget_bytes=32 << 20,
         matrix=256,
-        tokens=[512],
-        memory_precisions=["fp32"],
+        tokens=[256, 512],
+        memory_precisions=["fp32", "bf16", "fp16"],
         budget_s=0.4,
         timing={"warmup_s": 0.1, "budget_s": 0.4},
     )
+    LADDER = LadderSizes(epoch_tokens=1e6)
+    FLOAT8 = Float8Sizes(model=SMOKE, loss_steps=20)
     LEARNING = LearningSizes(
-        model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=16),
+        model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=32),
         rate=1e-2,
         limit=400,
         parity_steps=10,
+        validated_steps=150,
     )
     GENERATION = GenerationSizes(
         requests=8,
@@ -242,6 +264,7 @@ if SIZES is SMOKE:
         epochs=4,
         copy_bytes=8 << 20,
         file_bytes=8 << 20,
+        readers=[1, 4],
         packed_bytes=1 << 18,
         documents=8,
         notes=2000,
@@ -251,19 +274,23 @@ else:
     TRAINING = TrainingSizes(
         micro_batches=[1, 4, 8],
         sweep=[1, 2, 4, 8, 16, 32, 64, 128, 256, 512],
+        sweep_precisions=["bf16"],
         batch_limit=4096,
         budget_bytes=None,
         matrix=8192,
         tokens=[4096, 8192],
-        memory_precisions=["fp32", "bf16"],
+        memory_precisions=["fp32", "bf16", "fp16"],
         budget_s=2.0,
         timing={},
     )
+    LADDER = LadderSizes(epoch_tokens=9.04e9)  # of OpenWebText, by nanoGPT's data/openwebtext
+    FLOAT8 = Float8Sizes(model=GPT2, loss_steps=1000)
     LEARNING = LearningSizes(
         model=replace(GPT2, vocab=64, width=128, heads=4, layers=4, length=64),
         rate=3e-3,
         limit=2000,
         parity_steps=200,
+        validated_steps=1000,
     )
     GENERATION = GenerationSizes(
         requests=64,
@@ -303,7 +330,8 @@ else:
         step_width=16384,
         epochs=5,
         copy_bytes=256 << 20,
-        file_bytes=256 << 20,
+        file_bytes=1 << 30,
+        readers=[1, 4, 8],
         packed_bytes=32 << 20,
         documents=500,
         notes=100_000,
@@ -325,7 +353,7 @@ class ParallelSizes:
     reduced_bytes: list[int]
     heads: int
     head_width: int
-    length: int  # of the sequence that the ranks of a ring share
+    lengths: list[int]  # of the sequences that the ranks of a ring share
     timing: dict[str, float]
     timeout_s: float
 
@@ -351,7 +379,7 @@ if SIZES is SMOKE:
         reduced_bytes=[1 << 20],
         heads=4,
         head_width=32,
-        length=256,
+        lengths=[256],
         timing={"warmup_s": 0.1, "budget_s": 0.3},
         timeout_s=60,
     )
@@ -372,7 +400,7 @@ else:
         reduced_bytes=[1 << 20, 16 << 20, 256 << 20],
         heads=32,
         head_width=128,
-        length=32768,
+        lengths=[32768, 131072],
         timing={"warmup_s": 3.0, "budget_s": 10.0},
         timeout_s=300,
     )

@@ -46,7 +46,7 @@ def unweighted() -> Any:
         else ((mixed + part) / 2, part_weight)
     )
     try:
-        return outcome(distributed.RingAttention().measure_ring, "ring", 2)
+        return outcome(distributed.RingAttention().measure_ring, "ring", 2, PARALLEL.lengths[0])
     finally:
         ring_attention.merge_attention = original_merge
 
@@ -69,7 +69,7 @@ if __name__ == "__main__":
         "zero1": outcome(training, "zero1", "weak", 2),
         "fsdp2": outcome(training, "fsdp2", "strong", 2),
         "unsynchronised": unsynchronised(),
-        "ring": outcome(distributed.RingAttention().measure_ring, "ring", 2),
+        "ring": outcome(distributed.RingAttention().measure_ring, "ring", 2, PARALLEL.lengths[0]),
         "unweighted": unweighted(),
         "all_reduce": outcome(distributed.AllReduce().measure_all_reduce, 1 << 16, 2),
     }

@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 THEMES = {
+    "architectures",
     "attention",
     "audio",
     "compilation",
@@ -23,7 +24,9 @@ THEMES = {
     "data",
     "distributed",
     "feedforward",
+    "float8_training",
     "generation",
+    "ladder",
     "losses",
     "memory",
     "numerics",
@@ -74,7 +77,7 @@ def test_has_a_file_for_every_topic(discovered: dict[str, Any]) -> None:
 def test_stays_small_at_smoke_sizes(discovered: dict[str, Any]) -> None:
     cells = sum(math.prod(len(axis) for axis in about["params"]) for about in discovered.values())
 
-    assert 100 <= cells <= 150
+    assert 100 <= cells <= 250
 
 
 def test_never_mixes_smoke_and_real_sizes_in_one_series(discovered: dict[str, Any]) -> None:

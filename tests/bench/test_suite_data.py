@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +50,7 @@ def small(monkeypatch: pytest.MonkeyPatch, working_folder: Path) -> None:
 @one_core_may_do
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_reports_its_waiting_apart_from_its_start_up(workers: int) -> None:
-    rows, _ = measured(Loader(), "loader", workers, DATA.prefetch[0], "pageable", "smoke")
+    rows, _ = measured(Loader(), "loader", workers, DATA.prefetch[0], "pageable", "restarted", "smoke")
 
     assert set(rows) - {"cpu_data_time"} == {"data_time", "data_stall", "loader_startup", "step_time"}
     assert ("cpu_data_time" in rows) == (workers == 0)
@@ -76,6 +77,34 @@ def test_a_starved_loop_stalls_for_as_long_as_it_waits(monkeypatch: pytest.Monke
     assert (epoch.waited_s, epoch.loop_s) == (3.0 * DATA.loader_steps, 4.0 * DATA.loader_steps)
 
 
+def test_batches_that_were_fetched_ahead_hide_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(data.time, "perf_counter", lambda: clock[0])
+
+    def batches() -> Iterator[Tensor]:
+        for place in range(DATA.loader_steps + 5):
+            yield torch.zeros(1)
+            clock[0] += 0.0 if place < 4 else 3.0  # four were ready when the epoch began
+
+    def step(_: Tensor) -> None:
+        clock[0] += 1.0
+
+    epoch = data.run_epoch(batches(), step, fetched_ahead=4)
+
+    assert epoch.waited_s / epoch.loop_s == 0.75
+
+
+@one_core_may_do
+def test_persistent_workers_start_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = data.create_loader(1, 2, persistent=True)
+    for _ in range(2):
+        data.run_epoch(loader, lambda batch: None, fetched_ahead=2)
+    first = [worker.pid for worker in loader._iterator._workers]
+    data.run_epoch(loader, lambda batch: None, fetched_ahead=2)
+
+    assert [worker.pid for worker in loader._iterator._workers] == first
+
+
 @one_core_may_do
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_loader_crops_identically_in_every_process(workers: int) -> None:
@@ -84,16 +113,18 @@ def test_a_loader_crops_identically_in_every_process(workers: int) -> None:
     torch.manual_seed(0)
     again = list(data.create_loader(workers, 2))
 
-    assert len(once) == DATA.loader_steps + 1
+    assert len(once) == DATA.loader_steps + 1 + 2 * workers * 2
     assert all(torch.equal(item, other) for item, other in zip(once, again, strict=True))
 
 
 @on_cpu
 def test_pinning_and_prefetching_are_skipped_where_they_have_no_effect() -> None:
     with pytest.raises(SkipNotImplemented, match="torch sees no device but the CPU"):
-        Loader().measure_loader(2, DATA.prefetch[0], "pinned", "smoke")
+        Loader().measure_loader(2, DATA.prefetch[0], "pinned", "restarted", "smoke")
     with pytest.raises(SkipNotImplemented, match="without workers nothing is fetched ahead"):
-        Loader().measure_loader(0, 99, "pageable", "smoke")
+        Loader().measure_loader(0, 99, "pageable", "restarted", "smoke")
+    with pytest.raises(SkipNotImplemented, match="there are none that could persist"):
+        Loader().measure_loader(0, DATA.prefetch[0], "pageable", "persistent", "smoke")
 
 
 @on_cpu
@@ -185,7 +216,10 @@ def test_a_cold_read_is_timed_by_the_wall_clock_alone(monkeypatch: pytest.Monkey
     assert rows["read_time"]["clock"] == "wall"
 
 
-@pytest.mark.parametrize("codec", list(data.CODECS))
+HAS_LZ4 = importlib.util.find_spec("lz4") is not None
+
+
+@pytest.mark.parametrize("codec", [codec for codec in data.CODECS if codec != "lz4" or HAS_LZ4])
 def test_a_codec_is_timed_per_gigabyte_that_comes_out(codec: str) -> None:
     rows, _ = measured(Decompress(), "decompress", codec, DATA.packed_bytes, "smoke")
 
@@ -241,3 +275,34 @@ def test_scaling_a_reading_scales_both_clocks() -> None:
 def measured(bench: Any, name: str, *parameters: object) -> tuple[dict[str, Any], list[str]]:
     report = getattr(bench, f"measure_{name}")(*parameters)
     return {row["name"]: row for row in report["metrics"]}, report["flags"]
+
+
+def test_parallel_readers_read_every_byte_once(working_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = os.urandom(3 * (1 << 20) + 17)
+    Path("file").write_bytes(content)
+    read: list[tuple[int, int]] = []
+    original = data.read_file
+    monkeypatch.setattr(
+        data, "read_file", lambda fd, end, start: (read.append((start, end)), original(fd, end, start))
+    )
+
+    with open("file", "rb") as file, data.ThreadPoolExecutor(4) as pool:
+        data.read_in_parts(pool, file.fileno(), len(content), 4)
+
+    starts, ends = zip(*sorted(read), strict=True)
+    assert (starts[0], ends[-1], starts[1:]) == (0, len(content), ends[:-1])
+
+
+def test_lz4_is_skipped_where_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data.importlib.util, "find_spec", lambda name: None)
+
+    with pytest.raises(SkipNotImplemented, match=r"lz4 is not installed; `pip install 'perfci\[suites\]'`"):
+        Decompress().measure_decompress("lz4", 1 << 12, "smoke")
+
+
+def test_documents_are_cleaned_tokenised_and_packed() -> None:
+    rows, _ = measured(Preprocess(), "prepare", "smoke")
+
+    assert data.clean_document("<p class='a'>Tea</p>  \uff21&amp;") == "tea a&"
+    assert rows["time_per_1k_documents"]["samples"][0] > 0
+    assert sum(rows[f"{stage}_share"]["samples"][0] for stage in ("clean", "tokenise", "pack")) > 0.9

@@ -75,7 +75,7 @@ def test_rejects_ranks_that_do_not_share_their_gradients(probed: dict[str, Any])
 
 def test_ring_attention_equals_the_attention_of_one_process(probed: dict[str, Any]) -> None:
     part = (
-        2 * PARALLEL.heads * PARALLEL.length // 2 * PARALLEL.head_width * 4
+        2 * PARALLEL.heads * PARALLEL.lengths[0] // 2 * PARALLEL.head_width * 4
     )  # keys and values of one rank, fp32
 
     # Forward sends one part; backward sends it again, and its gradients there and back.
@@ -108,7 +108,7 @@ def test_skips_context_parallel_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
 
     with pytest.raises(NotImplementedError, match="no sharding rule"):
-        distributed.RingAttention().setup("context_parallel", 2, "smoke")
+        distributed.RingAttention().setup("context_parallel", 2, 256, "smoke")
 
 
 def test_reads_the_peak_from_the_allocator_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_finds_the_longest_sequence_that_fits(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(distributed, "run_ranks", run_ranks)
 
-    assert distributed.find_longest_sequence("ring", 2) == 2048
+    assert distributed.find_longest_sequence("ring", 2, 256) == 2048
     assert tried == [512, 1024, 2048, 4096]
 
 
@@ -148,3 +148,19 @@ def test_gpu_attention_accepts_the_blocks_of_the_ring() -> None:
 
     assert (mixed.shape, weight.shape, weight.dtype) == (query.shape, query.shape[:3], torch.float32)
     assert [gradient.shape for gradient in gradients] == [query.shape] * 3
+
+
+def test_the_memory_of_a_long_ring_grows_with_its_length_and_shrinks_with_its_ranks() -> None:
+    def counted(length: int, ranks: int) -> dict[str, float]:
+        report = distributed.SequenceLengths().measure_lengths(length, ranks, "smoke")
+        return {row["name"]: row["samples"][0] for row in report["metrics"]}
+
+    alone, shared, longest = counted(32_768, 1), counted(32_768, 8), counted(1_048_576, 8)
+
+    part = 1 * PARALLEL.heads * (32_768 // 8) * PARALLEL.head_width
+    assert alone["communication_bytes"] == 0
+    # Keys and values travel in bf16, seven times forward and backward each; their fp32 gradients eight times.
+    assert shared["communication_bytes"] == 14 * 2 * part * 2 + 8 * 2 * part * 4
+    assert longest["communication_bytes"] == 32 * shared["communication_bytes"]
+    assert longest["fake_peak_bytes"] == pytest.approx(32 * shared["fake_peak_bytes"], rel=1e-3)
+    assert shared["fake_peak_bytes"] < alone["fake_peak_bytes"] / 4
