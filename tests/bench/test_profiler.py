@@ -40,7 +40,7 @@ from perfci.bench.profiles.profiler import (
     profile_work,
     run_nvtx_ranges,
 )
-from perfci.bench.timers.stage_timers import PhaseMarker
+from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
 HERE = {str(Path(__file__).parent): "tests"}
 
@@ -186,6 +186,16 @@ def test_a_kernel_belongs_to_the_phase_that_was_open_when_any_thread_launched_it
     }
 
 
+def test_kinds_sum_all_kernels_and_not_the_largest_alone() -> None:
+    whole = call(0, 1000)
+    copies = [kernel(f"Memcpy number {number}", number, number + 1) for number in range(60)]
+
+    tables = build_profile_tables([whole, *copies, kernel("ampere_sgemm_128x64_tn", 100, 120)])
+
+    assert len(tables.kernels) == 20
+    assert time_shares(tables.kinds) == {"copy": (60, 0.75, 60), "matmul": (20, 0.25, 1)}
+
+
 def test_concurrent_kernels_count_once_as_busy() -> None:
     tables = a_step_on_a_gpu()
 
@@ -320,6 +330,30 @@ def test_every_call_is_prepared_and_preparation_is_not_profiled(
 )
 def test_short_calls_are_recorded_more_often(call_s: float, calls: int) -> None:
     assert choose_recorded_call_count(call_s) == calls
+
+
+@pytest.mark.parametrize(("events", "calls"), [(1_000, 10), (50_000, 3), (100_000, 1), (1_000_000, 1)])
+def test_calls_of_many_events_are_recorded_less_often(events: int, calls: int) -> None:
+    assert choose_recorded_call_count(0.001, events) == calls
+
+
+def test_of_a_long_request_the_first_chunks_are_profiled() -> None:
+    chunks: list[int] = []
+
+    class Endless(ModelBench):
+        groups = ("generation",)
+
+        def build(self, p: Any) -> TinyGPT:
+            return TinyGPT()
+
+        def stream(self, model: TinyGPT, p: Any) -> Iterator[int]:
+            while True:
+                chunks.append(len(chunks))
+                yield chunks[-1]
+
+    Endless.measure_generation.build_profiled_work(Endless())(null_phase)
+
+    assert len(chunks) == 64
 
 
 # ------------------------------------------------------------------ ranges for another profiler

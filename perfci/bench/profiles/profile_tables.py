@@ -9,6 +9,8 @@ from typing import Any
 
 from torch.autograd import DeviceType
 
+from perfci.bench.profiles.operator_kinds import classify_operator
+
 PHASE_PREFIX = "perfci: "
 CALL_RANGE = PHASE_PREFIX + "one call"
 WAIT_RANGE = PHASE_PREFIX + "(waiting for the device)"
@@ -40,7 +42,8 @@ class RecordedTables:
     ``seconds`` is the wall time of one call; ``in_operators`` and ``busy`` are the parts of it, ratios,
     during which at least one operator ran on the host, and one kernel on the device. ``phases`` are times
     of the host, which sum to the call; ``device_phases`` hold the time on the device of what was launched
-    in them.
+    in them. ``kinds`` sum all kernels, or all operators where there are none, by ``classify_operator``; the
+    other tables have their largest rows alone.
     """
 
     seconds: float
@@ -48,6 +51,7 @@ class RecordedTables:
     device_phases: tuple[TimeShare, ...]
     operators: tuple[TimeShare, ...]
     kernels: tuple[TimeShare, ...]
+    kinds: tuple[TimeShare, ...]
     in_operators: float
     busy: float
 
@@ -73,6 +77,7 @@ def build_profile_tables(events: Sequence[Any]) -> RecordedTables:
     ]
     host_parts = [(event.name, float(event.self_cpu_time_total) * MICROSECOND) for event in operators]
     kernels = [event for event in inside if not _is_host_event(event) and not event.is_user_annotation]
+    kernel_parts = [(event.name, _duration_s(event)) for event in kernels]
     whole_s = _sum_seconds(_duration_s(call) for call in calls)
     return RecordedTables(
         seconds=whole_s / len(calls),
@@ -81,7 +86,10 @@ def build_profile_tables(events: Sequence[Any]) -> RecordedTables:
         else (),
         device_phases=_shares_of_sum(_kernels_by_phase(host, ranges), len(calls)),
         operators=_shares_of_sum(host_parts, len(calls)),
-        kernels=_shares_of_sum([(event.name, _duration_s(event)) for event in kernels], len(calls)),
+        kernels=_shares_of_sum(kernel_parts, len(calls)),
+        kinds=_shares_of_sum(
+            [(classify_operator(name), seconds) for name, seconds in kernel_parts or host_parts], len(calls)
+        ),
         in_operators=_covered_seconds(event for event in operators if not event.is_user_annotation) / whole_s,
         busy=_covered_seconds(kernels) / whole_s,
     )

@@ -29,7 +29,10 @@ WARMUP_CALLS = 3
 WARMUP_S = 5.0
 MAX_CALLS = 10
 RECORDING_S = 0.5
-"""Calls are recorded for about so long: more make a trace that no viewer opens."""
+MAX_EVENTS = 200_000
+"""Calls are recorded for about so long, and so many events: more make a trace that no viewer opens. A
+million events are a gigabyte, and take more than a minute to read.
+"""
 
 ACTIVITIES = {"cuda": ProfilerActivity.CUDA, "rocm": ProfilerActivity.CUDA, "xpu": ProfilerActivity.XPU}
 
@@ -43,7 +46,8 @@ class Profile:
     absent, with the reason, where no kernel was seen. ``busy`` is the part of the call during which a
     kernel ran, a ratio: what NVML's utilisation is often taken for (that one only says that some kernel was
     resident, pytorch/kineto#306), and ``in_operators`` the part of it during which an operator ran on the
-    host; the rest is Python, or waiting.
+    host; the rest is Python, or waiting. ``kinds`` sum all kernels (or all operators, where no kernel was
+    seen) by kind; the other tables hold their largest rows.
     """
 
     device: str
@@ -56,6 +60,7 @@ class Profile:
     device_phases: tuple[TimeShare, ...] | Absent
     kernels: tuple[TimeShare, ...] | Absent
     operators: tuple[TimeShare, ...]
+    kinds: tuple[TimeShare, ...]
     lines: tuple[TimeShare, ...]
 
 
@@ -75,7 +80,8 @@ def profile_work(
     the other. ``before_call`` runs before every call and is no part of it.
     """
     device = device or this_device()
-    calls = choose_recorded_call_count(_warm_up(work, device, warmup_calls, before_call))
+    call_s = _warm_up(work, device, warmup_calls, before_call)
+    calls = choose_recorded_call_count(call_s, _count_events(work, device, before_call))
     recorded = _record_calls(work, device, calls, before_call)
     folder.mkdir(parents=True, exist_ok=True)
     recorded.export_chrome_trace(str(folder / "trace.json"))
@@ -90,9 +96,13 @@ def profile_work(
     return profiled
 
 
-def choose_recorded_call_count(call_s: float) -> int:
-    """Several of short calls, so that one interruption does not lead the tables; one of a long call."""
-    return max(1, min(MAX_CALLS, round(RECORDING_S / (call_s or RECORDING_S))))
+def choose_recorded_call_count(call_s: float, events: int = 0) -> int:
+    """Several of short calls, so that one interruption does not lead the tables; one of a long call, or of
+    one with many events.
+    """
+    by_time = round(RECORDING_S / (call_s or RECORDING_S))
+    by_events = MAX_EVENTS // events - 1 if events else MAX_CALLS  # one more starts the tracer
+    return max(1, min(MAX_CALLS, by_time, by_events))
 
 
 def run_nvtx_ranges(
@@ -139,10 +149,18 @@ def _warm_up(
     return took
 
 
+def _count_events(work: ProfiledWork, device: Device, before_call: Callable[[], object]) -> int:
+    """Events of one call in torch's profiler, counted before any is read."""
+    with torch.profiler.profile(activities=_activities(device)) as recorded:
+        before_call()
+        work(null_phase)
+        device.synchronize()
+    return len(recorded.profiler.kineto_results.events())
+
+
 def _record_calls(work: ProfiledWork, device: Device, calls: int, before_call: Callable[[], object]) -> Any:
     """Record calls; the first starts the device's tracer, and is in the trace but not in the tables."""
-    activities = [ProfilerActivity.CPU, *([ACTIVITIES[device.kind]] if device.kind in ACTIVITIES else [])]
-    with torch.profiler.profile(activities=activities) as recorded:
+    with torch.profiler.profile(activities=_activities(device)) as recorded:
         for name in (PHASE_PREFIX + "tracer start-up call", *[CALL_RANGE] * calls):
             before_call()
             with record_function(name):
@@ -151,6 +169,10 @@ def _record_calls(work: ProfiledWork, device: Device, calls: int, before_call: C
                     with record_function(WAIT_RANGE):
                         device.synchronize()
     return recorded
+
+
+def _activities(device: Device) -> list[ProfilerActivity]:
+    return [ProfilerActivity.CPU, *([ACTIVITIES[device.kind]] if device.kind in ACTIVITIES else [])]
 
 
 @contextlib.contextmanager
@@ -186,6 +208,7 @@ def _build_profile(events: Any, device: Device, calls: int, lines: tuple[TimeSha
         device_phases=missing or tables.device_phases,
         kernels=missing or tables.kernels,
         operators=tables.operators,
+        kinds=tables.kinds,
         lines=lines,
     )
 
