@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -45,8 +45,8 @@ AGREED, STALL_AGREED = 0.02, 0.05
 TURNS = 7
 BATCH, NEW_TOKENS, PROMPT_TOKENS = 8, 24, 96
 DATA_STEPS = 60
-DECODE_S = 0.02
-"""What one sample of the loader costs a worker: more than a step lasts, less than four of them take."""
+DECODE_S = 0.06
+"""What a batch costs a worker: more than two steps take, less than four."""
 
 SMALL = replace(SIZES, width=128, heads=4, layers=2, length=64)
 
@@ -126,7 +126,7 @@ class Request(ModelBench):
 
 
 def decode_slowly(samples: list[Any]) -> Tensor:
-    """Wait as long as one sample costs to decode: where workers sleep, two cores are enough for four."""
+    """Wait as long as a batch costs to decode: workers that sleep need no cores of their own."""
     time.sleep(DECODE_S)
     return torch.stack([sample[0] for sample in samples])
 
@@ -416,9 +416,10 @@ def train_in_processes(ranks: int) -> float:
     """Wall seconds of a step of rank 0 of so many."""
     context = get_context("spawn")
     answers = context.SimpleQueue()
-    with NamedTemporaryFile() as meeting:
+    with TemporaryDirectory() as folder:
+        meeting = f"{folder}/meeting"
         processes = [
-            context.Process(target=train_one_rank, args=(rank, ranks, meeting.name, answers))
+            context.Process(target=train_one_rank, args=(rank, ranks, meeting, answers))
             for rank in range(ranks)
         ]
         for process in processes:
