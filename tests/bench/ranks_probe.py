@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch._dynamo  # the ranks inherit what they would all import
 import torch.distributed as dist
+from torch.distributed import _functional_collectives as functional_collectives
 
 from perfci.bench.processes import run_in_child_processes
 from perfci.bench.processes.collective_communication import CommunicationCounter, communication_seconds
@@ -69,6 +70,7 @@ def says(rank: int) -> dict[str, tuple[int, int]]:
     scenes: dict[str, Callable[[], object]] = {
         "all_reduce": lambda: dist.all_reduce(item),
         "broadcast": lambda: dist.broadcast(item, 0),
+        "functional_broadcast": lambda: functional_collectives.broadcast(item, 0, dist.group.WORLD).sum(),
         "all_gather": lambda: dist.all_gather_into_tensor(both, item),
         "all_gather_list": lambda: dist.all_gather([item.clone(), item.clone()], item),
         "reduce_scatter": lambda: dist.reduce_scatter_tensor(item, both),

@@ -398,12 +398,16 @@ def test_counts_launches_and_neither_kernels_nor_copies() -> None:
         "Memcpy HtoD",
         "cudaLaunchKernelExC",
         "cuLaunchKernelEx",
+        "cudaLaunchCooperativeKernel",
+        "cuLaunchCooperativeKernel",
+        "hipLaunchCooperativeKernel_spt",
+        "cudaLaunchHostFunc",
         "cudaGraphLaunch",
         "hipExtModuleLaunchKernel",
         "cudaStreamSynchronize",
     ]
 
-    assert count_launch_events(names) == 5
+    assert count_launch_events(names) == 8
 
 
 def test_the_launches_of_a_device_are_read_between_two_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,6 @@ def test_ranks_take_the_same_steps_and_see_the_same_times(probed: dict[str, Any]
     ("message", "operations", "sent_bytes"),
     [
         ("all_reduce", 1, FLOATS),
-        ("broadcast", 1, FLOATS),
         ("all_gather", 1, FLOATS),
         ("all_gather_list", 1, FLOATS),
         ("reduce_scatter", 1, 2 * FLOATS),
@@ -76,6 +75,11 @@ def test_counts_the_bytes_a_rank_sends(
     probed: dict[str, Any], message: str, operations: int, sent_bytes: int
 ) -> None:
     assert [rank[message] for rank in probed["says"]] == [[operations, sent_bytes]] * 2
+
+
+@pytest.mark.parametrize("message", ["broadcast", "functional_broadcast"])
+def test_only_the_source_of_a_broadcast_sends(probed: dict[str, Any], message: str) -> None:
+    assert [rank[message] for rank in probed["says"]] == [[1, FLOATS], [1, 0]]
 
 
 def test_sums_the_seconds_of_collectives(probed: dict[str, Any]) -> None:

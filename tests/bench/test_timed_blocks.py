@@ -135,7 +135,20 @@ def test_the_time_of_a_cold_call_excludes_flushing_the_cache(gpu: FakeDevice) ->
     blocks.run_block(gpu.launching(1e-3), 4)
 
     assert blocks.device_s == pytest.approx([1e-3])
-    assert (blocks.wall, blocks.cpu, gpu.synchronised) == ([], [], 1)
+    assert (blocks.wall, blocks.cpu, gpu.synchronised) == ([], [], 2)
+
+
+def test_the_time_of_a_cold_call_excludes_a_launch_that_outlasts_one_flush(gpu: FakeDevice) -> None:
+    def launch_slowly() -> None:
+        gpu.work(1e-4)
+        gpu.kernel(1e-3)
+
+    blocks = ColdCacheBlockSampler(gpu, buffer=SimpleNamespace(zero_=gpu.launching(4e-5)))
+
+    blocks.run_block(launch_slowly, 4)
+
+    assert blocks.flushes == 6
+    assert blocks.device_s == pytest.approx([1e-3])
 
 
 def test_cold_calls_are_judged_by_events_alone(gpu: FakeDevice) -> None:

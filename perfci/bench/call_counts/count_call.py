@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 LAUNCH_CALLS = (
     "cudaLaunchKernel",
     "cuLaunchKernel",
+    "cudaLaunchCooperativeKernel",
+    "cuLaunchCooperativeKernel",
     "hipLaunchKernel",
+    "hipLaunchCooperativeKernel",
     "hipModuleLaunchKernel",
+    "hipModuleLaunchCooperativeKernel",
     "hipExtModuleLaunchKernel",
+    "hipExtLaunchKernel",
 )
 GRAPH_LAUNCH_CALLS = ("cudaGraphLaunch", "hipGraphLaunch")
 

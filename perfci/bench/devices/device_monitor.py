@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +44,9 @@ THROTTLE_REASONS = {
 """Bits of ``nvmlClocksEventReasons`` under which a time depends on cooling and supply more than on code."""
 
 THROTTLED_SHARE = 0.75
-"""Share of the highest clock below which a power-capped GPU counts as throttled (nvbench's limit)."""
+"""Share of the highest clock below which the mean clock of a power-capped GPU counts as throttled (nvbench's
+limit, of a mean too): single samples fall below it in every run at full power.
+"""
 
 
 @dataclass(slots=True)
@@ -62,8 +65,8 @@ def monitor_device(device: Device | None = None, interval_s: float = 0.05) -> It
     kept.
 
     - ``throttled: HW thermal slowdown in 3 of 40 samples``: any of ``THROTTLE_REASONS``, or the power cap
-      where it brought the clock below 75 % of the highest (nvbench's threshold). Above that the cap is how
-      a busy GPU runs, on both sides of a comparison, and is only noted: ``power_capped: ...``.
+      where it brought the mean clock below 75 % of the highest (nvbench's threshold). Above that the cap is
+      how a busy GPU runs, on both sides of a comparison, and is only noted: ``power_capped: ...``.
     - ``shared_gpu: pid 4711 python``: another process held a compute context before or after.
 
     Readings are samples at ``interval_s`` of the SM clock (hertz), temperature (degrees Celsius) and board
@@ -114,8 +117,9 @@ def _power_cap_flags(events: Sequence[int], clocks: Sequence[float], gpu: Gpu) -
         highest = gpu.sm_clock_max()
     except NvmlUnavailable:
         highest = max(clocks)
-    flag = "throttled: SW power cap" if min(capped) < THROTTLED_SHARE * highest else "power_capped:"
-    megahertz = f"down to {min(capped) / 1e6:.0f} of {highest / 1e6:.0f} MHz"
+    mean = statistics.fmean(clocks)
+    flag = "throttled: SW power cap" if mean < THROTTLED_SHARE * highest else "power_capped:"
+    megahertz = f"mean {mean / 1e6:.0f}, least {min(capped) / 1e6:.0f} of {highest / 1e6:.0f} MHz"
     yield f"{flag} in {len(capped)} of {len(events)} samples, {megahertz}"
 
 

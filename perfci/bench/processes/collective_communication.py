@@ -7,13 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from torch.distributed.distributed_c10d import _resolve_process_group
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from perfci.bench.devices.torch_devices import Device, this_device
 
 NAMESPACES = ("c10d", "_c10d_functional")  # the latter are those that DTensor, FSDP2 and compiled code call
-NO_PAYLOAD = ("wait_tensor", "barrier", "monitored_barrier_")  # they move nothing
+NO_PAYLOAD = ("wait_tensor", "_wrap_tensor_autograd", "barrier", "monitored_barrier_")  # they move nothing
 DEVICE_EVENT = re.compile(r"[nr]ccl\w*Kernel")  # NCCL, and RCCL on AMD GPUs
 HOST_EVENT = re.compile(r"gloo:")
 
@@ -23,7 +25,8 @@ class CommunicationCounter(TorchDispatchMode):  # type: ignore[misc]
 
     ``operations``: collectives and single sends or receives. ``sent_bytes``: the tensors that this rank
     puts into them, once each, whatever the algorithm then makes of them on the wire: the input of an
-    all-gather is its own shard, that of a reduce-scatter the whole, and a receive puts in nothing.
+    all-gather is its own shard, that of a reduce-scatter the whole, and a receive puts in nothing, nor does
+    who is not the source of a broadcast.
     """
 
     def __init__(self) -> None:
@@ -35,8 +38,21 @@ class CommunicationCounter(TorchDispatchMode):  # type: ignore[misc]
         name = func._schema.name.partition("::")[2]
         if func.namespace in NAMESPACES and name not in NO_PAYLOAD:
             self.operations += 1
-            self.sent_bytes += 0 if name.startswith("recv") else _sent_bytes(func, args)
+            receives = name.startswith("recv") or (
+                name.startswith("broadcast") and not _is_source(func, args)
+            )
+            self.sent_bytes += 0 if receives else _sent_bytes(func, args)
         return func(*args, **(kwargs or {}))
+
+
+def _sends(name: str, func: Any, args: Any) -> bool:
+    """Whether this rank sends what it hands over; of a broadcast, only its source does."""
+    if not name.startswith("broadcast"):
+        return not name.startswith("recv")
+    given = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False))
+    if "group_name" in given:  # of _c10d_functional
+        return bool(_resolve_process_group(given["group_name"]).rank() == given["src"])
+    return bool(dist.ProcessGroup.unbox(given["process_group"]).rank() == given["root_rank"])
 
 
 def _sent_bytes(func: Any, args: Any) -> int:

@@ -26,6 +26,13 @@ and long enough for the ten-thousandth part that ``torch.utils.benchmark`` allow
 """
 
 
+FLUSHED_L2_SIZES = 4
+"""Size of the buffer that flushes the L2 cache, in caches: 200 MB on an H200, ``do_bench`` takes 256 MB."""
+
+MAX_FLUSHES = 100
+"""Flushes before one call. A call that waits for the device takes longer to return than to launch."""
+
+
 def wall_clock() -> float:
     """Read wall time once the accelerator has finished what was queued.
 
@@ -123,9 +130,10 @@ def time_blocks(
       stop it anyway; ``Timing.relative_half_width`` is what was reached.
     - Before each block a process that is measured beside this one may take its turn
       (``perfci.bench.timers.turn_taking``).
-    - ``flush_l2`` zeroes a buffer as large as the L2 cache before each call, as ``do_bench`` and nvbench's
-      cold mode do, and times each call with events of its own. A kernel that is timed so belongs to another
-      series: label it.
+    - ``flush_l2`` zeroes a buffer larger than the L2 cache before each call, as ``do_bench`` and nvbench's
+      cold mode do, and times each call with events of its own. It is zeroed as often as keeps the device
+      busy until the call is launched, or the launch would be in its time. A kernel that is timed so belongs
+      to another series: label it.
 
     No samples are dropped. One process is one replicate, however many blocks it has: they only tell its
     median.
@@ -199,16 +207,36 @@ class ColdCacheBlockSampler(BlockSampler):
     """Blocks whose calls each find an L2 cache full of zeros."""
 
     buffer: Any = None
+    flushes: int = 0
 
     def run_block(self, function: Callable[[], object], number: int) -> None:
+        self.flushes = self.flushes or self._choose_flush_count(function)
         pairs = [pair for pair in (self.device.create_event_pair() for _ in repeat(None, number)) if pair]
         for begin, end in pairs:
-            self.buffer.zero_()
+            for _ in repeat(None, self.flushes):
+                self.buffer.zero_()
             begin.record()
             function()
             end.record()
         self.device.synchronize()
         self.device_s.append(sum(begin.elapsed_time(end) for begin, end in pairs) / 1000 / number)
+
+    def _choose_flush_count(self, function: Callable[[], object]) -> int:
+        """As many as take the device twice as long as the host takes to launch a call: ``flex_attention``
+        needs 100 us before its kernel is queued, several times as long as one flush lasts.
+        """
+        launch_s = perf_counter()
+        function()
+        launch_s = perf_counter() - launch_s
+        events = self.device.create_event_pair()
+        if events is None:
+            return 1
+        events[0].record()
+        self.buffer.zero_()
+        events[1].record()
+        self.device.synchronize()
+        flush_s = events[0].elapsed_time(events[1]) / 1000
+        return min(MAX_FLUSHES, max(1, math.ceil(2 * launch_s / flush_s))) if flush_s > 0 else 1
 
 
 def create_cold_cache_sampler(device: Device) -> ColdCacheBlockSampler:
@@ -219,7 +247,8 @@ def create_cold_cache_sampler(device: Device) -> ColdCacheBlockSampler:
     import torch
 
     return ColdCacheBlockSampler(
-        device, buffer=torch.empty(device.l2_bytes, dtype=torch.uint8, device=device.torch_device)
+        device,
+        buffer=torch.empty(FLUSHED_L2_SIZES * device.l2_bytes, dtype=torch.uint8, device=device.torch_device),
     )
 
 
