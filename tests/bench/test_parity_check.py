@@ -43,7 +43,7 @@ def test_rejects_a_loss_outside_its_tolerance_with_both_numbers() -> None:
         REFERENCE,
         default_tolerance("bf16"),
         "rejected: parity failed: loss at step 3 is 6.91 against 6.83 of the reference (1.2 %, "
-        "allowed 0.5 %)",
+        "`tolerance` allows 0.5 %)",
     )
 
 
@@ -136,8 +136,27 @@ def test_rejects_outputs_that_are_too_far_away() -> None:
         NumericsRecord((), (), torch.tensor([1.0, 8.0])),
         default_tolerance("bf16"),
         "rejected: parity failed: outputs are up to 0.5 away from the reference, whose largest entry is 8 "
-        "(6.2 %, allowed 2 %)",
+        "(6.2 %, `tolerance` allows 2 %)",
     )
+
+
+def test_says_whether_few_entries_of_the_outputs_are_wrong_or_all() -> None:
+    reference = torch.linspace(-8, 8, 1000)
+    one_wrong = reference.clone()
+    one_wrong[500] += 2.0
+
+    with pytest.raises(
+        ParityFailed, match=r"\(25 %, `tolerance` allows 2 %\); half .* 0 %, 99 % within 0 %$"
+    ):
+        check_parity(
+            NumericsRecord((), (), one_wrong), NumericsRecord((), (), reference), default_tolerance("bf16")
+        )
+    with pytest.raises(ParityFailed, match=r"half of the entries are within 6.2 %, 99 % within 12 %$"):
+        check_parity(
+            NumericsRecord((), (), reference * 1.125),
+            NumericsRecord((), (), reference),
+            default_tolerance("bf16"),
+        )
 
 
 @pytest.mark.parametrize(

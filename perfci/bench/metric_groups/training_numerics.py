@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
-
-import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
-from torch.utils._pytree import tree_leaves
-
-from perfci.bench.metric_groups.training_loop import TrainingLoop
+from perfci.bench.metric_groups.numerics_recording import record_training_numerics
+from perfci.bench.metric_groups.rounding_tolerance import widen_for_rounding
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.parity import (
     PARITY_METRICS,
@@ -22,15 +13,10 @@ from perfci.bench.parity import (
     check_and_measure_parity,
     check_parity,
     default_tolerance,
-    grad_norm,
-    record_step_numerics,
 )
 from perfci.bench.readings import Measurement
 
 METRICS = PARITY_METRICS
-
-MIN_GRADIENT_SCALE = 2.0**-14
-"""Below this no gradient that is a number overflows fp16 any more: its smallest normal number."""
 
 
 def measure(callables: ModelBenchmarkCallables) -> Measurement:
@@ -42,106 +28,32 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
     if callables.reference is not None:
         reference = record_training_numerics(callables.reference)
     variant, again = record_training_numerics(callables), record_training_numerics(callables)
-    return check_and_measure_parity(variant, reference, _parity_tolerance(callables), repetition=again)
+    tolerance = _parity_tolerance(callables, variant, reference)
+    return check_and_measure_parity(variant, reference, tolerance, repetition=again)
 
 
 def require_parity(callables: ModelBenchmarkCallables) -> None:
     """Raise ``ParityFailed`` for a variant that disagrees with its reference, before it is timed."""
     if callables.reference is not None:
-        check_parity(
-            record_training_numerics(callables),
-            record_training_numerics(callables.reference),
-            _parity_tolerance(callables),
-        )
+        variant = record_training_numerics(callables)
+        reference = record_training_numerics(callables.reference)
+        check_parity(variant, reference, _parity_tolerance(callables, variant, reference))
 
 
-def record_training_numerics(callables: ModelBenchmarkCallables) -> NumericsRecord:
-    """Record losses and gradient norms of the first steps, and the model's output in the first of them.
+def _parity_tolerance(
+    callables: ModelBenchmarkCallables, variant: NumericsRecord, reference: NumericsRecord | None
+) -> Tolerance:
+    """The author's tolerance, or that of the precision: wider where the model magnifies rounding.
 
-    An fp16 step whose gradient scaler skips an update is no step of training. The scale is looked for
-    first, then all begins again from the same seed with a scale that fits.
+    By how much is looked for only where the variant would be rejected, since the reference trains again.
     """
-    with callables.float32_precision():
-        recorded, scale_start, scale = _record_steps(callables, None)
-        while scale < scale_start:
-            if scale < MIN_GRADIENT_SCALE:
-                raise ParityFailed(f"the gradients overflow in fp16 even at a scale of {scale:g}")
-            recorded, scale_start, scale = _record_steps(callables, scale)
-        return recorded
-
-
-def _record_steps(
-    callables: ModelBenchmarkCallables, gradient_scale: float | None
-) -> tuple[NumericsRecord, float, float]:
-    """Record the steps, with the scale of the gradients before and after them."""
-    training = TrainingLoop(callables, gradient_scale=gradient_scale)
-    scale_start = training.gradient_scale
-
-    def step(index: int) -> tuple[Any, float]:
-        with record_update_norms() as norms:
-            training.train_on_batch(training.batches[index % len(training.batches)])
-        if training.gradient_scale < scale_start:  # skipped: its gradients are not finite
-            return training.last_loss, 0.0
-        return training.last_loss, norms.total if norms.updates else grad_norm(training.model.parameters())
-
-    with capture_first_output(training.model) as outputs:
-        recorded = record_step_numerics(step, callables.steps)
-    recorded = replace(recorded, outputs=outputs[0] if outputs else None)
-    return recorded, scale_start, training.gradient_scale
-
-
-@dataclass(slots=True)
-class UpdateNorms:
-    """Global norm of the gradients that optimizers have used, over all updates of a step."""
-
-    updates: int = 0
-    squares: float = 0.0
-
-    @property
-    def total(self) -> float:
-        return math.sqrt(self.squares)
-
-    def add_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Add the gradients of an optimizer that is about to step, without a gradient scaler's factor."""
-        # Fused optimizers divide by the scale and skip by themselves: the scaler leaves both there for them.
-        scale, overflow = getattr(optimizer, "grad_scale", None), getattr(optimizer, "found_inf", None)
-        if overflow is not None and overflow.item():
-            return
-        norm = grad_norm(tensor for group in optimizer.param_groups for tensor in group["params"])
-        self.squares += (norm / (1.0 if scale is None else float(scale))) ** 2
-        self.updates += 1
-
-
-@contextlib.contextmanager
-def record_update_norms() -> Iterator[UpdateNorms]:
-    """Read gradients in the moment an optimizer steps: clipped, accumulated, and not yet set to zero."""
-    norms = UpdateNorms()
-    handle = register_optimizer_step_pre_hook(lambda optimizer, *_: norms.add_update(optimizer))
+    if callables.tolerance is not None:
+        return callables.tolerance
+    tolerance = default_tolerance(callables.precision())
+    if reference is None or callables.reference is None:
+        return tolerance
     try:
-        yield norms
-    finally:
-        handle.remove()
-
-
-@contextlib.contextmanager
-def capture_first_output(model: Any) -> Iterator[list[torch.Tensor]]:
-    """Keep the first floating tensor of a module's first output; the list stays empty for other callables."""
-    captured: list[torch.Tensor] = []
-
-    def keep_first(_module: Any, _inputs: Any, output: Any) -> None:
-        floats = [leaf for leaf in tree_leaves(output) if torch.is_tensor(leaf) and leaf.is_floating_point()]
-        if floats and not captured:
-            captured.append(floats[0].detach().clone())
-
-    if not isinstance(model, torch.nn.Module):
-        yield captured
-        return
-    hook = model.register_forward_hook(keep_first)
-    try:
-        yield captured
-    finally:
-        hook.remove()
-
-
-def _parity_tolerance(callables: ModelBenchmarkCallables) -> Tolerance:
-    return callables.tolerance or default_tolerance(callables.precision())
+        check_parity(variant, reference, tolerance)
+    except ParityFailed:
+        return widen_for_rounding(tolerance, callables.reference, reference, callables.precision())
+    return tolerance

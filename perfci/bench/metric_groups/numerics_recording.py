@@ -1,0 +1,126 @@
+"""Record what training computes in its first steps: losses, gradient norms, the model's first output."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils._pytree import tree_leaves
+
+from perfci.bench.metric_groups.training_loop import TrainingLoop
+from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
+from perfci.bench.parity import NumericsRecord, ParityFailed, grad_norm, record_step_numerics
+
+MIN_GRADIENT_SCALE = 2.0**-14
+"""Below this no gradient that is a number overflows fp16 any more: its smallest normal number."""
+
+
+def record_training_numerics(
+    callables: ModelBenchmarkCallables, change_model: Callable[[Any], object] = lambda model: None
+) -> NumericsRecord:
+    """Record losses and gradient norms of the first steps, and the model's output in the first of them.
+
+    ``change_model`` may do something to the model that ``build`` made before it is trained.
+    An fp16 step whose gradient scaler skips an update is no step of training. The scale is looked for
+    first, then all begins again from the same seed with a scale that fits.
+    """
+    with callables.float32_precision():
+        recorded, scale_start, scale = _record_steps(callables, change_model, None)
+        while scale < scale_start:
+            if scale < MIN_GRADIENT_SCALE:
+                raise ParityFailed(f"the gradients overflow in fp16 even at a scale of {scale:g}")
+            recorded, scale_start, scale = _record_steps(callables, change_model, scale)
+        return recorded
+
+
+def _record_steps(
+    callables: ModelBenchmarkCallables, change_model: Callable[[Any], object], gradient_scale: float | None
+) -> tuple[NumericsRecord, float, float]:
+    """Record the steps, with the scale of the gradients before and after them."""
+    training = TrainingLoop(callables, gradient_scale=gradient_scale)
+    change_model(training.model)
+    scale_start = training.gradient_scale
+
+    def step(index: int) -> tuple[Any, float]:
+        with record_update_norms() as norms:
+            training.train_on_batch(training.batches[index % len(training.batches)])
+        if training.gradient_scale < scale_start:  # skipped: its gradients are not finite
+            return training.last_loss, 0.0
+        return training.last_loss, norms.total if norms.updates else grad_norm(training.model.parameters())
+
+    with capture_first_output(training.model) as outputs:
+        recorded = record_step_numerics(step, callables.steps)
+    recorded = replace(recorded, outputs=outputs[0] if outputs else None)
+    return recorded, scale_start, training.gradient_scale
+
+
+@dataclass(slots=True)
+class UpdateNorms:
+    """Global norm of the gradients that optimizers have used, over all updates of a step."""
+
+    updates: int = 0
+    squares: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return math.sqrt(self.squares)
+
+    def add_update(self, optimizer: torch.optim.Optimizer) -> None:
+        """Add the gradients of an optimizer that is about to step, without a gradient scaler's factor."""
+        # Fused optimizers divide by the scale and skip by themselves: the scaler leaves both there for them.
+        scale, overflow = getattr(optimizer, "grad_scale", None), getattr(optimizer, "found_inf", None)
+        if overflow is not None and overflow.item():
+            return
+        norm = grad_norm(tensor for group in optimizer.param_groups for tensor in group["params"])
+        self.squares += (norm / (1.0 if scale is None else float(scale))) ** 2
+        self.updates += 1
+
+
+@contextlib.contextmanager
+def record_update_norms() -> Iterator[UpdateNorms]:
+    """Read gradients in the moment an optimizer steps: clipped, accumulated, and not yet set to zero."""
+    norms = UpdateNorms()
+    handle = register_optimizer_step_pre_hook(lambda optimizer, *_: norms.add_update(optimizer))
+    try:
+        yield norms
+    finally:
+        handle.remove()
+
+
+@contextlib.contextmanager
+def capture_first_output(model: Any) -> Iterator[list[torch.Tensor]]:
+    """Keep the first floating tensor of a module's first output; the list stays empty for other callables."""
+    captured: list[torch.Tensor] = []
+
+    def keep_first(_module: Any, _inputs: Any, output: Any) -> None:
+        floats = [leaf for leaf in tree_leaves(output) if torch.is_tensor(leaf) and leaf.is_floating_point()]
+        if floats and not captured:
+            captured.append(floats[0].detach().clone())
+
+    if not isinstance(model, torch.nn.Module):
+        yield captured
+        return
+    compiled_call = model._compiled_call_impl
+    if compiled_call is not None:  # dynamo would trace a hook, and compile the model anew for it
+        model._compiled_call_impl = _call_and_report(compiled_call, keep_first)
+    hook = None if compiled_call else model.register_forward_hook(keep_first)
+    try:
+        yield captured
+    finally:
+        model._compiled_call_impl = compiled_call
+        if hook is not None:
+            hook.remove()
+
+
+def _call_and_report(function: Callable[..., Any], report: Callable[[Any, Any, Any], None]) -> Any:
+    def call(*arguments: Any, **options: Any) -> Any:
+        output = function(*arguments, **options)
+        report(None, None, output)
+        return output
+
+    return call
