@@ -38,10 +38,7 @@ class CommunicationCounter(TorchDispatchMode):  # type: ignore[misc]
         name = func._schema.name.partition("::")[2]
         if func.namespace in NAMESPACES and name not in NO_PAYLOAD:
             self.operations += 1
-            receives = name.startswith("recv") or (
-                name.startswith("broadcast") and not _is_source(func, args)
-            )
-            self.sent_bytes += 0 if receives else _sent_bytes(func, args)
+            self.sent_bytes += _sent_bytes(func, args) if _sends(name, func, args) else 0
         return func(*args, **(kwargs or {}))
 
 
@@ -49,10 +46,10 @@ def _sends(name: str, func: Any, args: Any) -> bool:
     """Whether this rank sends what it hands over; of a broadcast, only its source does."""
     if not name.startswith("broadcast"):
         return not name.startswith("recv")
-    given = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False))
-    if "group_name" in given:  # of _c10d_functional
-        return bool(_resolve_process_group(given["group_name"]).rank() == given["src"])
-    return bool(dist.ProcessGroup.unbox(given["process_group"]).rank() == given["root_rank"])
+    arguments = dict(zip((argument.name for argument in func._schema.arguments), args, strict=False))
+    if "group_name" in arguments:  # of _c10d_functional
+        return bool(_resolve_process_group(arguments["group_name"]).rank() == arguments["src"])
+    return bool(dist.ProcessGroup.unbox(arguments["process_group"]).rank() == arguments["root_rank"])
 
 
 def _sent_bytes(func: Any, args: Any) -> int:
