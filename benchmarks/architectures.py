@@ -21,7 +21,16 @@ from perfci.bench.parity import ParityFailed
 from .attention_kernels import ATTENTIONS, require_attention, sparse_mask
 from .gpt_model import BASELINE, GPT, Architecture
 from .training import next_token_loss, random_text
-from .workload_sizes import DEVICE, DTYPES, LEARNING, SIZES, TRAINING, Sizes, seed_and_pin_threads
+from .workload_sizes import (
+    DEVICE,
+    DTYPES,
+    LEARNING,
+    SIZES,
+    TRAINING,
+    Sizes,
+    declare_cost,
+    seed_and_pin_threads,
+)
 
 VARIANTS = {
     "baseline": BASELINE,
@@ -58,6 +67,8 @@ class _GPTStep(ModelBench):
 class ArchitectureStep(_GPTStep):
     """Step time, tokens/s, MFU and peak memory of every architecture: see ``ValidationLoss`` for its loss."""
 
+    cost_s = declare_cost(smoke=4, real=14)
+    default_suite = {"variant": ["multi-query-swiglu"]}
     params = {"variant": list(VARIANTS), "sizes": [SIZES.name]}
     groups = ("training", "step_counts")
     budget_s = TRAINING.budget_s
@@ -69,6 +80,8 @@ class ArchitectureStep(_GPTStep):
 class AttentionStep(_GPTStep):
     """The same step with each attention kernel; one that computes something else is rejected."""
 
+    cost_s = declare_cost(smoke=4, real=14)
+    default_suite = False
     params = {"attention": list(ATTENTIONS), "sizes": [SIZES.name]}
     groups = ("training",)
     reference = {"attention": "automatic"}
@@ -82,6 +95,8 @@ class AttentionStep(_GPTStep):
 class ValidationLoss(Bench):
     """How well each architecture learns: the loss on texts it never saw, the middle of three seeds."""
 
+    cost_s = declare_cost(smoke=8, real=15)
+    default_suite = {"variant": ["multi-query-swiglu"]}
     params = ([name for name in VARIANTS if name != "baseline"], [SIZES.name])
     param_names = ("variant", "sizes")
 
@@ -107,6 +122,8 @@ class ValidationLoss(Bench):
 class SparseAttentionLoss(Bench):
     """What a sparse mask costs in accuracy: the validation loss of a model that is trained under it."""
 
+    cost_s = declare_cost(smoke=8, real=15)
+    default_suite = False
     params = (SPARSE_MASKS, [SIZES.name])
     param_names = ("mask", "sizes")
 

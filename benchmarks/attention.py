@@ -40,7 +40,7 @@ from perfci.bench.parity import TOLERANCES, ParityFailed, max_relative_error
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
 from .attention_kernels import BACKENDS, textbook_attention
-from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
+from .workload_sizes import DEVICE, KERNELS, SIZES, declare_cost, require_dtype, seed_and_pin_threads
 
 OPERATOR_PREFIX = "aten::_scaled_dot_product_"
 BACKEND_OPERATORS = {
@@ -65,6 +65,13 @@ class Implementations(Bench):
     zeros.
     """
 
+    cost_s = declare_cost(smoke=1.5, real=15)
+    default_suite = {
+        "implementation": ["flash"],
+        "length": KERNELS.lengths[-1:],
+        "causal": [True],
+        "l2": ["hot"],
+    }
     params = (
         [*BACKENDS, "flex", "hand-written"],
         KERNELS.lengths,
@@ -109,6 +116,8 @@ class Implementations(Bench):
 class SharedHeads(Bench):
     """Grouped and multi query attention (GQA, MQA): several query heads read one key and value head."""
 
+    cost_s = declare_cost(smoke=1.5, real=12)
+    default_suite = False
     params = (
         ["flash"] if DEVICE == "cpu" else ["math", "flash"],
         [KERNELS.lengths[len(KERNELS.lengths) // 2]],
@@ -150,6 +159,8 @@ class SparseMasks(Bench):
     would run math.
     """
 
+    cost_s = declare_cost(smoke=3, real=45)
+    default_suite = False
     params = (KERNELS.masks, [KERNELS.masked_length], [KERNELS.heads], KERNELS.precisions, [SIZES.name])
     param_names = ("mask", "length", "heads", "precision", "sizes")
 

@@ -12,7 +12,7 @@ from perfci.bench import ModelBench
 
 from .gpt_model import GPT, ModelCache, decode, prefill
 from .training import random_text
-from .workload_sizes import AUDIO, seed_and_pin_threads
+from .workload_sizes import AUDIO, declare_cost, seed_and_pin_threads
 
 SAMPLE_RATE = 24_000  # samples of sound per second
 SAMPLES_PER_TOKEN = (
@@ -45,6 +45,8 @@ class Speech(ModelBench):
     live).
     """
 
+    cost_s = declare_cost(smoke=2, real=10 + AUDIO.requests * AUDIO.tokens * 0.004)
+    default_suite = {"chunk": AUDIO.chunks[:1], "text": AUDIO.texts[:1]}
     params = {"chunk": AUDIO.chunks, "text": AUDIO.texts, "sizes": [AUDIO.model.name]}
     groups = ("generation",)
     requests = AUDIO.requests

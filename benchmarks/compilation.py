@@ -19,7 +19,7 @@ from perfci.bench.parity import NumericsRecord, check_parity, default_tolerance
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .gpt_model import GPT
-from .workload_sizes import COMPILED, DEVICE, SIZES, precision_context, seed_and_pin_threads
+from .workload_sizes import COMPILED, DEVICE, SIZES, declare_cost, precision_context, seed_and_pin_threads
 
 Pool = tuple[int, int]
 
@@ -41,6 +41,8 @@ class Compile(Bench):
     At smoke sizes one linear layer and a GELU stand for the model: a whole GPT takes a minute on two cores.
     """
 
+    cost_s = declare_cost(smoke=40, real=240)
+    default_suite = False
     params = (["eager", "default", "reduce-overhead", "max-autotune"], [SIZES.name])
     param_names = ("mode", "sizes")
     timeout = 2 * COMPILED.cap_s + 60
@@ -138,6 +140,8 @@ def loss(model: nn.Module, text: Tensor) -> Tensor:
 class FrontEnd(Bench):
     """Compiling without inductor, which needs no compiler: dynamo alone, and dynamo with AOT autograd."""
 
+    cost_s = declare_cost(smoke=3, real=20)
+    default_suite = {"backend": ["aot_eager"]}
     params = (["eager", "aot_eager"], [SIZES.name])
     param_names = ("backend", "sizes")
 
@@ -166,6 +170,8 @@ class Lengths(Bench):
     recompilation.
     """
 
+    cost_s = declare_cost(smoke=5, real=30)
+    default_suite = False
     params = (["automatic", "static", "dynamic"], [SIZES.name])
     param_names = ("shapes", "sizes")
 
@@ -210,6 +216,8 @@ class CudaGraphs(Bench):
     graph.
     """
 
+    cost_s = declare_cost(smoke=0.5, real=12)
+    default_suite = {"way": ["capture"]}
     params = (["launched", "make_graphed_callables", "capture"], [SIZES.name])
     param_names = ("way", "sizes")
 

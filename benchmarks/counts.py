@@ -11,12 +11,14 @@ from perfci.bench import ModelBench
 
 from .gpt_model import GPT, ModelCache, decode, prefill
 from .training import next_token_loss, random_text
-from .workload_sizes import GENERATION, SIZES
+from .workload_sizes import GENERATION, SIZES, declare_cost
 
 
 class Counts(ModelBench):
     """FLOPs, operators, synchronisations, copies, graph breaks and peak bytes of a GPT, on any CPU."""
 
+    cost_s = declare_cost(smoke=3, real=10)
+    default_suite = {"checkpointing": ["none"]}
     params = {"checkpointing": ["none", "full"], "sizes": [SIZES.name]}
     groups = ("step_counts", "stream_counts")
 

@@ -49,7 +49,7 @@ from perfci.bench.parity import ParityFailed
 from perfci.bench.timers.stage_timers import Stages, declare_stage_metrics
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
-from .workload_sizes import DATA, DEVICE, SIZES, seed_and_pin_threads
+from .workload_sizes import DATA, DEVICE, SIZES, declare_cost, seed_and_pin_threads
 
 MEMORY_KINDS = ["pageable", "pinned"]
 host_timing = functools.partial(time_blocks, device=Cpu(), **DATA.timing)
@@ -71,6 +71,13 @@ class Loader(Bench):
     work of this very process.
     """
 
+    cost_s = declare_cost(smoke=3, real=20)
+    default_suite = {
+        "workers": DATA.workers[1:2],
+        "memory": ["pageable"],
+        "lifetime": ["restarted"],
+        "prefetch": DATA.prefetch[:1],
+    }
     params = (DATA.workers, DATA.prefetch, MEMORY_KINDS, ["restarted", "persistent"], [SIZES.name])
     param_names = ("workers", "prefetch", "memory", "lifetime", "sizes")
 
@@ -208,6 +215,11 @@ class QueuedStep:
 class HostToDevice(Bench):
     """One copy to the device, on a stream of its own, and how much of it a step beside it does not hide."""
 
+    cost_s = declare_cost(smoke=1, real=5)
+    default_suite = {
+        "memory": ["pageable" if DEVICE == "cpu" else "pinned"],
+        "copy": ["blocking" if DEVICE == "cpu" else "non_blocking"],
+    }
     params = (MEMORY_KINDS, ["blocking", "non_blocking"], [DATA.copy_bytes], [SIZES.name])
     param_names = ("memory", "copy", "bytes", "sizes")
 
@@ -298,6 +310,8 @@ class Read(Bench):
     Cold is what this kernel's cache makes of it: a disk or a host below may remember on its own.
     """
 
+    cost_s = declare_cost(smoke=1, real=8)
+    default_suite = False
     params = (["warm", "cold"], [DATA.file_bytes], [SIZES.name])
     param_names = ("page_cache", "bytes", "sizes")
 
@@ -334,6 +348,8 @@ class ReadParallel(Bench):
     its memory.
     """
 
+    cost_s = declare_cost(smoke=1, real=12)
+    default_suite = {"readers": DATA.readers[1:2]}
     params = (DATA.readers, [DATA.file_bytes], [SIZES.name])
     param_names = ("readers", "bytes", "sizes")
 
@@ -438,6 +454,8 @@ def cached_ratio(descriptor: int, size: int) -> float:
 class Decompress(Bench):
     """Decompressing text in memory, per gigabyte that comes out."""
 
+    cost_s = declare_cost(smoke=1, real=8)
+    default_suite = False
     params = (["gzip", "zlib", "lzma", "bz2", "lz4"], [DATA.packed_bytes], [SIZES.name])
     param_names = ("codec", "bytes", "sizes")
 
@@ -480,6 +498,7 @@ def load_lz4() -> Any:
 class Preprocess(Bench):
     """Work on the CPU that turns documents into tokens and batches, and notes into steps of a grid."""
 
+    cost_s = declare_cost(smoke=1, real=5)
     params = ([SIZES.name],)
     param_names = ("sizes",)
 
@@ -545,6 +564,8 @@ class Preprocess(Bench):
             ),
         }
         return Measurement(readings, flags=(*loop.flags, *batched.flags))
+
+    measure_tokenise.default_suite = measure_quantise.default_suite = False  # type: ignore[attr-defined]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,9 +7,10 @@ that would measure contention, and are skipped.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -28,7 +29,7 @@ from perfci.bench.timers.timed_blocks import Timing
 
 from .parallel_strategies import Replica, batch_rows
 from .ring_attention import ring_attention
-from .workload_sizes import DEVICE, DTYPES, PARALLEL, SIZES
+from .workload_sizes import DEVICE, DTYPES, PARALLEL, SIZES, declare_cost
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -41,7 +42,13 @@ CPU_ONLY_READING = Absent("operators are watched on a CPU only; see peak_allocat
 class _RankedBench(Bench):
     """Skips what this machine has not the cores or GPUs for."""
 
-    timeout = 2 * PARALLEL.timeout_s + 60
+    timeout = 3 * PARALLEL.timeout_s + 60
+
+    def cost_s(self, p: Mapping[str, Any]) -> float:
+        """Every group of ranks starts anew; where there are too few places the cell is skipped at once."""
+        if missing_ranks_reason(p["ranks"]):
+            return declare_cost(smoke=0.5, real=1)
+        return declare_cost(smoke=8, real=50)
 
     def setup(self, *parameters: object) -> None:
         reason = missing_ranks_reason(self.rank_count(*parameters))
@@ -58,6 +65,7 @@ class DataParallel(_RankedBench):
     ``weak``: every rank has as many rows as the one alone. ``strong``: they share the rows of the one alone.
     """
 
+    default_suite = {"strategy": ["ddp"], "scaling": ["strong"], "ranks": PARALLEL.rank_counts[:2][-1:]}
     params = (["ddp", "zero1", "fsdp2"], ["weak", "strong"], PARALLEL.rank_counts, [SIZES.name])
     param_names = ("strategy", "scaling", "ranks", "sizes")
 
@@ -178,6 +186,11 @@ class RingAttention(_RankedBench):
     together: what is lost goes into messages and into waiting for the last rank, which computes most.
     """
 
+    default_suite = {
+        "implementation": ["ring"],
+        "ranks": PARALLEL.rank_counts[:2][-1:],
+        "length": PARALLEL.lengths[:1],
+    }
     params = (["ring", "context_parallel"], PARALLEL.rank_counts, PARALLEL.lengths, [SIZES.name])
     param_names = ("implementation", "ranks", "length", "sizes")
 
@@ -225,6 +238,8 @@ class SequenceLengths(Bench):
     for the rank. So the counts are exact, and equal on a laptop and on a node of GPUs.
     """
 
+    cost_s = declare_cost(smoke=3, real=5)
+    default_suite = {"length": [1_048_576], "ranks": [8]}
     params = ([32_768, 131_072, 1_048_576], [1, 8], [SIZES.name])
     param_names = ("length", "ranks", "sizes")
 
@@ -362,6 +377,7 @@ class AllReduce(_RankedBench):
     ``bus_bandwidth`` that times 2 (n - 1) / n, which can be compared with a link's for any number of ranks.
     """
 
+    default_suite = False
     params = (PARALLEL.reduced_bytes, PARALLEL.rank_counts, [SIZES.name])
     param_names = ("bytes", "ranks", "sizes")
 

@@ -10,12 +10,14 @@ from perfci.bench import Bench, Measurement, Metric, exact, informational, metri
 from perfci.bench.call_counts.flops import require_flops
 from perfci.bench.timers.timed_blocks import time_blocks
 
-from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
+from .workload_sizes import DEVICE, KERNELS, SIZES, declare_cost, require_dtype, seed_and_pin_threads
 
 
 class FeedForward(Bench):
     """GELU against SwiGLU, which has a third matrix: as wide as GELU's, or with as many parameters."""
 
+    cost_s = declare_cost(smoke=1.5, real=5)
+    default_suite = False
     params = (
         ["gelu", "swiglu-equal-expansion", "swiglu-equal-parameters"],
         KERNELS.expansions,

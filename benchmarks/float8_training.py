@@ -7,6 +7,7 @@ is the same but for the order of sums, and there is no speed to measure.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from perfci.bench.timers.timed_blocks import Timing, time_blocks
 
 from .gpt_model import GPT
 from .training import TrainingSetup, random_text
-from .workload_sizes import DEVICE, FLOAT8, SIZES, TRAINING, seed_and_pin_threads
+from .workload_sizes import DEVICE, FLOAT8, SIZES, TRAINING, declare_cost, seed_and_pin_threads
 
 FORWARD, BACKWARD = torch.float8_e4m3fn, torch.float8_e5m2
 """Formats of Micikevicius et al., "FP8 Formats for Deep Learning" (arXiv:2209.05433): precision for values,
@@ -32,10 +33,15 @@ WORST_LOSS_RATIO = 1.02
 
 
 class Float8Step(Bench):
-    """Step time, peak memory and the loss after ``FLOAT8.loss_steps`` steps, in float8 and in bf16."""
+    """Step time, peak memory and the loss after some steps, in float8 and in bf16."""
 
-    params = (["float8", "bf16"], [SIZES.name])
-    param_names = ("products", "sizes")
+    def cost_s(self, p: Mapping[str, Any]) -> float:
+        """Two trainings of so many steps of about 50 ms, and the timing."""
+        return declare_cost(smoke=3, real=10 + 2 * 0.05 * p["steps"])
+
+    default_suite = {"products": ["float8"], "steps": FLOAT8.loss_steps[:1]}
+    params = (["float8", "bf16"], FLOAT8.loss_steps, [SIZES.name])
+    param_names = ("products", "steps", "sizes")
 
     @metrics(
         Metric("step_time", "seconds"),
@@ -45,13 +51,13 @@ class Float8Step(Bench):
         Metric("loss_at_step_k", "loss"),
         Metric("loss_ratio", "ratio"),
     )
-    def measure_float8_step(self, products: str, sizes: str) -> Measurement:
-        loss = loss_after_steps(products)
-        plain = loss_after_steps("bf16") if products == "float8" else loss
+    def measure_float8_step(self, products: str, steps: int, sizes: str) -> Measurement:
+        loss = loss_after_steps(products, steps)
+        plain = loss_after_steps("bf16", steps) if products == "float8" else loss
         ratio = loss / plain
         if not ratio <= WORST_LOSS_RATIO:
             raise ParityFailed(
-                f"after {FLOAT8.loss_steps} steps the loss in {products} is {ratio:.3f} times that in bf16, "
+                f"after {steps} steps the loss in {products} is {ratio:.3f} times that in bf16, "
                 f"allowed are {WORST_LOSS_RATIO}"
             )
         readings = {
@@ -93,14 +99,14 @@ def build_training(products: str) -> TrainingSetup:
     return training
 
 
-def loss_after_steps(products: str) -> float:
+def loss_after_steps(products: str, steps: int) -> float:
     """Train on texts that differ from step to step; return the mean loss of the last tenth of the steps."""
     seed_and_pin_threads()
     training = TrainingSetup(FLOAT8.model, "bf16", batch=FLOAT8.model.batches[0])
     if products == "float8":
         convert_to_float8(training.model)
     losses = []
-    for step in range(FLOAT8.loss_steps):
+    for step in range(steps):
         # A few texts again and again, so that there is something to learn.
         text = random_text(FLOAT8.model, FLOAT8.model.batches[0], seed=step % 4).to(DEVICE)
         training.optimizer.zero_grad(set_to_none=True)
@@ -108,7 +114,7 @@ def loss_after_steps(products: str) -> float:
         loss.backward()
         training.optimizer.step()
         losses.append(loss.detach())
-    last = losses[-max(1, FLOAT8.loss_steps // 10) :]
+    last = losses[-max(1, steps // 10) :]
     return float(torch.stack(last).mean())
 
 

@@ -14,7 +14,7 @@ from perfci.bench.parity import ParityFailed, default_tolerance, max_relative_er
 
 from .gpt_model import GPT, ModelCache, decode, most_likely_token, prefill
 from .training import random_text
-from .workload_sizes import DEVICE, GENERATION, SIZES, seed_and_pin_threads
+from .workload_sizes import DEVICE, GENERATION, SIZES, declare_cost, seed_and_pin_threads
 
 
 class _Generation(ModelBench):
@@ -22,6 +22,12 @@ class _Generation(ModelBench):
 
     requests = GENERATION.requests
     groups = ("generation",)
+    default_suite: Any = False
+
+    def cost_s(self, p: Mapping[str, Any]) -> float:
+        """A token of the real model takes about 4 ms, with everything computed again four times that."""
+        again = 4 if p.get("cache") == "none" else 1
+        return declare_cost(smoke=2, real=10 + GENERATION.requests * p["new_tokens"] * again * 0.004)
 
     def build(self, p: Mapping[str, Any]) -> GPT:
         seed_and_pin_threads()
@@ -52,6 +58,11 @@ class Generate(_Generation):
         "sizes": [SIZES.name],
     }
     sla = GENERATION.sla
+    default_suite = {
+        "prompt": SIZES.prompts[:1],
+        "new_tokens": GENERATION.new_tokens[:1],
+        "batch": SIZES.requests[:1],
+    }
 
 
 class KVCache(_Generation):

@@ -18,12 +18,14 @@ from perfci.bench.timers.timed_blocks import time_blocks
 from .attention_kernels import require_attention
 from .gpt_model import GPT, Architecture
 from .training import next_token_loss, random_text
-from .workload_sizes import DTYPES, LADDER, PRECISIONS, SIZES, TRAINING, seed_and_pin_threads
+from .workload_sizes import DTYPES, LADDER, PRECISIONS, SIZES, TRAINING, declare_cost, seed_and_pin_threads
 
 
 class Ladder(ModelBench):
     """A training step on every combination of rungs; one that computes something else is rejected."""
 
+    cost_s = declare_cost(smoke=3, real=12)
+    default_suite = {"dtype": ["bf16"], "attention": ["automatic"], "checkpointing": ["none"]}
     params = {
         "dtype": PRECISIONS,
         "attention": ["hand-written", "automatic"],

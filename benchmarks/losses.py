@@ -11,12 +11,14 @@ from perfci.bench.call_counts import count_operators
 from perfci.bench.parity import NumericsRecord, check_parity, default_tolerance
 from perfci.bench.timers.timed_blocks import time_blocks
 
-from .workload_sizes import DEVICE, KERNELS, SIZES, require_dtype, seed_and_pin_threads
+from .workload_sizes import DEVICE, KERNELS, SIZES, declare_cost, require_dtype, seed_and_pin_threads
 
 
 class LossOverK(Bench):
     """The count of operators alone proves a loop: it grows with K, whatever a clock says."""
 
+    cost_s = declare_cost(smoke=1, real=4)
+    default_suite = False
     params = (["looped", "batched"], [KERNELS.losses], KERNELS.precisions, [SIZES.name])
     param_names = ("implementation", "terms", "precision", "sizes")
 

@@ -12,7 +12,7 @@ from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readin
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .training import TrainingSetup, random_text
-from .workload_sizes import DEVICE, SIZES, TRAINING
+from .workload_sizes import DEVICE, SIZES, TRAINING, declare_cost
 
 
 class Checkpointing(Bench):
@@ -21,6 +21,8 @@ class Checkpointing(Bench):
     Running out of memory is a result here: the cell then says ``oom``, and its name says at which size.
     """
 
+    cost_s = declare_cost(smoke=2, real=25)
+    default_suite = {"tokens": TRAINING.tokens[-1:], "precision": ["bf16"], "checkpointing": ["full"]}
     params = (TRAINING.tokens, TRAINING.memory_precisions, ["none", "selective", "full"], [SIZES.name])
     param_names = ("tokens", "precision", "checkpointing", "sizes")
 
@@ -68,6 +70,8 @@ class Fragmentation(Bench):
     recorded.
     """
 
+    cost_s = declare_cost(smoke=1, real=10)
+    default_suite = False
     params = (["steady", "changing"], [SIZES.name])
     param_names = ("lengths", "sizes")
 

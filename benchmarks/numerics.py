@@ -13,12 +13,14 @@ from perfci.bench import Bench, Metric, Reading, exact, metrics
 
 from . import training
 from .gpt_model import GPT
-from .workload_sizes import DEVICE, LEARNING, SIZES, seed_and_pin_threads
+from .workload_sizes import DEVICE, LEARNING, SIZES, declare_cost, seed_and_pin_threads
 
 
 class LossParity(training.Step):
     """The same training in every format against fp32: beyond what the format rounds, the cell is rejected."""
 
+    cost_s = declare_cost(smoke=1.5, real=5 + 0.1 * LEARNING.parity_steps)
+    default_suite = False
     groups = ("numerics",)
     steps = LEARNING.parity_steps
 
@@ -30,6 +32,8 @@ class Learning(Bench):
     Speed has no part in it.
     """
 
+    cost_s = declare_cost(smoke=3, real=200)
+    default_suite = False
     params = ([SIZES.name],)
     param_names = ("sizes",)
 

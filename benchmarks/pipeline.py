@@ -16,7 +16,7 @@ from perfci.bench.streams.serving import SERVING_METRICS, measure_serving, poiss
 from .data import forget_pages
 from .gpt_model import GPT, ModelCache, decode, prefill
 from .training import random_text
-from .workload_sizes import DEVICE, PIPELINE, SIZES, seed_and_pin_threads
+from .workload_sizes import DEVICE, PIPELINE, SIZES, declare_cost, seed_and_pin_threads
 
 
 class Stages(ModelBench):
@@ -24,6 +24,8 @@ class Stages(ModelBench):
     and post-processing.
     """
 
+    cost_s = declare_cost(smoke=1, real=20)
+    default_suite = {"disk": ["warm"]}
     params = {"disk": ["cold", "warm"], "sizes": [SIZES.name]}
     groups = ("stages",)
     requests = PIPELINE.requests
@@ -62,6 +64,8 @@ class Stages(ModelBench):
 class ColdStart(ModelBench):
     """A fresh interpreter until its first token: imports, the model, the first call."""
 
+    cost_s = declare_cost(smoke=6, real=30)
+    default_suite = False
     params = {"sizes": [SIZES.name]}
     groups = ("cold_start",)
 
@@ -83,6 +87,10 @@ class Serving(Bench):
     params = (PIPELINE.rates, [SIZES.name])
     param_names = ("rate", "sizes")
     timeout = plan_serving_seconds(PIPELINE.rates, PIPELINE.served_requests)
+    default_suite = False
+
+    def cost_s(self, p: Mapping[str, Any]) -> float:
+        return declare_cost(smoke=5, real=PIPELINE.served_requests / p["rate"])
 
     @metrics(*SERVING_METRICS)
     @torch.no_grad()

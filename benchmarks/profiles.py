@@ -9,7 +9,7 @@ from perfci.bench.profiles.operator_kinds import KIND_PATTERNS, OTHER_KIND
 from perfci.bench.profiles.profiler import profile_work
 
 from . import generation, training
-from .workload_sizes import GENERATION, SIZES
+from .workload_sizes import GENERATION, SIZES, declare_cost
 
 KINDS = (*KIND_PATTERNS, OTHER_KIND)
 
@@ -17,6 +17,8 @@ KINDS = (*KIND_PATTERNS, OTHER_KIND)
 class Profile(Bench):
     """The tables themselves, and a trace to open, come from ``perfci profile``."""
 
+    cost_s = declare_cost(smoke=8, real=30)
+    default_suite = {"work": ["step"]}
     params = (["step", "request"], [SIZES.name])
     param_names = ("work", "sizes")
     timeout = 300.0  # of which reading a recording takes most

@@ -37,6 +37,7 @@ from .workload_sizes import (
     SIZES,
     TRAINING,
     Sizes,
+    declare_cost,
     precision_context,
     seed_and_pin_threads,
 )
@@ -47,6 +48,8 @@ OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fus
 class Step(ModelBench):
     """All metrics of a training step in every number format; a format without parity is rejected."""
 
+    cost_s = declare_cost(smoke=3, real=16)
+    default_suite = {"precision": ["bf16"], "batch": SIZES.batches[-1:]}
     params = {"precision": PRECISIONS, "batch": SIZES.batches, "sizes": [SIZES.name]}
     groups = ("training",)
     reference = {"precision": "fp32"}
@@ -68,6 +71,8 @@ class Step(ModelBench):
 class Accumulation(Bench):
     """The same tokens in more and smaller batches, their gradients summed before one update."""
 
+    cost_s = declare_cost(smoke=1.5, real=8)
+    default_suite = False
     params = (TRAINING.micro_batches, [SIZES.name])
     param_names = ("micro_batches", "sizes")
 
@@ -92,6 +97,8 @@ class Accumulation(Bench):
 class Optimizer(Bench):
     """The optimizer's part of a step alone, in torch's three implementations of AdamW."""
 
+    cost_s = declare_cost(smoke=1.5, real=5)
+    default_suite = {"implementation": ["fused"]}
     params = (list(OPTIMIZERS), [SIZES.name])
     param_names = ("implementation", "sizes")
 
@@ -118,6 +125,8 @@ class BatchSweep(Bench):
     ``padded`` sequences have random lengths and are filled up to the longest; ``packed`` ones lie end to end.
     """
 
+    cost_s = declare_cost(smoke=1.5, real=8)
+    default_suite = {"batch": [8], "lengths": ["packed"], "precision": ["bf16"]}
     params = (TRAINING.sweep, ["packed", "padded"], TRAINING.sweep_precisions, [SIZES.name])
     param_names = ("batch", "lengths", "precision", "sizes")
 
@@ -146,6 +155,8 @@ class BatchSweep(Bench):
 class MaxBatch(Bench):
     """Largest batch whose step fits: tried until memory runs out, or predicted for a number of bytes."""
 
+    cost_s = declare_cost(smoke=10, real=25)
+    default_suite = {"checkpointing": ["none"], "precision": ["bf16"]}
     params = (["none", "full"], TRAINING.sweep_precisions, [SIZES.name])
     param_names = ("checkpointing", "precision", "sizes")
 
@@ -170,6 +181,8 @@ class Float8(Bench):
     Its error is checked on any machine; its timing is meaningless where the processor has no float8 units.
     """
 
+    cost_s = declare_cost(smoke=0.5, real=4)
+    default_suite = False
     params = (["e4m3", "e5m2"], [SIZES.name])
     param_names = ("format", "sizes")
 

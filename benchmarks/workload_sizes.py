@@ -65,6 +65,19 @@ DEVICE = "cuda" if torch.cuda.device_count() else "cpu"
 SIZES = SMOKE if DEVICE == "cpu" or os.environ.get("PERFCI_SMOKE") == "1" else GPT2
 
 
+PROCESS_START_S = 6.0
+"""Seconds until a fresh process has imported torch and started CUDA."""
+
+
+def declare_cost(*, smoke: float, real: float) -> float:
+    """Seconds of one process at these sizes, for the plan of a run (``cost_s``).
+
+    Those of the smoke sizes were measured on two cores. Those of the real ones are estimates for an H200, to
+    which the start of the process is added, until a run on the machine replaces them.
+    """
+    return smoke if SIZES is SMOKE else PROCESS_START_S + real
+
+
 def seed_and_pin_threads() -> None:
     """Make a process repeatable: one thread, one seed."""
     torch.set_num_threads(1)
@@ -123,7 +136,7 @@ class Float8Sizes:
     """The model whose loss is compared between float8 and bf16, and after how many steps."""
 
     model: Sizes
-    loss_steps: int
+    loss_steps: list[int]
 
 
 @dataclass(frozen=True)
@@ -217,7 +230,7 @@ if SIZES is SMOKE:
         timing={"warmup_s": 0.1, "budget_s": 0.4},
     )
     LADDER = LadderSizes(epoch_tokens=1e6)
-    FLOAT8 = Float8Sizes(model=SMOKE, loss_steps=20)
+    FLOAT8 = Float8Sizes(model=SMOKE, loss_steps=[20])
     LEARNING = LearningSizes(
         model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=32),
         rate=1e-2,
@@ -284,17 +297,17 @@ else:
         timing={},
     )
     LADDER = LadderSizes(epoch_tokens=9.04e9)  # of OpenWebText, by nanoGPT's data/openwebtext
-    FLOAT8 = Float8Sizes(model=GPT2, loss_steps=1000)
+    FLOAT8 = Float8Sizes(model=GPT2, loss_steps=[100, 1000])
     LEARNING = LearningSizes(
         model=replace(GPT2, vocab=64, width=128, heads=4, layers=4, length=64),
         rate=3e-3,
         limit=2000,
         parity_steps=200,
-        validated_steps=1000,
+        validated_steps=300,
     )
     GENERATION = GenerationSizes(
         requests=64,
-        new_tokens=[512, 1024, 2048],
+        new_tokens=[128, 512, 1024, 2048],
         context=512,
         checked_tokens=16,
         sla={"ttft": 0.2, "e2el_p90": 2.0},
@@ -303,7 +316,7 @@ else:
     PIPELINE = PipelineSizes(
         requests=64, new_tokens=32, served_requests=662, rates=[1.0, 4.0], sla={"ttft": 0.2, "e2el_p90": 2.0}
     )
-    AUDIO = AudioSizes(model=GPT2, chunks=[8, 25, 75], texts=[64, 256], tokens=300, requests=64)
+    AUDIO = AudioSizes(model=GPT2, chunks=[8, 25, 75], texts=[64, 256], tokens=150, requests=64)
     KERNELS = KernelSizes(
         batch=8,
         heads=12,

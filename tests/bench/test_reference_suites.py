@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,78 @@ for module in pkgutil.iter_modules(benchmarks.__path__):
 assert not torch.cuda.is_initialized(), "importing the suites started CUDA"
 print(json.dumps(found))
 """
+
+
+PLAN = """
+import json, os, sys
+import torch
+suite_folder, sizes = os.path.abspath("benchmarks"), {"smoke": 0, "real": 1}
+from perfci.runner.harness.suite_discovery import load_suite
+for name, gpus in sizes.items():
+    if os.fork() == 0:
+        torch.cuda.device_count = lambda: gpus
+        suite = load_suite({"paths": [], "variables": {}, "suite": suite_folder})
+        plan = {"errors": suite.errors, "plans": suite.plans}
+        with open(os.path.join(sys.argv[1], name), "w") as file:
+            json.dump(plan, file)
+        os._exit(0)
+    os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What every benchmark declares for the plan of a run, at the sizes of a CPU and of a GPU."""
+    folder = tmp_path_factory.mktemp("plans")
+    done = subprocess.run([sys.executable, "-c", PLAN, str(folder)], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    documents = {name: json.loads((folder / name).read_text()) for name in ("smoke", "real")}
+    assert [document["errors"] for document in documents.values()] == [[], []]
+    return {name: document["plans"] for name, document in documents.items()}
+
+
+def test_every_benchmark_states_its_cost(plans: dict[str, dict[str, Any]]) -> None:
+    without = {name for plan in plans.values() for name, declared in plan.items() if not declared["costs_s"]}
+
+    assert without == set()
+
+
+@pytest.mark.parametrize("sizes", ["smoke", "real"])
+def test_the_default_suite_fits_into_ten_minutes(sizes: str, plans: dict[str, dict[str, Any]]) -> None:
+    planned_s = sum(
+        cost_s
+        for declared in plans[sizes].values()
+        for cost_s, in_default in zip(declared["costs_s"], declared["in_default"], strict=True)
+        if in_default
+    )
+
+    assert planned_s <= 600
+
+
+def rows_of_the_reports() -> dict[str, tuple[list[str], str]]:
+    """Each row of the table in docs/suites.md: its benchmarks, and the expression of its command."""
+    rows = {}
+    for line in (ROOT / "docs" / "suites.md").read_text().splitlines():
+        columns = line.strip("| ").replace("\\|", "/OR/").split(" | ")
+        if re.fullmatch(r"S\d\.\d", columns[0]):
+            benchmarks = re.findall(r"`(\w+\.\w+\.measure_\w+)`", columns[2])
+            rows[columns[0]] = benchmarks, columns[5].split("'")[1].replace("/OR/", "|")
+    return rows
+
+
+def test_every_row_of_the_reports_has_a_guard_in_the_default_suite(
+    plans: dict[str, dict[str, Any]],
+) -> None:
+    rows = rows_of_the_reports()
+    counts = {"S0": 5, "S1": 4, "S2": 3, "S3": 2, "S4": 4}
+    assert list(rows) == [f"{report}.{n}" for report, top in counts.items() for n in range(1, top + 1)]
+
+    for row, (benchmarks, expression) in rows.items():
+        assert benchmarks, row
+        matched = {name for name in plans["real"] if re.search(expression, name)}
+        assert matched >= set(benchmarks), row
+        for plan in plans.values():
+            assert any(any(plan[name]["in_default"]) for name in benchmarks), row
 
 
 @pytest.fixture(scope="module")
