@@ -287,3 +287,24 @@ def test_half_a_pair_of_an_interrupted_comparison_is_not_a_missing_head(
 
     (verdict,) = json.loads((project.folder / "result.json").read_text())["verdicts"]
     assert (verdict["kind"], verdict["ratio"]) == ("unchanged", 1.0)
+
+
+def test_compare_shows_the_shift_of_every_decile(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(working_folder)
+    suite = """
+        import random, thing
+        def track_level():
+            samples = [random.gauss(100, 1) + (thing.PAUSE if k % 5 == 0 else 0) for k in range(30)]
+            return {"samples": samples, "number": 1}
+    """
+    project.commit("Steady", thing="PAUSE = 0\n", benchmarks__suite=suite)
+    project.commit("Pausing", thing="PAUSE = 60\n")
+
+    run_cli(["compare", "HEAD~1", "HEAD", "--quantiles", "--json"])
+    (curve,) = json.loads(capsys.readouterr().out)["quantile_shifts"]
+
+    ratios = {shift["quantile"]: shift["ratio"] for shift in curve["shifts"]}
+    assert ratios[0.9] > 1.5
+    assert ratios[0.1] == pytest.approx(1, abs=0.02)

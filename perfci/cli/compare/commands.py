@@ -59,6 +59,7 @@ from perfci.model import PerfciError
 @click.option(
     "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="write the report as Markdown"
 )
+@click.option("--quantiles", is_flag=True, help="show by how much every decile of the samples moved")
 @click.option(
     "--results",
     type=click.Path(path_type=Path),
@@ -81,6 +82,7 @@ def compare_command(
     strict: bool,
     no_wait: bool,
     markdown: Path | None,
+    quantiles: bool,
     results: Path | None,
     json_file: str | None,
 ) -> int:
@@ -106,9 +108,10 @@ def compare_command(
         markdown,
         json_file,
         default_only=suite.is_default_only(bench),
+        quantiles=quantiles,
     )
     modes = {"BASE": base, "--vary": axes, "--ablation": ablation, "--files": recorded_files}
-    require_one_mode(modes, at, results)
+    require_one_mode(modes, at, {"--results": results, "--quantiles": quantiles})
     if recorded_files:
         return compare_recorded_files(*recorded_files, options)
     if ablation:
@@ -118,7 +121,7 @@ def compare_command(
     return compare_commits(base, head, options, results)
 
 
-def require_one_mode(modes: Mapping[str, object], at: str, results: Path | None) -> None:
+def require_one_mode(modes: Mapping[str, object], at: str, for_commits: Mapping[str, object]) -> None:
     """Reject no or several kinds of comparison, and options that belong to another kind."""
     modes_set = [name for name, value in modes.items() if value]
     if not modes_set:
@@ -127,5 +130,6 @@ def require_one_mode(modes: Mapping[str, object], at: str, results: Path | None)
         raise PerfciError(f"{' and '.join(modes_set)} are different comparisons: give one of them")
     if at and modes_set[0] not in ("--vary", "--ablation"):
         raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ablation")
-    if results and modes_set[0] != "BASE":
-        raise PerfciError(f"--results is for comparisons of commits: it does not go with {modes_set[0]}")
+    for option, value in for_commits.items():
+        if value and modes_set[0] != "BASE":
+            raise PerfciError(f"{option} is for comparisons of commits: it does not go with {modes_set[0]}")

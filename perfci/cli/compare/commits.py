@@ -21,16 +21,19 @@ from perfci.measure.open_measurement_session import (
     plan_with_measured_costs,
     prepare_session_scope,
 )
+from perfci.measure.quantile_shift_curves import load_quantile_shift_curves
 from perfci.model import Commit, Status
 from perfci.project_policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pooled_verdict_text import format_pooled_verdict
 from perfci.report.pulls.comparison_findings import IDENTICAL_INPUTS_NOTE, Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
+from perfci.report.quantile_shift_text import format_quantile_shifts
 from perfci.report.verdict_table import format_comparison
 from perfci.runner.git_repository import GitRepository
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.pulls.results_artifact_files import write_run_documents
+from perfci.verdicts.compare.quantile_shift_curve import QuantileShiftCurve
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
 
@@ -46,7 +49,11 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
         else repository.snapshot_working_tree()
     )
     findings, comparison = measure_and_judge_commits(repository, config, before, after, options)
-    write_commits_report(findings, options)
+    curves = None
+    if options.quantiles:
+        with closing(open_store_to_read(config)) as store:
+            curves = load_quantile_shift_curves(store, findings.verdicts)
+    write_commits_report(findings, options, curves)
     if results:
         with closing(open_store_to_read(config)) as store:
             write_run_documents(results, store, comparison.session_uids)
@@ -85,11 +92,16 @@ def measure_and_judge_commits(
     return build_commits_report_input(comparison, goal_verdicts, policy, options), comparison
 
 
-def write_commits_report(findings: Findings, options: ComparisonOptions) -> None:
+def write_commits_report(
+    findings: Findings,
+    options: ComparisonOptions,
+    curves: Sequence[QuantileShiftCurve] | None = None,
+) -> None:
     """Write the findings as JSON, Markdown and text, as far as the options ask for it."""
     if options.json_file:
         names = ("base", "head", "verdicts", "pooled", "goals", "identical_inputs")
-        write_json(options.json_file, {name: getattr(findings, name) for name in names})
+        shifts = {} if curves is None else {"quantile_shifts": curves}
+        write_json(options.json_file, {name: getattr(findings, name) for name in names} | shifts)
     if options.markdown:
         options.markdown.write_text(render_pull_comment(findings), encoding="utf-8")
     if options.json_file != "-":
@@ -97,7 +109,9 @@ def write_commits_report(findings: Findings, options: ComparisonOptions) -> None
         click.echo(f"head {findings.head.short_sha} {findings.head.subject}\n")
         pooled = format_pooled_verdict(findings.pooled) if findings.pooled else ""
         note = IDENTICAL_INPUTS_NOTE if findings.identical_inputs else ""
-        parts = (format_comparison(findings.verdicts), pooled, format_goals(findings.goals), note)
+        table = format_comparison(findings.verdicts)
+        quantiles = "" if curves is None else format_quantile_shifts(curves)
+        parts = (table, quantiles, pooled, format_goals(findings.goals), note)
         click.echo("\n".join(part for part in parts if part))
 
 

@@ -26,6 +26,7 @@ class ComparisonOptions:
     markdown: Path | None
     json_file: str | None
     default_only: bool = False
+    quantiles: bool = False
 
 
 def comparison_exit_code(
