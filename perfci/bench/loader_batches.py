@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.utils._pytree import tree_map
 
 from perfci.bench.devices.torch_devices import Device
@@ -48,10 +49,16 @@ class FirstBatches:
         self._kept: list[Any] = []
 
     def __call__(self, index: int) -> Any:
-        """Return one of them on the device, in turn; ``LoaderEnded`` where there is none."""
+        """Return one of them on the device, in turn; ``LoaderEnded`` where there is none.
+
+        Under fake tensors it is a fake one of the same shapes.
+        """
         if not self._kept:
             self._kept = self._fetch()
-        return move_to_device(self._kept[index % len(self._kept)], self._device)
+        batch = self._kept[index % len(self._kept)]
+        if detect_fake_mode() is not None:
+            batch = tree_map(_empty_like, batch)
+        return move_to_device(batch, self._device)
 
     def _fetch(self) -> list[Any]:
         state = random.getstate()
@@ -63,6 +70,10 @@ class FirstBatches:
         if not batches:
             raise LoaderEnded("the loader gave no batch at all")
         return batches
+
+
+def _empty_like(leaf: Any) -> Any:
+    return torch.empty(leaf.shape, dtype=leaf.dtype) if isinstance(leaf, torch.Tensor) else leaf
 
 
 class EndlessLoader:

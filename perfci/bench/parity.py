@@ -130,17 +130,20 @@ def _relative_spreads(runs: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple((max(step) - min(step)) / (max(map(abs, step)) or 1.0) for step in zip(*runs, strict=True))
 
 
-def record_step_numerics(step: Callable[[int], tuple[Any, Any]], steps: int) -> NumericsRecord:
+def record_step_numerics(
+    step: Callable[[int], tuple[Any, Any]], steps: int, *, whose: str = ""
+) -> NumericsRecord:
     """Run ``step(0)`` to ``step(steps - 1)``, and record the loss and gradient norm each returns.
 
     A number or a tensor of one entry is read per step, which waits for the device: no clock runs here. Raises
     ``ParityFailed`` at the first that is not finite, and ``ValueError`` for a tensor of more entries.
+    ``whose`` (" of the reference") says in the message which run it was.
     """
     losses, norms = [], []
     for index in range(steps):
         loss, norm = step(index)
-        losses.append(_finite_number("loss", loss, index))
-        norms.append(_finite_number("gradient norm", norm, index))
+        losses.append(_finite_number(f"loss{whose}", loss, index))
+        norms.append(_finite_number(f"gradient norm{whose}", norm, index))
     return NumericsRecord(tuple(losses), tuple(norms))
 
 

@@ -206,4 +206,12 @@ def test_a_loader_alone_is_enough_to_train() -> None:
 
     readings = {row["name"]: row for row in report["metrics"]}
     assert readings["step_time"]["status"] == readings["data_stall"]["status"] == "ok"
+    assert readings["data_time"]["clock"] == "wall"
     assert Loaded.omitted.keys() == {"generation", "stream_counts", "stages"}
+
+
+def test_a_loader_alone_is_enough_for_fake_tensors() -> None:
+    report = Loaded().measure_step_counts()  # type: ignore[attr-defined]
+
+    readings = {row["name"]: row for row in report["metrics"]}
+    assert readings["fake_peak_bytes"]["status"] == "ok"

@@ -12,6 +12,7 @@ from fake_device import FakeDevice
 from torch import Tensor, nn
 
 from perfci.bench import ModelBench
+from perfci.bench.metric_groups import cold_start
 from perfci.bench.parity import ParityFailed
 from perfci.model import PerfciError
 
@@ -66,6 +67,16 @@ def test_a_step_of_the_authors_own_is_timed_as_a_whole() -> None:
 
     assert readings["step_time"]["status"] == "ok"
     assert readings["forward_time"]["reason"] == "the benchmark's own step hides its phases"
+
+
+def test_a_cold_start_of_an_own_step_ends_with_its_first_step() -> None:
+    callables = Net().bind_callables({"dtype": "fp32"})
+    model = callables.build()
+    before = [weight.clone() for weight in model.parameters()]
+
+    cold_start.produce_output(callables, model)
+
+    assert not any(map(torch.equal, before, model.parameters()))
 
 
 def test_a_step_of_the_authors_own_is_counted() -> None:
@@ -175,6 +186,15 @@ def test_fp16_gradients_that_overflow_at_any_scale_are_rejected() -> None:
 
     with pytest.raises(ParityFailed, match="the gradients overflow in fp16 even at a scale of"):
         measure(Infinite, "numerics", "fp16")
+
+
+def test_a_reference_that_is_not_finite_is_named() -> None:
+    class BrokenReference(Half):
+        def loss(self, model: nn.Module, batch: Tensor) -> Tensor:
+            return super().loss(model, batch) / (torch.is_autocast_enabled("cpu") or torch.zeros(()))
+
+    with pytest.raises(ParityFailed, match=r"loss of the reference at step 0 is inf$"):
+        measure(BrokenReference, "numerics", "fp16")
 
 
 def test_a_loss_that_does_not_repeat_is_not_called_exact() -> None:

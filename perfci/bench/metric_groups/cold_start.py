@@ -11,6 +11,7 @@ import tempfile
 import time
 from typing import Any
 
+from perfci.bench.devices.compute_precision import create_gradient_scaler
 from perfci.bench.metric_groups.model_requests import infer_in_precision, make_request_inputs, open_request
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.processes.run_in_child_processes import kill_children_on_exit, spawn_child, wait_for_results
@@ -92,7 +93,8 @@ def run_to_first_output(
         model = callables.build()
     callables.device.synchronize()
     moments.append(_read_clocks())
-    _produce_output(callables, model)
+    with callables.float32_precision():
+        produce_output(callables, model)
     callables.device.synchronize()
     moments.append(_read_clocks())
     pairs = zip(("import", "build", "output"), itertools.pairwise(moments), strict=True)
@@ -121,11 +123,16 @@ def _read_clocks() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
 
 
-def _produce_output(callables: ModelBenchmarkCallables, model: Any) -> None:
+def produce_output(callables: ModelBenchmarkCallables, model: Any) -> None:
+    """Compute the first output: a first chunk, or the first step of training."""
     if callables.stream is not None:
         with infer_in_precision(callables, model):
             inputs = make_request_inputs(callables)
             next(iter(open_request(callables, model, inputs)), None)
+    elif callables.step is not None:
+        batch = callables.require_batch_callable()(0)
+        scaler = create_gradient_scaler(callables.precision(), callables.device.torch_device)
+        callables.step(model, batch, callables.optimizer(model), scaler)
     elif callables.loss is not None:
         with callables.autocast():
             loss = callables.loss(model, callables.require_batch_callable()(0))

@@ -21,25 +21,33 @@ MIN_GRADIENT_SCALE = 2.0**-14
 
 
 def record_training_numerics(
-    callables: ModelBenchmarkCallables, change_model: Callable[[Any], object] = lambda model: None
+    callables: ModelBenchmarkCallables,
+    change_model: Callable[[Any], object] = lambda model: None,
+    *,
+    whose: str = "",
 ) -> NumericsRecord:
     """Record losses and gradient norms of the first steps, and the model's output in the first of them.
 
-    ``change_model`` may do something to the model that ``build`` made before it is trained.
+    ``change_model`` may do something to the model that ``build`` made before it is trained. ``whose``
+    (" of the reference") says in a message which run it was.
+
     An fp16 step whose gradient scaler skips an update is no step of training. The scale is looked for
     first, then all begins again from the same seed with a scale that fits.
     """
     with callables.float32_precision():
-        recorded, scale_start, scale = _record_steps(callables, change_model, None)
+        recorded, scale_start, scale = _record_steps(callables, change_model, None, whose)
         while scale < scale_start:
             if scale < MIN_GRADIENT_SCALE:
-                raise ParityFailed(f"the gradients overflow in fp16 even at a scale of {scale:g}")
-            recorded, scale_start, scale = _record_steps(callables, change_model, scale)
+                raise ParityFailed(f"the gradients{whose} overflow in fp16 even at a scale of {scale:g}")
+            recorded, scale_start, scale = _record_steps(callables, change_model, scale, whose)
         return recorded
 
 
 def _record_steps(
-    callables: ModelBenchmarkCallables, change_model: Callable[[Any], object], gradient_scale: float | None
+    callables: ModelBenchmarkCallables,
+    change_model: Callable[[Any], object],
+    gradient_scale: float | None,
+    whose: str,
 ) -> tuple[NumericsRecord, float, float]:
     """Record the steps, with the scale of the gradients before and after them."""
     training = TrainingLoop(callables, gradient_scale=gradient_scale)
@@ -54,7 +62,7 @@ def _record_steps(
         return training.last_loss, norms.total if norms.updates else grad_norm(training.model.parameters())
 
     with capture_first_output(training.model) as outputs:
-        recorded = record_step_numerics(step, callables.steps)
+        recorded = record_step_numerics(step, callables.steps, whose=whose)
     recorded = replace(recorded, outputs=outputs[0] if outputs else None)
     return recorded, scale_start, training.gradient_scale
 

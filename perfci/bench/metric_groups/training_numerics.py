@@ -26,7 +26,7 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
     """
     reference = None
     if callables.reference is not None:
-        reference = record_training_numerics(callables.reference)
+        reference = record_training_numerics(callables.reference, whose=" of the reference")
     variant, again = record_training_numerics(callables), record_training_numerics(callables)
     tolerance = _parity_tolerance(callables, variant, reference)
     return check_and_measure_parity(variant, reference, tolerance, repetition=again)
@@ -36,7 +36,7 @@ def require_parity(callables: ModelBenchmarkCallables) -> None:
     """Raise ``ParityFailed`` for a variant that disagrees with its reference, before it is timed."""
     if callables.reference is not None:
         variant = record_training_numerics(callables)
-        reference = record_training_numerics(callables.reference)
+        reference = record_training_numerics(callables.reference, whose=" of the reference")
         check_parity(variant, reference, _parity_tolerance(callables, variant, reference))
 
 
