@@ -162,7 +162,7 @@ def test_shows_what_was_stored(client: FlaskClient, judged: Mapping[Series, Verd
         }
         assert in_api["tail"] == in_json["tail"]
         size, interval = format_signed_percent(tail.ratio - 1), format_interval(tail.interval)
-        assert f"{size} {name} regression {interval}" in compared
+        assert f"{size} {interval} {name} worse" in compared
         arrow = "▲" if tail.ratio > 1 else "▼"
         assert f"<br>{name} {arrow} **worse {size}** {interval}" in comment.replace("\N{NO-BREAK SPACE}", " ")
         for page in (f"{P}/commit/{a_sha(2)}", links.series(series)):

@@ -192,7 +192,12 @@ def load_tails_of_changes(tx: Session, changes: Mapping[int, ChangePoint]) -> di
 
 
 def load_change_points(
-    tx: Session, project: str, series_id: int | None = None, between: tuple[str, str] | None = None
+    tx: Session,
+    project: str,
+    series_id: int | None = None,
+    *,
+    last_good: str | None = None,
+    commit: str | None = None,
 ) -> list[ChangePoint]:
     """Load the change points of a project, of one series, or after one commit and at another, in the order
     they were stored."""
@@ -203,11 +208,12 @@ def load_change_points(
         .where(project_id_matches(BenchmarkRow.project_id, project))
         .order_by(ChangePointRow.id)
     )
-    if series_id is not None:
-        query = query.where(ChangePointRow.series_id == series_id)
-    if between is not None:
-        last_good, commit = between
-        query = query.where(ChangePointRow.last_good == last_good, ChangePointRow.commit == commit)
+    wanted = {
+        ChangePointRow.series_id: series_id,
+        ChangePointRow.last_good: last_good,
+        ChangePointRow.commit: commit,
+    }
+    query = query.where(*(column == value for column, value in wanted.items() if value is not None))
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     return [build_change_point(row, series[row.series_id]) for row in rows]

@@ -7,6 +7,7 @@ import pytest
 from web_builders import (
     COMMITS,
     EMULATED,
+    FLOPS,
     FP16,
     GENERATE,
     LOSS_CPU,
@@ -21,6 +22,7 @@ from web_builders import (
     STEP_FP32,
     STEP_TIME,
     STEP_WALL,
+    TOKENS,
     UNAVAILABLE,
     a_commit,
     a_run,
@@ -55,10 +57,9 @@ from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
 from perfci_web.view_parts import commit_measurements as measured
+from perfci_web.view_parts.long_lists import ListQuery, parse_list_query
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,
-    build_benchmark_sections,
-    group_rows_by_benchmark_cell,
 )
 
 PROJECT = ProjectRecord("acme/tiny-lm", COMMITS, 8, 2, 40, 1200, NOW)
@@ -262,19 +263,6 @@ def test_loads_clock_twins_to_decide_which_is_judged() -> None:
     ]
 
 
-def test_folds_a_long_table_by_benchmark() -> None:
-    few = group_rows_by_benchmark_cell(the_many(), lambda record: record.series)
-    many = group_rows_by_benchmark_cell(
-        [a_series(f"bench.measure_{k // 40}", f"metric_{k}") for k in range(80)], lambda series: series
-    )
-
-    assert [part.title for part in build_benchmark_sections(few)] == [""]
-    assert [(part.title, part.row_count) for part in build_benchmark_sections(many)] == [
-        ("bench.measure_0", 40),
-        ("bench.measure_1", 40),
-    ]
-
-
 def test_ranks_halving_and_doubling_equally() -> None:
     half, double = (
         ChangePoint(item, "b", "a", 1, 1 + rel) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))
@@ -398,6 +386,65 @@ def test_shows_values_without_verdicts_if_nothing_was_paired() -> None:
     assert STEP_TIME in [reading.series for reading in page.not_compared]
 
 
+def many_verdicts(count: int) -> list[Verdict]:
+    return [
+        replace(
+            SLOWER, series=a_series(f"many.time_{k:03}"), kind=VerdictKind.UNCHANGED, ratio=1 + k / 10_000
+        )
+        for k in range(count)
+    ]
+
+
+def test_shows_the_first_rows_of_every_list_and_pages_of_one() -> None:
+    page = a_comparison(SLOWER, *many_verdicts(120))
+
+    first = compare.select_lists(page, ListQuery())
+    last = compare.select_lists(page, ListQuery(shown="unchanged", page=3))
+    beyond = compare.select_lists(page, ListQuery(shown="unchanged", page=99))
+
+    assert first.notable.rows == (SLOWER,)
+    assert (first.unchanged.total, first.unchanged.page, first.unchanged.pages) == (120, 1, 3)
+    assert [verdict.series.benchmark.name for verdict in first.unchanged.rows] == [
+        f"many.time_{k:03}" for k in range(119, 69, -1)
+    ]
+    assert len(last.unchanged.rows) == 20
+    assert beyond.unchanged == last.unchanged
+    assert last.notable.page == 1
+
+
+def test_searches_all_lists_of_a_comparison() -> None:
+    page = a_comparison(SLOWER, *many_verdicts(120))
+
+    lists = compare.select_lists(page, ListQuery("many time_11"))
+
+    assert (lists.notable.rows, lists.unchanged.total, lists.unchanged.pages) == ((), 10, 1)
+    assert (lists.not_compared.total, lists.informational.total, lists.unavailable) == (0, 0, ())
+
+
+def test_lists_values_that_moved_most_first() -> None:
+    page = a_comparison(base=STEP - 1, head=STEP)
+
+    cells = compare.select_lists(page, ListQuery()).not_compared.rows
+
+    moves = [max(value.log_move for value in cell.rows) for cell in cells]
+    assert moves == sorted(moves, reverse=True)
+    assert {cells[0].series, cells[1].series} == {STEP_TIME, TOKENS}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        ({}, ListQuery()),
+        ({"q": " a b ", "show": "unchanged", "page": "2"}, ListQuery("a b", "unchanged", 2)),
+        ({"show": "no such", "page": "-1"}, ListQuery()),
+        ({"show": "notable", "page": "9" * 40}, ListQuery(shown="notable")),
+        ({"page": "0"}, ListQuery()),
+    ],
+)
+def test_reads_a_list_from_an_address(arguments: dict[str, str], query: ListQuery) -> None:
+    assert parse_list_query(arguments, compare.LIST_NAMES) == query
+
+
 def test_shows_only_differences_of_the_environment() -> None:
     assert a_comparison(SLOWER).environment == (("torch", "2.12.1", "2.13.0"),)
     assert a_comparison(base=2, head=5).environment == ()
@@ -466,12 +513,31 @@ def test_shows_neighbours_and_verdicts_of_a_commit() -> None:
         page.sentence
         == "11 series measured; 5 not available here; compared with another commit: 1 regression."
     )
-    assert {row.series for part in page.informational for cell in part.cells for row in cell.rows} == {
+    lists = commit.select_lists(page, ListQuery())
+    assert {row.series for cell in lists.informational.rows for row in cell.rows} == {
         STEP_WALL,
         LOSS_WALL,
         STALL,
     }
-    assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
+    assert next((reason.text, len(reason.series)) for reason in lists.unavailable) == (EMULATED, 3)
+    assert (lists.compared.rows, lists.base.rows) == ((SLOWER,), (later,))
+
+
+def test_values_of_a_commit_that_moved_come_first_with_their_change() -> None:
+    history = ChangePoint(MEMORY, a_commit(STEP).sha, a_commit(STEP - 1).sha, 400e6, 412e6)
+    elsewhere = replace(SLOWER, series=FLOPS, base=a_commit(1).sha)
+    decisions = [a_decision(SLOWER), a_decision(elsewhere)]
+
+    page = commit.build_commit_view(
+        "p", a_commit(STEP), NEWEST_FIRST, [], [a_run(STEP)], decisions, [history]
+    )
+
+    cells = commit.select_lists(page, ListQuery()).measured.rows
+    assert [row.change for cell in cells for row in cell.rows if row.change] == [
+        SLOWER.as_change_point,
+        history,
+    ]
+    assert cells[0].series == STEP_TIME
 
 
 def test_groups_failures_of_a_commit_by_reason() -> None:
@@ -480,11 +546,13 @@ def test_groups_failures_of_a_commit_by_reason() -> None:
 
     page = commit.build_commit_view("p", a_commit(3), NEWEST_FIRST, [], [run], [])
 
-    assert page.failed == (
+    lists = commit.select_lists(page, ListQuery())
+    assert lists.failed == (
         MissingReason("timeout: 60 s", (STEP_TIME, STEP_FP32)),
         MissingReason("boom", (MEMORY,)),
     )
-    assert page.measured == ()
+    assert lists.measured.rows == ()
+    assert commit.select_lists(page, ListQuery("peakmem")).failed == (MissingReason("boom", (MEMORY,)),)
     assert page.sentence == "0 series measured; 3 failed."
 
 

@@ -80,9 +80,7 @@ def register_filters_and_globals(
         "tail_phrase": verdict_text.tail_phrase,
         "theme": current_theme,
         "trend_picture": lambda trend, **size: Markup(svg_charts.render_trend_chart(trend, **size)),
-        "unremarkable_kinds": verdict_text.QUIET_KINDS,
         "user_label": user_label,
-        "verdict_counts_sentence": verdict_text.verdict_counts_sentence,
         "version": __version__,
     }
 

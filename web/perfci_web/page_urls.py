@@ -53,15 +53,15 @@ class ProjectLinks:
         query_text = _format_query(query, self._distinguishing_query(series))
         return f"{self.project_url}/s/{path}{_format_extension(extension)}{query_text}"
 
-    def compare(self, base: str, head: str, extension: str = "") -> str:
+    def compare(self, base: str, head: str, extension: str = "", **query: object) -> str:
         pair = f"{encode_segment(base)}...{encode_segment(head)}"
-        return f"{self.project_url}/compare/{pair}{_format_extension(extension)}"
+        return f"{self.project_url}/compare/{pair}{_format_extension(extension)}{_format_query(query)}"
 
     def calibration(self, extension: str = "") -> str:
         return f"{self.project_url}/calibration{_format_extension(extension)}"
 
-    def commit(self, sha: str) -> str:
-        return f"{self.project_url}/commit/{encode_segment(sha)}"
+    def commit(self, sha: str, **query: object) -> str:
+        return f"{self.project_url}/commit/{encode_segment(sha)}{_format_query(query)}"
 
     def _distinguishing_query(self, series: Series) -> dict[str, str]:
         """Return the parameters of a series, and as few qualifiers as exclude every namesake."""

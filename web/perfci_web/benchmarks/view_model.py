@@ -17,6 +17,7 @@ from perfci.report.series_trend import (
 )
 from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries, series_matches_search
+from perfci_web.view_parts.long_lists import paginate_cells
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
     MissingReason,
@@ -24,7 +25,6 @@ from perfci_web.view_parts.table_row_groups import (
     group_series_by_reason,
 )
 
-PAGE_SIZE = 50
 SPARKLINE_COMMITS = 60
 BY_CHANGE, BY_COMMITS, BY_STATE = "change", "commits", "state"
 SORTS = {"name": "name", BY_CHANGE: "largest change", BY_COMMITS: "commits", BY_STATE: "failures first"}
@@ -91,7 +91,7 @@ def select_series_page(
     sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
     matches = [stored for stored in all_series if not query or series_matches_search(stored.series, query)]
     shown = [stored for stored in matches if stored.never_measured == bool(show)]
-    pages = _paginate(_sort_cells(shown, ranks))
+    pages = paginate_cells(_sort_cells(shown, ranks))
     page = min(max(1, page), len(pages))
     labels = ((stored.series.machine.label, stored.series.variant.label) for stored in shown)
     places = (" · ".join(filter(None, label)) for label in labels)
@@ -194,16 +194,3 @@ def _sort_cells(
     )
     ranked = [CellRows(cell.series, tuple(sorted(cell.rows, key=sort_rank))) for cell in cells]
     return sorted(ranked, key=lambda cell: (sort_rank(cell.rows[0]), cell.series.cell))
-
-
-def _paginate(cells: Iterable[CellRows[StoredSeries]]) -> list[list[CellRows[StoredSeries]]]:
-    """Split cells into pages of about ``PAGE_SIZE`` rows; a cell is never split."""
-    pages: list[list[CellRows[StoredSeries]]] = [[]]
-    row_count = 0
-    for cell in cells:
-        if pages[-1] and row_count + len(cell.rows) > PAGE_SIZE:
-            pages.append([])
-            row_count = 0
-        pages[-1].append(cell)
-        row_count += len(cell.rows)
-    return pages

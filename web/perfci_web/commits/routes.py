@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, render_template
+from flask import Blueprint, render_template, request
 
 from perfci.store.queries import measured_samples, runs_and_sessions, series_and_commits
 from perfci.store.queries.series_and_commits import load_series_of_same_cells
-from perfci.store.verdicts_and_change_points import load_verdict_records
-from perfci_web.commits.view_model import build_commit_view
+from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
+from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, select_lists
 from perfci_web.url_lookups import build_project_links, require_commit
+from perfci_web.view_parts.long_lists import parse_list_query
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("commits", __name__)
@@ -30,6 +31,8 @@ def commit_page(project: str, sha: str) -> str:
             records,
             [measured_samples.load_run(tx, record.id) for record in records],
             verdicts,
+            load_change_points(tx, project, commit=commit.sha),
         )
-        links = build_project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
-    return render_template("commits/commit.html", page=page, links=links)
+        lists = select_lists(page, parse_list_query(request.args, LIST_NAMES))
+        links = build_project_links(project, load_series_of_same_cells(tx, project, lists.linked_series))
+    return render_template("commits/commit.html", page=page, lists=lists, links=links)

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from perfci.model import Commit, Run, Series, Status, Verdict
+from perfci.model import ChangePoint, Commit, Run, Series, Stage, Status, Verdict
 from perfci.report.number_format import format_count
 from perfci.report.series_trend import Dot
-from perfci.report.verdict_text import rank_verdicts_by_severity, verdict_counts_sentence
+from perfci.report.verdict_text import (
+    CHANGE_KINDS,
+    QUIET_KINDS,
+    rank_verdicts_by_severity,
+    verdict_counts_sentence,
+)
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
 from perfci.verdicts.policy import select_judged_series
 from perfci_web.view_parts.commit_measurements import collect_processes_by_series, merge_runs_into_dots
+from perfci_web.view_parts.long_lists import ListPage, ListQuery, cut_cells, cut_rows, search_rows
 from perfci_web.view_parts.table_row_groups import (
-    BenchmarkSection,
+    CellRows,
     MissingReason,
-    build_benchmark_sections,
     format_failure,
-    group_rows_by_benchmark_cell,
     group_series_by_reason,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesAtCommit:
-    """One series at this commit; an informational one is shown and not judged."""
+    """One series at this commit; an informational one is shown and not judged. ``change`` is how its level
+    moved here, where it did."""
 
     series: Series
     dot: Dot
     informational: bool
+    change: ChangePoint | None = None
 
     @property
     def is_unavailable(self) -> bool:
@@ -37,6 +45,14 @@ class SeriesAtCommit:
     @property
     def has_failed(self) -> bool:
         return self.dot.level is None and not self.is_unavailable
+
+    @property
+    def log_move(self) -> float:
+        """How far the level moved either way: halved is as far as doubled."""
+        if self.change is None:
+            return 0.0
+        change = self.change.relative_change
+        return abs(math.log1p(change)) if change > -1 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +67,89 @@ class CommitView:
     verdicts: tuple[Verdict, ...]
     verdicts_as_base: tuple[Verdict, ...]
     series_values: tuple[SeriesAtCommit, ...]
-    failed: tuple[MissingReason, ...]
-    measured: tuple[BenchmarkSection[SeriesAtCommit], ...]
-    informational: tuple[BenchmarkSection[SeriesAtCommit], ...]
-    unavailable: tuple[MissingReason, ...]
     runs: tuple[RunRecord, ...]
     environment: tuple[tuple[str, str], ...]
+
+
+LIST_NAMES = ("compared", "quiet", "base", "quiet_base", "measured", "informational")
+"""Names of lists as an address has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLists:
+    """The lists of a commit as an address selects them, what moved most first.
+
+    Quiet verdicts need no action; ``quiet_counts`` are the kinds of them by the name of their list.
+    """
+
+    query: ListQuery
+    compared: ListPage[Verdict]
+    quiet: ListPage[Verdict]
+    base: ListPage[Verdict]
+    quiet_base: ListPage[Verdict]
+    measured: ListPage[CellRows[SeriesAtCommit]]
+    informational: ListPage[CellRows[SeriesAtCommit]]
+    failed: tuple[MissingReason, ...]
+    unavailable: tuple[MissingReason, ...]
+    quiet_counts: Mapping[str, str]
+
+    @property
+    def lists(self) -> tuple[ListPage[Any], ...]:
+        return self.compared, self.quiet, self.base, self.quiet_base, self.measured, self.informational
 
     @property
     def linked_series(self) -> list[Series]:
         """All series that the page links to."""
-        measured = [value.series for value in self.series_values]
-        return measured + [verdict.series for verdict in (*self.verdicts, *self.verdicts_as_base)]
+        verdicts = (*self.compared.rows, *self.quiet.rows, *self.base.rows, *self.quiet_base.rows)
+        cells = (*self.measured.rows, *self.informational.rows)
+        reasons = (*self.failed, *self.unavailable)
+        return [
+            *(verdict.series for verdict in verdicts),
+            *(value.series for cell in cells for value in cell.rows),
+            *(series for reason in reasons for series in reason.series),
+        ]
+
+
+def select_lists(page: CommitView, query: ListQuery) -> CommitLists:
+    """Cut the lists of a commit to the page that an address selects."""
+
+    def cut_verdicts(name: str, title: str, verdicts: Sequence[Verdict], *, quiet: bool) -> ListPage[Verdict]:
+        chosen = [verdict for verdict in verdicts if (verdict.kind in QUIET_KINDS) == quiet]
+        return cut_rows(name, title, chosen, query, lambda verdict: verdict.series)
+
+    def cut_values(name: str, title: str, *, informational: bool) -> ListPage[CellRows[SeriesAtCommit]]:
+        with_level = (value for value in page.series_values if value.dot.level is not None)
+        chosen = [value for value in with_level if value.informational == informational]
+        most_moved_first = sorted(chosen, key=lambda value: (-value.log_move, value.series.cell))
+        return cut_cells(name, title, most_moved_first, query, lambda value: value.series)
+
+    values = search_rows(page.series_values, query, lambda value: value.series)
+    return CommitLists(
+        query,
+        compared=cut_verdicts("compared", "Compared with an earlier state", page.verdicts, quiet=False),
+        quiet=cut_verdicts("quiet", "Unchanged or open", page.verdicts, quiet=True),
+        base=cut_verdicts("base", "As the base of a later one", page.verdicts_as_base, quiet=False),
+        quiet_base=cut_verdicts("quiet_base", "Unchanged or open as base", page.verdicts_as_base, quiet=True),
+        measured=cut_values("measured", "Measured", informational=False),
+        informational=cut_values("informational", "Informational", informational=True),
+        failed=group_series_by_reason(
+            (format_failure(value.dot.status, value.dot.reason), value.series)
+            for value in values
+            if value.has_failed
+        ),
+        unavailable=group_series_by_reason(
+            (value.dot.reason, value.series) for value in values if value.is_unavailable
+        ),
+        quiet_counts={
+            "quiet": _count_quiet(page.verdicts, query),
+            "quiet_base": _count_quiet(page.verdicts_as_base, query),
+        },
+    )
+
+
+def _count_quiet(verdicts: Iterable[Verdict], query: ListQuery) -> str:
+    matches = search_rows(verdicts, query, lambda verdict: verdict.series)
+    return verdict_counts_sentence(verdict for verdict in matches if verdict.kind in QUIET_KINDS)
 
 
 def build_commit_view(
@@ -72,8 +159,12 @@ def build_commit_view(
     records: Sequence[RunRecord],
     runs: Sequence[Run],
     verdicts: Sequence[VerdictRecord],
+    changes: Iterable[ChangePoint] = (),
 ) -> CommitView:
-    """Join what was measured at a commit with what was decided about it; ``commits`` come newest first."""
+    """Join what was measured at a commit with what was decided about it.
+
+    ``commits`` come newest first, ``changes`` are the change points at this commit.
+    """
     # A working tree is in no history; the page of one shows it alone among its neighbours.
     line = [other for other in commits if not other.dirty or other.sha == commit.sha]
     position = next((k for k, other in enumerate(line) if other.sha == commit.sha), None)
@@ -83,39 +174,40 @@ def build_commit_view(
         verdict for verdict in all_verdicts if verdict.base == commit.sha and verdict.head != commit.sha
     )
     judged = set(select_judged_series(collect_processes_by_series(runs)))
+    before = line[position + 1] if position is not None and position + 1 < len(line) else None
+    moves = _collect_moves(changes, as_head, before)
     values = [
-        SeriesAtCommit(series, dot, series not in judged)
+        SeriesAtCommit(series, dot, series not in judged, moves.get(series))
         for series, dot in merge_runs_into_dots(runs).items()
     ]
     newest = max(runs, key=lambda run: run.started_at, default=None)
-    with_level = [value for value in values if value.dot.level is not None]
     return CommitView(
         project=project,
         commit=commit,
         sentence=_format_sentence(as_head, values),
-        before=line[position + 1] if position is not None and position + 1 < len(line) else None,
+        before=before,
         after=line[position - 1] if position else None,
         verdicts=tuple(as_head),
         verdicts_as_base=tuple(as_base),
         series_values=tuple(values),
-        failed=group_series_by_reason(
-            (format_failure(value.dot.status, value.dot.reason), value.series)
-            for value in values
-            if value.has_failed
-        ),
-        measured=_fold_values(value for value in with_level if not value.informational),
-        informational=_fold_values(value for value in with_level if value.informational),
-        unavailable=group_series_by_reason(
-            (value.dot.reason, value.series) for value in values if value.is_unavailable
-        ),
         runs=tuple(records),
         environment=newest.environment.values if newest else (),
     )
 
 
-def _fold_values(values: Iterable[SeriesAtCommit]) -> tuple[BenchmarkSection[SeriesAtCommit], ...]:
-    cells = group_rows_by_benchmark_cell(values, lambda value: value.series)
-    return build_benchmark_sections(sorted(cells, key=lambda cell: cell.series.cell))
+def _collect_moves(
+    changes: Iterable[ChangePoint], verdicts: Iterable[Verdict], before: Commit | None
+) -> Mapping[Series, ChangePoint]:
+    """The change of each series at a commit: as pairs with the commit before it confirmed it, else as its
+    history has it."""
+    moves = {change.series: change for change in changes}
+    for verdict in verdicts:
+        change = moves.get(verdict.series)
+        last_good = change.last_good if change else before and before.sha
+        is_confirmed = verdict.stage is Stage.CONFIRMATION and verdict.kind in CHANGE_KINDS
+        if is_confirmed and verdict.ratio and verdict.base == last_good:
+            moves[verdict.series] = verdict.as_change_point
+    return moves
 
 
 def _format_sentence(verdicts: Sequence[Verdict], values: Sequence[SeriesAtCommit]) -> str:

@@ -15,6 +15,7 @@ from perfci.store.queries.series_and_commits import load_project_series
 from perfci_web.comparisons import view_model
 from perfci_web.page_urls import ProjectLinks
 from perfci_web.url_lookups import build_project_links, require_commit, require_project
+from perfci_web.view_parts.long_lists import parse_list_query
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("comparisons", __name__)
@@ -43,7 +44,9 @@ def choose_compared_commits(project: str) -> str | BaseResponse:
 @blueprint.get(PAIR_PATH)
 def compare_page(project: str, base: str, head: str) -> str:
     page, links = _load_comparison(project, base, head)
-    return render_template("comparisons/comparison.html", page=page, links=links)
+    query = parse_list_query(request.args, view_model.LIST_NAMES)
+    lists = view_model.select_lists(page, query)
+    return render_template("comparisons/comparison.html", page=page, lists=lists, links=links)
 
 
 @blueprint.get(f"{PAIR_PATH}.json")
@@ -85,7 +88,7 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             _load_runs(tx, project, head_commit),
             series_and_commits.load_commits_newest_first(tx, project),
             verdicts_and_change_points.load_change_points(
-                tx, project, between=(base_commit.sha, head_commit.sha)
+                tx, project, last_good=base_commit.sha, commit=head_commit.sha
             ),
         )
         all_series = load_project_series(tx, project)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,10 @@ from perfci_web.view_parts.commit_measurements import (
     collect_processes_by_series,
     merge_runs_into_dots,
 )
+from perfci_web.view_parts.long_lists import ListPage, ListQuery, cut_cells, cut_rows, search_rows
 from perfci_web.view_parts.table_row_groups import (
-    BenchmarkSection,
+    CellRows,
     MissingReason,
-    build_benchmark_sections,
-    group_rows_by_benchmark_cell,
     group_series_by_reason,
     serialize_missing_reason,
 )
@@ -70,6 +70,13 @@ class SeriesAtTwoCommits:
         return self.head.level / self.base.level - 1
 
     @property
+    def log_move(self) -> float:
+        """How far the level moved either way: halved is as far as doubled; 0 where it is not known."""
+        if self.relative_change is None:
+            return 0.0
+        return abs(math.log1p(self.relative_change)) if self.relative_change > -1 else math.inf
+
+    @property
     def is_unavailable_at_both(self) -> bool:
         """Whether neither side could measure it."""
         return self.base.status is self.head.status is Status.SKIPPED
@@ -98,14 +105,6 @@ class ComparisonView:
     environment: tuple[tuple[str, str, str], ...]
     commits: tuple[Commit, ...]
     commits_between: int
-
-    @property
-    def informational_sections(self) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:
-        return _fold_values(self.informational)
-
-    @property
-    def not_compared_sections(self) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:
-        return _fold_values(self.not_compared)
 
     @property
     def is_same_commit(self) -> bool:
@@ -155,12 +154,14 @@ def build_comparison_view(
     verdicts = rank_verdicts_by_severity(record.verdict for record in records)
     sessions = {record.session_uid for record in records}
     base_runs, head_runs = _runs_of_sessions(base_runs, sessions), _runs_of_sessions(head_runs, sessions)
-    values = _join_values(base_runs, head_runs, {change.series: change for change in changes})
+    # what was compared needs no values, unless the verdict may only say that neither side can measure it
+    compared = {verdict.series for verdict in verdicts if verdict.kind is not VerdictKind.MISSING}
+    values = _join_values(base_runs, head_runs, {change.series: change for change in changes}, compared)
     unavailable = [value for value in values if value.is_unavailable_at_both]
     unavailable_series = {value.series for value in unavailable}
-    decided_series = {verdict.series for verdict in verdicts}
+    settled_series = unavailable_series | {verdict.series for verdict in verdicts}
     judged_series = set(select_judged_series(collect_processes_by_series([*base_runs, *head_runs])))
-    undecided = [value for value in values if value.series not in unavailable_series | decided_series]
+    undecided = [value for value in values if value.series not in settled_series]
     not_compared = [value for value in undecided if value.series in judged_series]
     notable = [
         verdict
@@ -185,6 +186,52 @@ def build_comparison_view(
         environment=tuple(_diff_environments(base_runs, head_runs)),
         commits=tuple(between[:MAX_COMMITS]),
         commits_between=len(between),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonLists:
+    """The lists of a comparison as an address selects them, what moved most first."""
+
+    query: ListQuery
+    notable: ListPage[Verdict]
+    unchanged: ListPage[Verdict]
+    not_compared: ListPage[CellRows[SeriesAtTwoCommits]]
+    informational: ListPage[CellRows[SeriesAtTwoCommits]]
+    unavailable: tuple[MissingReason, ...]
+
+    @property
+    def lists(self) -> tuple[ListPage[Any], ...]:
+        return self.notable, self.unchanged, self.not_compared, self.informational
+
+
+LIST_NAMES = ("notable", "unchanged", "not_compared", "informational")
+"""Names of lists as an address has them."""
+
+
+def select_lists(page: ComparisonView, query: ListQuery) -> ComparisonLists:
+    """Cut the lists of a comparison to the page that an address selects."""
+
+    def cut_verdicts(name: str, title: str, verdicts: Sequence[Verdict]) -> ListPage[Verdict]:
+        return cut_rows(name, title, verdicts, query, lambda verdict: verdict.series)
+
+    def cut_values(
+        name: str, title: str, values: Sequence[SeriesAtTwoCommits]
+    ) -> ListPage[CellRows[SeriesAtTwoCommits]]:
+        most_moved_first = sorted(values, key=lambda value: -value.log_move)
+        return cut_cells(name, title, most_moved_first, query, lambda value: value.series)
+
+    reasons = (
+        MissingReason(reason.text, tuple(search_rows(reason.series, query, lambda series: series)))
+        for reason in page.unavailable
+    )
+    return ComparisonLists(
+        query,
+        notable=cut_verdicts("notable", "Decided and open", page.notable),
+        unchanged=cut_verdicts("unchanged", "Unchanged", page.unchanged),
+        not_compared=cut_values("not_compared", "Measured, not compared", page.not_compared),
+        informational=cut_values("informational", "Informational", page.informational),
+        unavailable=tuple(reason for reason in reasons if reason.series),
     )
 
 
@@ -226,19 +273,18 @@ def _runs_of_sessions(runs: Sequence[Run], sessions: set[str]) -> list[Run]:
 
 
 def _join_values(
-    base_runs: Sequence[Run], head_runs: Sequence[Run], changes: Mapping[Series, ChangePoint]
+    base_runs: Sequence[Run],
+    head_runs: Sequence[Run],
+    changes: Mapping[Series, ChangePoint],
+    left_out: Container[Series],
 ) -> list[SeriesAtTwoCommits]:
     """Return the series measured on both sides, sorted by name."""
-    base, head = merge_runs_into_dots(base_runs), merge_runs_into_dots(head_runs)
+    base, head = merge_runs_into_dots(base_runs, left_out), merge_runs_into_dots(head_runs, left_out)
     return [
         SeriesAtTwoCommits(series, base[series], head[series], changes.get(series))
         for series in sorted(base, key=lambda series: series.cell)
         if series in head
     ]
-
-
-def _fold_values(values: Sequence[SeriesAtTwoCommits]) -> tuple[BenchmarkSection[SeriesAtTwoCommits], ...]:
-    return build_benchmark_sections(group_rows_by_benchmark_cell(values, lambda value: value.series))
 
 
 def _commits_between(commits: Sequence[Commit], base: Commit, head: Commit) -> list[Commit]:

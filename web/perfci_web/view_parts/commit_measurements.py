@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from perfci.model import Point, Process, Result, Role, Run, Series, Status
 from perfci.report.series_trend import Dot, build_trend
 
 
-def merge_runs_into_dots(runs: Iterable[Run]) -> dict[Series, Dot]:
-    """Merge all runs of one commit into one dot for each series."""
+def merge_runs_into_dots(runs: Iterable[Run], left_out: Container[Series] = ()) -> dict[Series, Dot]:
+    """Merge all runs of one commit into one dot for each series that is not left out."""
     results: dict[Series, list[tuple[Run, Result]]] = {}
     for run in runs:
         for result in run.results:
+            if result.series in left_out:
+                continue
             results.setdefault(result.series, []).append((run, result))
     return {series: build_trend(series, [_merge_point(pairs)]).dots[0] for series, pairs in results.items()}
 

@@ -1,19 +1,15 @@
-"""Group the rows of tables by cell (benchmark, parameters, machine), by benchmark, or by missing reason."""
+"""Group the rows of tables by cell (benchmark, parameters, machine), or by missing reason."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Generic, TypeVar
 
 from perfci.model import CPU_METRIC_PREFIX, Series, Status
 from perfci.report.serializers import serialize_series
 
 RowT = TypeVar("RowT")
-
-MAX_UNFOLDED_ROWS = 60
-"""A table with more rows than this is folded into one part for each benchmark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +20,6 @@ class CellRows(Generic[RowT]):
 
     series: Series
     rows: tuple[RowT, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkSection(Generic[RowT]):
-    """The cells of one benchmark; without a title, of all benchmarks."""
-
-    title: str
-    cells: tuple[CellRows[RowT], ...]
-
-    @property
-    def row_count(self) -> int:
-        return sum(len(cell.rows) for cell in self.cells)
 
 
 def group_rows_by_benchmark_cell(
@@ -51,19 +35,6 @@ def group_rows_by_benchmark_cell(
         CellRows(series_of(cell_rows[0]), _sort_rows(cell_rows, series_of, is_informational))
         for cell_rows in rows_by_cell.values()
     ]
-
-
-def build_benchmark_sections(cells: Sequence[CellRows[RowT]]) -> tuple[BenchmarkSection[RowT], ...]:
-    """Return one section of all cells while they are few, else one section for each benchmark."""
-    everything = BenchmarkSection("", tuple(cells))
-    if everything.row_count <= MAX_UNFOLDED_ROWS:
-        return (everything,) if cells else ()
-    ordered = sorted(cells, key=_benchmark_name)
-    return tuple(BenchmarkSection(name, tuple(group)) for name, group in groupby(ordered, _benchmark_name))
-
-
-def _benchmark_name(cell: CellRows[RowT]) -> str:
-    return cell.series.benchmark.name
 
 
 def _sort_rows(
