@@ -20,6 +20,7 @@ from perfci.bench.validate_model_bench import (
     CellParameters,
     check_attribute_names,
     check_groups,
+    check_hooks,
     check_parameters,
     check_step_arguments,
 )
@@ -305,6 +306,7 @@ def _check_names(cls: type[ModelBench]) -> None:
     own = {name: value for name, value in vars(cls).items() if not hasattr(ModelBench, name)}
     settings = (*VERSIONED_SETTINGS, *OTHER_SETTINGS)
     free = [name for name in (*HOOK_NAMES, *settings) if getattr(cls, name) is getattr(ModelBench, name)]
+    check_hooks(cls.__qualname__, {name: getattr(cls, name) for name in HOOK_NAMES})
     check_groups(cls.__qualname__, cls.groups, [group.name for group in _metric_groups()])
     check_attribute_names(cls.__qualname__, own, set(free) & set(HOOK_NAMES), set(free) & set(settings))
     grid = cls.params

@@ -35,6 +35,16 @@ def check_groups(owner: str, groups: Sequence[str], known_groups: Sequence[str])
             raise PerfciError(f"{owner}.groups names {group!r}, which is no metric group{hint}")
 
 
+def check_hooks(owner: str, hooks: Mapping[str, Any]) -> None:
+    """Raise ``PerfciError`` for a hook that cannot be called, such as a number kept under its name."""
+    for name, value in hooks.items():
+        if value is not None and not callable(value):
+            raise PerfciError(
+                f"{owner}.{name} is {value!r}, but ModelBench calls {name} as a hook; "
+                f"make it a method, or call it _{name} if it is your own"
+            )
+
+
 def check_attribute_names(
     owner: str, attributes: Mapping[str, Any], hooks: Iterable[str], settings: Iterable[str]
 ) -> None:

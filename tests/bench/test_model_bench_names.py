@@ -46,6 +46,11 @@ MISSPELT = {
         "Net.budgets_s is nothing that ModelBench knows; did you mean 'budget_s'? "
         "Call it _budgets_s if it is your own",
     ),
+    "a number by the name of a hook": (
+        {"prompt": 16},
+        "Net.prompt is 16, but ModelBench calls prompt as a hook; make it a method, or call it _prompt if "
+        "it is your own",
+    ),
     "a reference": (
         {"reference": {"dtpye": "fp32"}},
         "Net.reference sets 'dtpye', which is no parameter of it; did you mean 'dtype'?",

@@ -22,7 +22,7 @@ class Model(ModelBench):
     """A training step and an answer; only the cold start is left out, for the time it takes."""
 
     groups = ("training", "step_counts", "numerics", "generation", "stream_counts", "stages")
-    requests, budget_s, prompt, answered = 6, 0.3, 16, 40
+    requests, budget_s, prompt_tokens, answer_tokens = 6, 0.3, 16, 40
 
     def build(self, p):
         return LM().to(self.device)
@@ -38,8 +38,8 @@ class Model(ModelBench):
 
     def stream(self, model, p) -> Iterator[Tensor]:
         self.cache = Cache(self.device)
-        prompt = texts.some_text(0, self.prompt - 1)[None].to(self.device)
-        yield from answering.answer(model, prompt, self.answered, self.cache)
+        prompt = texts.some_text(0, self.prompt_tokens - 1)[None].to(self.device)
+        yield from answering.answer(model, prompt, self.answer_tokens, self.cache)
 
     def kv_cache(self, model, p):
         return self.cache.rooms
