@@ -122,6 +122,7 @@ class LearningSizes:
     limit: int
     parity_steps: int
     validated_steps: int  # before a validation loss is read
+    seeds: int  # whose median validation loss counts
 
 
 @dataclass(frozen=True)
@@ -232,11 +233,12 @@ if SIZES is SMOKE:
     LADDER = LadderSizes(epoch_tokens=1e6)
     FLOAT8 = Float8Sizes(model=SMOKE, loss_steps=[20])
     LEARNING = LearningSizes(
-        model=replace(SMOKE, vocab=16, width=32, heads=2, layers=1, length=32),
+        model=replace(SMOKE, vocab=16, width=32, heads=4, layers=1, length=32),
         rate=1e-2,
         limit=400,
         parity_steps=10,
         validated_steps=150,
+        seeds=2,
     )
     GENERATION = GenerationSizes(
         requests=8,
@@ -304,6 +306,7 @@ else:
         limit=2000,
         parity_steps=200,
         validated_steps=300,
+        seeds=3,
     )
     GENERATION = GenerationSizes(
         requests=64,

@@ -23,7 +23,9 @@ class Bench:
     """Derive from it and write ``measure_*`` methods, each declared with ``@metrics``.
 
     asv's ``params``, ``param_names``, ``timeout`` and ``setup`` mean what they mean in asv. ``params`` may
-    also be a mapping of names to values.
+    also be a mapping of names to values. Runs are planned by two attributes more: ``cost_s``, the seconds
+    that a process takes (or a function of the parameters by name), and ``default_suite``, which cells guard
+    every commit: True, False, or a mapping of parameters to values.
     """
 
     params: Any = ()

@@ -27,7 +27,8 @@ def readings(report: dict[str, Any]) -> dict[str, float]:
 def test_an_architecture_is_judged_by_its_validation_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     from benchmarks import architectures
 
-    losses = {architectures.BASELINE: 2.0, architectures.VARIANTS["swiglu"]: 1.9}
+    swiglu = architectures.variant_architecture("swiglu", architectures.LEARNING.model)
+    losses = {architectures.BASELINE: 2.0, swiglu: 1.9}
     monkeypatch.setattr(architectures, "learn_topics", lambda kind, seed: losses.get(kind, 2.2))
     suite = architectures.ValidationLoss()
 
@@ -36,6 +37,15 @@ def test_an_architecture_is_judged_by_its_validation_loss(monkeypatch: pytest.Mo
     assert (rows["validation_loss"], rows["baseline_loss"], rows["loss_ratio"]) == (1.9, 2.0, 0.95)
     with pytest.raises(ParityFailed, match=r"multi-query learns worse .* 1.100 times that, allowed are 1.05"):
         suite.measure_validation_loss("multi-query", "smoke")
+
+
+def test_every_variant_differs_from_the_baseline_in_both_models() -> None:
+    from benchmarks import architectures
+
+    for sizes in (architectures.SIZES, architectures.LEARNING.model):
+        built = [architectures.variant_architecture(name, sizes) for name in architectures.VARIANTS]
+        assert len(set(built)) == len(architectures.VARIANTS)
+        assert all(architecture.kv_heads != sizes.heads for architecture in built)
 
 
 def test_a_mask_that_hides_more_learns_less(monkeypatch: pytest.MonkeyPatch) -> None:
