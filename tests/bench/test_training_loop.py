@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from perfci.bench import ModelBench
 from perfci.bench.metric_groups import cold_start
+from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.parity import ParityFailed
 from perfci.model import PerfciError
 
@@ -62,11 +64,27 @@ def measure(bench: type[ModelBench], group: str, *values: Any) -> dict[str, Repo
     return rows(getattr(bench(), f"measure_{group}")(*values))
 
 
-def test_a_step_of_the_authors_own_is_timed_as_a_whole() -> None:
+def test_a_step_of_the_authors_own_is_timed_with_its_phases() -> None:
     readings = measure(Net, "training", "bf16")
 
-    assert readings["step_time"]["status"] == "ok"
-    assert readings["forward_time"]["reason"] == "the benchmark's own step hides its phases"
+    names = ("step_time", "forward_time", "backward_time", "optimizer_time")
+    assert {readings[name]["status"] for name in names} == {"ok"}
+
+
+def test_finds_the_phases_of_a_step_in_the_order_in_which_they_run() -> None:
+    entered: list[str] = []
+    training = TrainingLoop(Net().bind_callables({"dtype": "fp32"}))
+
+    @contextlib.contextmanager
+    def mark(phase: str) -> Iterator[None]:
+        entered.append(phase)
+        yield
+        entered.append(f"end of {phase}")
+
+    training.train_on_batch(training.next_resident_batch(), mark)
+
+    half = ["backward", "end of backward"]
+    assert entered == ["forward", *half, *half, "optimizer", "end of optimizer", "end of forward"]
 
 
 def test_a_cold_start_of_an_own_step_ends_with_its_first_step() -> None:

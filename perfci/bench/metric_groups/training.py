@@ -75,8 +75,6 @@ def build_profiled_step(callables: ModelBenchmarkCallables) -> ProfiledWork:
 
 
 def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading | Absent]:
-    if not training.has_phases:
-        return {f"{phase}_time": Absent("the benchmark's own step hides its phases") for phase in PHASES}
     stages = Stages(device)
     for _ in range(PHASE_STEPS):
         with stages:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 
 from perfci.bench.devices.compute_precision import create_gradient_scaler
 from perfci.bench.loader_batches import KEPT_BATCHES
+from perfci.bench.metric_groups.own_step_phases import mark_own_phases
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
@@ -50,11 +52,6 @@ class TrainingLoop:
         self.last_loss: torch.Tensor | None = None
 
     @property
-    def has_phases(self) -> bool:
-        """Whether a step has the phases forward, backward and optimizer; an author's own step hides them."""
-        return self._own_step is None
-
-    @property
     def gradient_scale(self) -> float:
         """What gradients are multiplied by to stay within fp16, 1 in other formats; waits for the device."""
         return float(self._scaler.get_scale())
@@ -82,7 +79,8 @@ class TrainingLoop:
     def train_on_batch(self, batch: Any, mark_phase: PhaseMarker = null_phase) -> None:
         """Train on one batch. Nothing here waits for the device: no ``.item()``, no print."""
         if self._own_step is not None:
-            with mark_phase("step"):
+            phases = contextlib.nullcontext() if mark_phase is null_phase else mark_own_phases(mark_phase)
+            with phases:
                 loss = self._own_step(self.model, batch, self.optimizer, self._scaler)
             self.last_loss = _require_scalar("step", loss).detach()
             return

@@ -1,0 +1,40 @@
+"""Find the phases of a training step that its author wrote as one piece."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from perfci.bench.timers.stage_timers import PhaseMarker
+
+
+@contextlib.contextmanager
+def mark_own_phases(mark_phase: PhaseMarker) -> Iterator[None]:
+    """Mark every backward pass and every step of an optimizer; all the rest is marked as forward.
+
+    The rest holds what a step does beside them, clipping for example. Not for steps that are timed as a
+    whole: the marks wait for the device.
+    """
+    run_backward: Any = torch.autograd.backward
+
+    def marked_backward(*arguments: Any, **options: Any) -> Any:
+        with mark_phase("backward"):
+            return run_backward(*arguments, **options)
+
+    with contextlib.ExitStack() as updates:
+        handles = (
+            register_optimizer_step_pre_hook(lambda *_: updates.enter_context(mark_phase("optimizer"))),
+            register_optimizer_step_post_hook(lambda *_: updates.pop_all().close()),
+        )
+        torch.autograd.backward = marked_backward
+        try:
+            with mark_phase("forward"):
+                yield
+        finally:
+            torch.autograd.backward = run_backward
+            for handle in handles:
+                handle.remove()
