@@ -103,26 +103,30 @@ def test_the_default_suite_fits_into_ten_minutes(sizes: str, plans: dict[str, di
     assert planned_s <= 600
 
 
-def rows_of_the_reports() -> dict[str, tuple[list[str], str]]:
-    """Each row of the table in docs/suites.md: its benchmarks, and the expression of its command."""
+def rows_of_the_reports() -> dict[str, tuple[list[str], set[str], str]]:
+    """Each row of the table in docs/suites.md: its benchmarks, metrics, and the expression of its command."""
     rows = {}
     for line in (ROOT / "docs" / "suites.md").read_text().splitlines():
         columns = line.strip("| ").replace("\\|", "/OR/").split(" | ")
         if re.fullmatch(r"S\d\.\d", columns[0]):
             benchmarks = re.findall(r"`(\w+\.\w+\.measure_\w+)`", columns[2])
-            rows[columns[0]] = benchmarks, columns[5].split("'")[1].replace("/OR/", "|")
+            metrics = set(re.findall(r"`(\w+)`", columns[4]))
+            rows[columns[0]] = benchmarks, metrics, columns[5].split("'")[1].replace("/OR/", "|")
     return rows
 
 
 def test_every_row_of_the_reports_has_a_guard_in_the_default_suite(
-    plans: dict[str, dict[str, Any]],
+    plans: dict[str, dict[str, Any]], discovered: dict[str, Any]
 ) -> None:
     rows = rows_of_the_reports()
     counts = {"S0": 5, "S1": 4, "S2": 3, "S3": 2, "S4": 4}
     assert list(rows) == [f"{report}.{n}" for report, top in counts.items() for n in range(1, top + 1)]
 
-    for row, (benchmarks, expression) in rows.items():
+    for row, (benchmarks, metrics, expression) in rows.items():
         assert benchmarks, row
+        declared = {metric for name in benchmarks for metric in discovered[name]["metrics"]}
+        assert metrics, row
+        assert metrics <= declared, row
         matched = {name for name in plans["real"] if re.search(expression, name)}
         assert matched >= set(benchmarks), row
         for plan in plans.values():
