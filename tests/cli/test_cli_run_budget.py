@@ -105,3 +105,25 @@ def test_two_suites_at_once_are_a_usage_error(
 ) -> None:
     assert run_cli(["run", "--suite", "full", "--suite", "default"]) == 2
     assert "one folder and one of default and full may be given" in capsys.readouterr().err
+
+
+def test_a_cell_that_takes_longer_than_planned_ends_the_call_and_the_next_goes_on(
+    working_folder: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    suite = """
+        import time
+        def track_slow(n):
+            time.sleep(0.5)
+            return n
+        track_slow.params, track_slow.cost_s = [[1, 2, 3, 4]], 0.01
+    """
+    GitProject(working_folder).commit("Slower than it says", benchmarks__suite=suite)
+
+    first = run_json(capsys, "--budget", "1s")
+    second = run_json(capsys, "--budget", "100s")
+
+    assert 1 <= first["processes"] < 4
+    assert first["processes"] + second["processes"] == 4
+    assert len(first["left_out"]) == 4 - first["processes"]
+    assert "took longer than planned" in first["left_out"][0]["reason"]
+    assert second["left_out"] == []
