@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor, nn
@@ -318,9 +318,7 @@ class Read(Bench):
     @metrics(Metric("read_time", "seconds/GB"), Metric("bandwidth", "bytes/s", "higher"))
     def measure_read(self, page_cache: str, size: int, sizes: str) -> Measurement:
         with tempfile.TemporaryFile(dir=".") as file:
-            file.write(random.Random(0).randbytes(size))
-            file.flush()
-            os.fsync(file.fileno())  # pages that are not on the disk yet cannot be forgotten
+            write_random_bytes(file, size)
             if page_cache == "warm":
                 timing = host_timing(lambda: read_file(file.fileno(), size))
                 reading = timing.reading()
@@ -338,6 +336,18 @@ class Read(Bench):
             },
             flags=timing.flags,
         )
+
+
+def write_random_bytes(file: IO[bytes], size: int) -> None:
+    """Fill a file with bytes that do not compress, 32 MB again and again, and wait until the disk has them.
+
+    Pages that are not on the disk yet could not be forgotten.
+    """
+    block = random.Random(0).randbytes(min(size, 32 << 20))
+    for written in range(0, size, len(block)):
+        file.write(block[: size - written])
+    file.flush()
+    os.fsync(file.fileno())
 
 
 class ReadParallel(Bench):
@@ -361,9 +371,7 @@ class ReadParallel(Bench):
     )
     def measure_parallel_read(self, readers: int, size: int, sizes: str) -> Measurement:
         with tempfile.NamedTemporaryFile(dir=".") as file, ThreadPoolExecutor(DISK_READERS) as pool:
-            file.write(random.Random(0).randbytes(size))
-            file.flush()
-            os.fsync(file.fileno())
+            write_random_bytes(file, size)
             timing = host_timing(
                 lambda: read_in_parts(pool, file.fileno(), size, readers),
                 prepare=lambda: forget_pages(file.fileno(), size),

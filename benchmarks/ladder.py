@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from perfci.bench import Measurement, Metric, ModelBench, informational, metrics
+from perfci.bench.devices.compute_precision import create_gradient_scaler
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .attention_kernels import require_attention
@@ -59,15 +60,17 @@ class Ladder(ModelBench):
         p = dict(zip(self.param_names, (dtype, attention, checkpointing, sizes), strict=True))
         with self.autocast(p):  # skips before anything is built
             model = self.build(p)
-        optimizer, texts = self.optimizer(model, p), itertools.chain.from_iterable(repeat_epochs())
+        optimizer, scaler = self.optimizer(model, p), create_gradient_scaler(dtype, self.device)
+        texts = itertools.chain.from_iterable(repeat_epochs())
 
         def step() -> None:
             batch = next(texts).to(self.device, non_blocking=True)
             optimizer.zero_grad(set_to_none=True)
             with self.autocast(p):
                 loss = self.loss(model, batch)
-            loss.backward()
-            optimizer.step()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
 
         timing = time_blocks(step, **TRAINING.timing)
         steps = LADDER.epoch_tokens / self.tokens_per_batch(p)
