@@ -6,7 +6,7 @@ ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 STUDY ?= demo slowdowns noise measuring history adaptive compare django robustness
 
-.PHONY: help demo test check proof lint bench torture fuzz study serve wheel lock assets
+.PHONY: help demo test check proof lint bench gpu torture fuzz study serve wheel lock assets
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -43,6 +43,10 @@ bench: ## measure perfci itself against asv and physical limits; the last figure
 	$(BIN)/python -m tools.bench_judge
 	$(BIN)/python -m tools.bench_store
 	$(BIN)/python -m tools.bench_service
+
+gpu: ## hold the figures taken on this NVIDIA GPU against independent ways, in under ten minutes; they go to docs/gpu.md (ARGS="--only steps"; without a GPU it says so and does nothing)
+	@.ci/setup dev
+	$(BIN)/python -m tools.check_gpu $(ARGS)
 
 fuzz: ## throw ARGS (1000) requests made to break it at every operation of the API, with all checks of schemathesis
 	@.ci/setup dev
