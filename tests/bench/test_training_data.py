@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from perfci.bench import Absent, ModelBench, Reading
-from perfci.bench.loader_batches import EndlessLoader, LoaderEnded
+from perfci.bench.loader_batches import EndlessLoader, LoaderEnded, move_to_device
 from perfci.bench.metric_groups import training_data
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 
@@ -181,6 +181,16 @@ def test_a_loader_that_has_ended_for_good_says_so() -> None:
 
     with pytest.raises(LoaderEnded, match=r"^the loader gave 2 batches, and none when it was begun again$"):
         [next(batches) for _ in range(3)]
+
+
+def test_moves_all_tensors_of_a_batch_to_the_device() -> None:
+    batch = {"tokens": torch.ones(2), "parts": [torch.ones(1), (torch.ones(1), "a text")], "count": 3}
+
+    moved = move_to_device(batch, FakeDevice(torch_device="meta"))
+
+    assert moved["tokens"].device == moved["parts"][1][0].device == torch.device("meta")
+    assert moved["parts"][1][1] == "a text"
+    assert moved["count"] == 3
 
 
 class Loaded(ModelBench):

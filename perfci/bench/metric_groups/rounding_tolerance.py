@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -33,18 +35,27 @@ LATER_STEPS = 2
 
 
 def widen_for_rounding(
-    tolerance: Tolerance, callables: ModelBenchmarkCallables, reference: NumericsRecord, precision: str
+    tolerance: Tolerance,
+    callables: ModelBenchmarkCallables,
+    reference: NumericsRecord,
+    precision: str,
+    change_model: Callable[[Any], object] = lambda model: None,
 ) -> Tolerance:
     """Allow at least what ``precision`` has to change in the numbers of this model; never less than before.
 
-    The reference (``callables``, which recorded ``reference``) trains again from the same seed with every
-    weight rounded to the significand of ``precision``. A difference at a step counts for all later steps, and
-    for ``LATER_STEPS`` before it.
+    The reference (``callables``, which recorded ``reference`` after ``change_model``) trains again from the
+    same seed with every weight rounded to the significand of ``precision``. A difference at a step counts for
+    all later steps, and for ``LATER_STEPS`` before it.
     """
     if precision not in SIGNIFICANT_BITS:
         return tolerance
     bits = SIGNIFICANT_BITS[precision]
-    rounded = record_training_numerics(callables, lambda model: round_weights(model, bits))
+
+    def change_and_round(model: Any) -> None:
+        change_model(model)
+        round_weights(model, bits)
+
+    rounded = record_training_numerics(callables, change_and_round)
     outputs = tolerance.outputs
     if rounded.outputs is not None and reference.outputs is not None:
         outputs = max(

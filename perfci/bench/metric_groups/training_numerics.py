@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perfci.bench.metric_groups.dropout import disable_dropout, dropout_probabilities
 from perfci.bench.metric_groups.numerics_recording import record_training_numerics
 from perfci.bench.metric_groups.rounding_tolerance import widen_for_rounding
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
@@ -17,6 +22,22 @@ from perfci.bench.parity import (
 from perfci.bench.readings import Measurement
 
 METRICS = PARITY_METRICS
+ERROR_METRICS = ("max_error", "max_relative_error")
+"""Of the comparison with the reference; the others are of the variant alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedNumerics:
+    """Two records that are compared, and what may lie between them."""
+
+    variant: NumericsRecord
+    reference: NumericsRecord
+    tolerance: Tolerance
+    has_dropout: bool = True
+    """Whether the models ran with the dropout they have, if any."""
+
+    def check(self) -> None:
+        check_parity(self.variant, self.reference, self.tolerance)
 
 
 def measure(callables: ModelBenchmarkCallables) -> Measurement:
@@ -24,36 +45,68 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
 
     The variant trains twice: a loss is exact only where both times gave the same bits.
     """
-    reference = None
-    if callables.reference is not None:
-        reference = record_training_numerics(callables.reference, whose=" of the reference")
-    variant, again = record_training_numerics(callables), record_training_numerics(callables)
-    tolerance = _parity_tolerance(callables, variant, reference)
-    return check_and_measure_parity(variant, reference, tolerance, repetition=again)
+    variant = record_training_numerics(callables)
+    if callables.reference is None:
+        return check_and_measure_parity(variant, repetition=record_training_numerics(callables))
+    pair = _compare_with_reference(callables)
+    again = pair.variant if pair.has_dropout else record_training_numerics(callables)
+    own = check_and_measure_parity(variant, repetition=again).readings
+    errors = check_and_measure_parity(pair.variant, pair.reference, pair.tolerance).readings
+    return Measurement({**own, **{name: errors[name] for name in ERROR_METRICS}})
 
 
 def require_parity(callables: ModelBenchmarkCallables) -> None:
     """Raise ``ParityFailed`` for a variant that disagrees with its reference, before it is timed."""
     if callables.reference is not None:
-        variant = record_training_numerics(callables)
-        reference = record_training_numerics(callables.reference, whose=" of the reference")
-        check_parity(variant, reference, _parity_tolerance(callables, variant, reference))
+        _compare_with_reference(callables)
 
 
-def _parity_tolerance(
-    callables: ModelBenchmarkCallables, variant: NumericsRecord, reference: NumericsRecord | None
-) -> Tolerance:
-    """The author's tolerance, or that of the precision: wider where the model magnifies rounding.
+def _compare_with_reference(callables: ModelBenchmarkCallables) -> ComparedNumerics:
+    """Train both and compare; on an accelerator without dropout, where they do not agree with it.
 
-    By how much is looked for only where the variant would be rejected, since the reference trains again.
+    Which entries are dropped depends there on the number format and the kernel: a vector of eight bf16 takes
+    its random numbers in another order than one of four fp32. The probabilities have to be the same.
     """
-    if callables.tolerance is not None:
-        return callables.tolerance
-    tolerance = default_tolerance(callables.precision())
-    if reference is None or callables.reference is None:
-        return tolerance
+    reference = callables.reference
+    assert reference is not None
+    probabilities: list[tuple[float, ...]] = []
+
+    def note_dropout(model: Any) -> None:
+        probabilities.append(dropout_probabilities(model))
+
+    pair = _train_both(callables, reference, note_dropout)
     try:
-        check_parity(variant, reference, tolerance)
+        pair.check()
     except ParityFailed:
-        return widen_for_rounding(tolerance, callables.reference, reference, callables.precision())
-    return tolerance
+        is_comparable_without = len(set(probabilities)) == 1 and any(probabilities)
+        if callables.device.kind == "cpu" or not is_comparable_without:
+            raise
+        pair = replace(_train_both(callables, reference, disable_dropout), has_dropout=False)
+        pair.check()
+    return pair
+
+
+def _train_both(
+    callables: ModelBenchmarkCallables,
+    reference: ModelBenchmarkCallables,
+    change_model: Callable[[Any], object],
+) -> ComparedNumerics:
+    """Record both runs, with the tolerance of the author, or that of the precision.
+
+    That is wider where the model magnifies rounding. By how much is looked for only where the variant would
+    be rejected, since the reference trains again.
+    """
+    precision = callables.precision()
+    pair = ComparedNumerics(
+        record_training_numerics(callables, change_model),
+        record_training_numerics(reference, change_model, whose=" of the reference"),
+        callables.tolerance or default_tolerance(precision),
+    )
+    if callables.tolerance is not None:
+        return pair
+    try:
+        pair.check()
+    except ParityFailed:
+        widened = widen_for_rounding(pair.tolerance, reference, pair.reference, precision, change_model)
+        return replace(pair, tolerance=widened)
+    return pair
