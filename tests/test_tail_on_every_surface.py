@@ -28,7 +28,7 @@ from perfci.net.api_schemas.series import TailVerdictShape
 from perfci.report.number_format import format_signed_percent
 from perfci.report.serializers import serialize_verdict
 from perfci.report.verdict_table import format_comparison
-from perfci.report.verdict_text import format_interval, tail_cell, verdict_sentence
+from perfci.report.verdict_text import format_interval, tail_cell, tail_phrase, verdict_sentence
 from perfci.store import Store, open_store
 from perfci.store.maintenance.backup_restore_upgrade import backup
 from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_records
@@ -169,6 +169,19 @@ def test_shows_what_was_stored(client: FlaskClient, judged: Mapping[Series, Verd
             assert f"{verdict_sentence(verdict)}." in read_page(client, page)
         assert f"; {name} " in verdict_sentence(verdict)
         assert f"{name} {arrow} worse {size} {interval}" in format_comparison([verdict])
+
+
+def test_the_values_of_a_commit_have_it_beside_their_change(
+    client: FlaskClient, judged: Mapping[Series, Verdict]
+) -> None:
+    verdict = judged[BOTH]
+    assert verdict.tail is not None
+    assert verdict.interval is not None
+    assert verdict.ratio is not None
+
+    size, interval = format_signed_percent(verdict.ratio - 1), format_interval(verdict.interval)
+    phrase = tail_phrase(verdict.tail, BOTH.metric)
+    assert f"1.250 s {size} {interval} % {phrase}" in read_page(client, f"{P}/commit/{a_sha(2)}")
 
 
 def test_the_comment_names_tails_that_moved_alone(

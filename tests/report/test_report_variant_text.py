@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perfci.model import Commit, Verdict, VerdictKind
+from dataclasses import replace
+
+from perfci.model import Commit, Interval, TailVerdict, Verdict, VerdictKind
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.pull_comment import render_pull_comment
@@ -73,6 +75,17 @@ def test_puts_every_variant_next_to_the_baseline_benchmark_by_benchmark() -> Non
         "⇄ trade-off at model.Gpt('flash', 8): cpu_step_time got 30.0 % faster, "
         "but peak_allocated needs 12.5 % more memory\n"
     )
+
+
+def test_a_variant_shows_what_its_tail_did() -> None:
+    comparison = variants()
+    first = comparison.contrasts[0]
+    tail = TailVerdict(VerdictKind.IMPROVEMENT, 0.6, Interval(0.55, 0.66))
+    with_tail = replace(first, verdict=replace(first.verdict, tail=tail))
+
+    text = format_variants(replace(comparison, contrasts=(with_tail, *comparison.contrasts[1:])))
+
+    assert "  −30.0 %  [−31.0, −29.0]  p90 ▼ better −40.0 % [−45.0, −34.0]     10  improvement\n" in text
 
 
 def test_a_verdict_between_variants_names_both_sides() -> None:

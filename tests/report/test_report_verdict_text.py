@@ -1,8 +1,13 @@
 """One plain sentence per verdict."""
 
-from perfci.model import Stage, VerdictKind
+from dataclasses import replace
+
+from perfci.model import Interval, Stage, TailVerdict, VerdictKind
 from perfci.report.verdict_text import (
+    is_tail_moved_alone,
     rank_verdicts_by_severity,
+    tail_cell,
+    tail_phrase,
     verdict_counts_sentence,
     verdict_sentence,
 )
@@ -84,4 +89,61 @@ def test_the_severest_verdict_leads() -> None:
         "missing",
         "improvement",
         "unchanged",
+    ]
+
+
+TAILS = [
+    TailVerdict(VerdictKind.REGRESSION, 1.22, Interval(1.141, 1.303)),
+    TailVerdict(VerdictKind.IMPROVEMENT, 0.8, Interval(0.75, 0.86)),
+    TailVerdict(VerdictKind.UNCHANGED, 1.004, Interval(0.97, 1.04)),
+    TailVerdict(VerdictKind.INCONCLUSIVE, 1.04, Interval(0.95, 1.139)),
+    TailVerdict(VerdictKind.INCONCLUSIVE, 1.04),
+]
+
+
+def test_a_tail_stands_beside_the_median_in_words_and_in_tables() -> None:
+    metric = a_series().metric
+    throughput = a_series(metric="throughput", unit="tokens/s", direction="higher").metric
+
+    assert [tail_phrase(tail, metric) for tail in TAILS] == [
+        "p90 got 22.0 % slower [14.1, 30.3]",
+        "p90 got 20.0 % faster [14.0, 25.0]",
+        "p90 unchanged: +0.4 % [−3.0, +4.0]",
+        "p90 inconclusive: +4.0 % [−5.0, +13.9]",
+        "p90 inconclusive: +4.0 %",
+    ]
+    assert tail_phrase(replace(TAILS[0], ratio=0.8), throughput).startswith("p10 fell 20.0 % (worse) [")
+    assert [tail_cell(replace(a_verdict(), tail=tail)) for tail in (*TAILS, None)] == [
+        "p90 ▲ worse +22.0 % [+14.1, +30.3]",
+        "p90 ▼ better −20.0 % [−25.0, −14.0]",
+        "p90 ≈ +0.4 % [−3.0, +4.0]",
+        "p90 ? +4.0 % [−5.0, +13.9]",
+        "p90 ? +4.0 %",
+        "",
+    ]
+
+
+def test_a_sentence_has_both_effects_side_by_side() -> None:
+    assert verdict_sentence(replace(a_verdict(), tail=TAILS[0])) == (
+        "train.time_step got 18.3 % slower [15.9, 20.8], 10 pairs; p90 got 22.0 % slower [14.1, 30.3]; "
+        "noise floor 1.2 %"
+    )
+    inconclusive = a_verdict(VerdictKind.INCONCLUSIVE, 1.03, (0.99, 1.07), pairs_to_decide=4)
+    assert verdict_sentence(replace(inconclusive, tail=TAILS[2])) == (
+        "inconclusive: train.time_step +3.0 % [−1.0, +7.0], 10 pairs; p90 unchanged: +0.4 % [−3.0, +4.0]; "
+        "about 4 more pairs would decide"
+    )
+
+
+def test_a_tail_moved_alone_where_the_median_did_not_move_the_same_way() -> None:
+    same, other, open_median = (
+        replace(a_verdict(kind), tail=TAILS[0])
+        for kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT, VerdictKind.INCONCLUSIVE)
+    )
+
+    assert [is_tail_moved_alone(verdict) for verdict in (same, other, open_median, a_verdict())] == [
+        False,
+        True,
+        True,
+        False,
     ]

@@ -62,7 +62,7 @@ STRICT_DECISION_RULE = DECISION_RULE.replace(
 )
 TAIL_RULE = (
     "p90 is what one sample in ten of a process exceeds (p10: falls short of, where more is better): "
-    "judged beside the median on the same pairs, it fails no check."
+    "judged beside the median on the same pairs at half the error, it fails no check."
 )
 
 

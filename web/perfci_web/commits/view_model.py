@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import ChangePoint, Commit, Run, Series, Stage, Status, Verdict
+from perfci.model import ChangePoint, Commit, Run, Series, Stage, Status, TailVerdict, Verdict
 from perfci.report.number_format import format_count
 from perfci.report.series_trend import Dot
 from perfci.report.verdict_text import (
@@ -30,13 +30,17 @@ from perfci_web.view_parts.table_row_groups import (
 
 @dataclass(frozen=True, slots=True)
 class SeriesAtCommit:
-    """One series at this commit; an informational one is shown and not judged. ``change`` is how its level
-    moved here, where it did."""
+    """One series at this commit; an informational one is shown and not judged.
+
+    ``change`` is how its level moved here, where it did, ``tail`` what its tail did in the pairs that the
+    change was measured on.
+    """
 
     series: Series
     dot: Dot
     informational: bool
     change: ChangePoint | None = None
+    tail: TailVerdict | None = None
 
     @property
     def is_unavailable(self) -> bool:
@@ -177,7 +181,7 @@ def build_commit_view(
     before = line[position + 1] if position is not None and position + 1 < len(line) else None
     moves = _collect_moves(changes, as_head, before)
     values = [
-        SeriesAtCommit(series, dot, series not in judged, moves.get(series))
+        SeriesAtCommit(series, dot, series not in judged, *moves.get(series, (None, None)))
         for series, dot in merge_runs_into_dots(runs).items()
     ]
     newest = max(runs, key=lambda run: run.started_at, default=None)
@@ -197,16 +201,18 @@ def build_commit_view(
 
 def _collect_moves(
     changes: Iterable[ChangePoint], verdicts: Iterable[Verdict], before: Commit | None
-) -> Mapping[Series, ChangePoint]:
-    """The change of each series at a commit: as pairs with the commit before it confirmed it, else as its
-    history has it."""
-    moves = {change.series: change for change in changes}
+) -> Mapping[Series, tuple[ChangePoint, TailVerdict | None]]:
+    """The change of each series at a commit and its tail: as pairs with the commit before it confirmed it,
+    else as its history has it."""
+    moves: dict[Series, tuple[ChangePoint, TailVerdict | None]] = {
+        change.series: (change, None) for change in changes
+    }
     for verdict in verdicts:
-        change = moves.get(verdict.series)
+        change, _ = moves.get(verdict.series, (None, None))
         last_good = change.last_good if change else before and before.sha
         is_confirmed = verdict.stage is Stage.CONFIRMATION and verdict.kind in CHANGE_KINDS
         if is_confirmed and verdict.ratio and verdict.base == last_good:
-            moves[verdict.series] = verdict.as_change_point
+            moves[verdict.series] = verdict.as_change_point, verdict.tail
     return moves
 
 
