@@ -15,7 +15,7 @@ from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
-from perfci.runner.suite_cells import apply_measured_costs, expand_cells, select_default_suite
+from perfci.runner.suite_cells import Cell, apply_measured_costs, expand_cells, select_default_suite
 from perfci.store import Store
 from perfci.store.queries.cell_durations import load_cell_durations
 from perfci.store.queries.runs_and_sessions import load_sessions
@@ -62,16 +62,24 @@ def prepare_session_scope(
     if not cells:
         raise PerfciError(_format_no_match(bench, discovery, runner))
     if default_only:
-        cells = select_default_suite(cells)
-    if not cells:
-        raise PerfciError(
-            "no benchmark that was asked for is of the default suite; --suite full measures them all"
-        )
+        cells = _restrict_to_default_suite(cells, on_message)
     for omission in discovery.omissions:
         # Of a selection only the classes it holds: the rest was left out on purpose.
         if not bench or any(cell.benchmark.startswith(omission.owner + ".") for cell in cells):
             on_message(str(omission))
     return SessionScope({commit.sha: commit for commit in commits}, discovery, tuple(cells))
+
+
+def _restrict_to_default_suite(cells: Sequence[Cell], on_message: OnMessage) -> list[Cell]:
+    """Select the default suite, and say so where that leaves cells out."""
+    selected = select_default_suite(cells)
+    if not selected:
+        raise PerfciError(
+            "no benchmark that was asked for is of the default suite; --suite full measures them all"
+        )
+    if len(selected) < len(cells):
+        on_message(f"default suite: {len(selected)} of {len(cells)} cells; --suite full measures them all")
+    return selected
 
 
 def plan_with_measured_costs(

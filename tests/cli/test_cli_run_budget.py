@@ -54,7 +54,17 @@ def test_without_a_word_the_default_suite_is_measured(
     assert [cell["cell"] for cell in run_json(capsys, "--plan", "--bench", "sweep")["cells"]] == [
         "suite.track_sweep"
     ]
-    assert run_json(capsys)["processes"] == 1
+    assert run_cli(["run", "--rounds", "1"]) == 0
+    captured = capsys.readouterr()
+    assert "default suite: 1 of 4 cells; --suite full measures them all" in captured.err
+    assert "1 processes measured: 1 ok" in captured.out
+
+
+def test_a_selection_that_the_default_suite_lacks_is_an_error(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["run", "--suite", "default", "--bench", "sweep"]) == 2
+    assert "no benchmark that was asked for is of the default suite" in capsys.readouterr().err
 
 
 def test_the_plan_states_what_each_cell_costs_and_may_take(
