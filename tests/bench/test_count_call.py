@@ -67,6 +67,19 @@ def test_counts_the_same_whichever_way_gradients_are_off() -> None:
 # What the host waits for
 
 
+@pytest.mark.parametrize("options", [{}, {"foreach": True}, {"fused": True}])
+def test_steps_that_an_optimizer_counts_on_the_host_are_no_syncs(options: dict[str, bool]) -> None:
+    layer = torch.nn.Linear(2, 2)
+    adam = torch.optim.Adam(layer.parameters(), **options)
+
+    def step() -> None:
+        layer(torch.ones(2, 2)).sum().backward()
+        adam.step()
+
+    step()
+    assert count_call(step).host_syncs == 0
+
+
 @pytest.mark.parametrize(
     ("read", "expected"),
     [

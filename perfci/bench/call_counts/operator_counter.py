@@ -6,8 +6,10 @@ from typing import Any
 from weakref import WeakSet
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.hooks import RemovableHandle
 
 HOST = "cpu"
 aten = torch.ops.aten
@@ -34,14 +36,26 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         self._read_counts = {True: 0, False: 0}  # by whether the host holds what is read
         self._used_device = False
         self._pinned: WeakSet[Any] = WeakSet()
+        self._step_counters: WeakSet[Any] = WeakSet()
+        self._optimizer_hook: RemovableHandle | None = None
+
+    def __enter__(self) -> Any:
+        self._optimizer_hook = register_optimizer_step_pre_hook(self._note_step_counters)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if self._optimizer_hook is not None:
+            self._optimizer_hook.remove()
 
     @property
     def host_syncs(self) -> int:
         """How often the host needs a value or a size that a device has yet to compute.
 
         Where the call uses an accelerator, reading what is on the host does not wait. Where it uses none,
-        every read counts, as it would if all of it ran on one; but for ``tolist()`` and ``numpy()``, which
-        read the host's memory without an operator, and are seen where a device has to copy first.
+        every read counts, as it would if all of it ran on one; but for the steps that torch's optimizers
+        count, which stay on the host, and for ``tolist()`` and ``numpy()``, which read the host's memory
+        without an operator, and are seen where a device has to copy first.
         """
         return self._read_counts[False] if self._used_device else self._read_counts[True]
 
@@ -69,8 +83,18 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         self._pinned.add(tensor.untyped_storage())
         return tensor
 
+    def _note_step_counters(self, optimizer: Any, *_: Any) -> None:
+        """Note the tensors that count steps, which only ``fused`` and ``capturable`` keep on a device."""
+        for group in optimizer.param_groups:
+            if not group.get("fused") and not group.get("capturable"):
+                counters = (optimizer.state.get(weight, {}).get("step") for weight in group["params"])
+                self._step_counters.update(
+                    counter.untyped_storage() for counter in counters if isinstance(counter, torch.Tensor)
+                )
+
     def _record_read(self, source: Any) -> None:
-        self._read_counts[source.device.type == HOST] += 1
+        if source.untyped_storage() not in self._step_counters:
+            self._read_counts[source.device.type == HOST] += 1
 
     def _record_copy(self, source: Any, target: Any, non_blocking: bool) -> None:
         if target.device.type == HOST:
