@@ -30,6 +30,7 @@ from perfci.bench.call_counts.compilation_counts import (
     count_generated_kernels,
 )
 from perfci.bench.call_counts.count_call import count_kernel_launches, count_launch_events
+from perfci.bench.call_counts.flops import record_flops
 from perfci.bench.call_counts.instruction_counter import count_instructions
 from perfci.bench.memory_use.storage_tracker import tensor_storage_bytes
 from perfci.bench.readings import UNITS, Absent, Reading
@@ -62,6 +63,21 @@ def test_counts_the_same_whichever_way_gradients_are_off() -> None:
     ]
 
     assert without[0] == without[1] > 40
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_counts_are_absent_where_a_call_runs_only_compiled() -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    query = torch.randn(1, 1, 16, 16)
+    reason = "it runs an operator of higher order (flex_attention), and no counter sees what that computes"
+
+    counts = count_call(lambda: flex_attention(query, query, query))
+
+    assert counts.flops == counts.operators == counts.peak_tensor_bytes == Absent(reason)
+    torch.compile(lambda x: x, backend="eager")(query)  # compiled code runs as eager code from now on
+    assert record_flops(lambda: flex_attention(query, query, query)).total == Absent(reason)
+    torch._dynamo.reset()
 
 
 # What the host waits for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 import tiny_gpt as tiny
@@ -12,6 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
 from perfci.bench.call_counts.flop_count import FlopCount
+from perfci.bench.call_counts.flop_counter import name_format
 from perfci.bench.call_counts.flop_formulas import FLOP_FORMULAS
 from perfci.bench.call_counts.flops import (
     count_flops,
@@ -21,6 +23,7 @@ from perfci.bench.call_counts.flops import (
 )
 from perfci.bench.call_counts.uncounted_operators import multiplies_big_tensors
 from perfci.bench.call_counts.utilisation import mbu, utilisation_readings
+from perfci.bench.devices.compute_precision import Float32Switches
 from perfci.bench.readings import Absent, informational
 from perfci.model import PerfciError
 
@@ -405,6 +408,20 @@ def test_autocast_counts_its_products_in_the_narrow_format() -> None:
         count = record_flops(lambda: model.loss(tiny.some_tokens()))
 
     assert set(count.by_format) == {"bf16"}
+
+
+@pytest.mark.parametrize(("tf32", "expected"), [(True, "tf32"), (False, "fp32")])
+def test_products_of_fp32_on_cuda_are_tf32_where_torch_rounds_them(tf32: bool, expected: str) -> None:
+    on_cuda = [SimpleNamespace(dtype=torch.float32, device=torch.device("cuda"))]
+    operators = [getattr(torch.ops.aten, name).default for name in ("mm", "convolution", "_cudnn_rnn")]
+    before = Float32Switches.read()
+    Float32Switches.all_set(tf32=tf32).apply()
+    try:
+        formats = {name_format(operator, on_cuda) for operator in operators}
+    finally:
+        before.apply()
+
+    assert formats == {expected}
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

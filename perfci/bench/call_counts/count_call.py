@@ -33,6 +33,16 @@ LAUNCH_CALLS = (
 )
 GRAPH_LAUNCH_CALLS = ("cudaGraphLaunch", "hipGraphLaunch")
 
+OPERATOR_COUNTS = (
+    "operators",
+    "host_syncs",
+    "upcast_bytes",
+    "copied_to_device_bytes",
+    "pageable_copy_bytes",
+    "blocking_copy_bytes",
+)
+"""Names of counts that are attributes of ``OperatorCounter``."""
+
 OBJECT_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 NOT_NAMED_READING = Absent("the benchmark did not pass what this counts")
@@ -105,17 +115,10 @@ def count_call(
     """
     from perfci.bench.devices.torch_devices import this_device
 
-    operators, live, flops = _run_counted(function)
+    counted = _count_dispatched(function)
     graphs = _graph_counts(compiled_function)
     return CallCounts(
-        flops=flops,
-        operators=operators.operators,
-        host_syncs=operators.host_syncs,
-        upcast_bytes=operators.upcast_bytes,
-        copied_to_device_bytes=operators.copied_to_device_bytes,
-        pageable_copy_bytes=operators.pageable_copy_bytes,
-        blocking_copy_bytes=operators.blocking_copy_bytes,
-        peak_tensor_bytes=live.peak,
+        **counted,
         fake_peak_bytes=_fake_peak_bytes(rebuild),
         parameter_bytes=_held_bytes(parameters),
         optimizer_state_bytes=_held_bytes(None if optimizer is None else list(optimizer.state.values())),
@@ -131,6 +134,18 @@ def count_call(
 def count_operators(function: Callable[[], object]) -> int:
     """Count the ATen operators of one call, and nothing else."""
     return _run_counted(function)[0].operators
+
+
+def _count_dispatched(function: Callable[[], object]) -> dict[str, int | Absent]:
+    """Counts by name of what one eager call dispatches; absent together where it runs only compiled."""
+    from perfci.bench.call_counts.flop_count import RunsOnlyCompiled
+
+    try:
+        operators, live, flops = _run_counted(function)
+    except RunsOnlyCompiled as error:
+        return dict.fromkeys(("flops", "peak_tensor_bytes", *OPERATOR_COUNTS), Absent(str(error)))
+    counted = {name: getattr(operators, name) for name in OPERATOR_COUNTS}
+    return {"flops": flops, "peak_tensor_bytes": live.peak, **counted}
 
 
 def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, StorageTracker, int | Absent]:

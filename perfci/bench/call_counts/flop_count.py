@@ -6,6 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfci.bench.readings import Absent
+from perfci.model import PerfciError
+
+
+class RunsOnlyCompiled(PerfciError):
+    """A call that is not to be taken apart into operators, and so not to be counted."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "it runs an operator of higher order (flex_attention), and no counter sees what that computes"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +25,13 @@ class FlopCount:
     ``by_format`` splits them by the number format of the factors (``bf16``, ``tf32`` ...). ``recomputed`` of
     them ran a second time in the backward pass, for activation checkpointing. ``uncounted`` are operators
     that may multiply and have no formula, with their calls: where there are any, the count is too low.
+    ``failure`` says why nothing could be counted, where that is so.
     """
 
     by_format: Mapping[str, int]
     recomputed: int
     uncounted: Mapping[str, int]
+    failure: str = ""
 
     @property
     def total(self) -> int | Absent:
@@ -39,6 +51,8 @@ class FlopCount:
     @property
     def missing_formulas(self) -> Absent | None:
         """Why there is no total, with the operators by name."""
+        if self.failure:
+            return Absent(self.failure)
         if not self.uncounted:
             return None
         names = ", ".join(f"{name} ({calls} calls)" for name, calls in sorted(self.uncounted.items()))

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint
+from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 from torch.utils.flop_counter import flop_registry
 
-from perfci.bench.call_counts.flop_count import FlopCount
+from perfci.bench.call_counts.flop_count import FlopCount, RunsOnlyCompiled
 from perfci.bench.call_counts.flop_formulas import FLOP_FORMULAS, Arguments
 from perfci.bench.call_counts.operator_counter import list_tensors
 from perfci.bench.call_counts.uncounted_operators import multiplies_big_tensors
@@ -50,10 +51,12 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            raise RunsOnlyCompiled()
         if any(map(is_traceable_wrapper_subclass_type, types)):
             return NotImplemented  # a tensor made of others (jagged, distributed) does its work on those
         result = run_fused_layer(self, func, args, kwargs)
-        if result is NotImplemented and getattr(func, "namespace", "prim") != "prim":
+        if result is NotImplemented and func.namespace != "prim":
             with self:
                 result = func.decompose(*args, **kwargs)
         if result is not NotImplemented:
@@ -64,7 +67,7 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
 
     def _add(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Add the operations of one call, or note that there is no formula for them."""
-        packet = getattr(func, "_overloadpacket", func)
+        packet = func._overloadpacket
         tensors = list_tensors((args, kwargs))
         if packet in FLOP_FORMULAS:
             flops = FLOP_FORMULAS[packet](_name_arguments(func, args, kwargs), result)
@@ -74,7 +77,7 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
             if multiplies_big_tensors(func, tensors):
                 self._uncounted[str(packet).replace(".", "::")] += 1
             return
-        self._flops_by_format[_name_format(func, tensors)] += flops
+        self._flops_by_format[name_format(func, tensors)] += flops
         if _is_recomputing():
             self._recomputed += flops
 
@@ -84,7 +87,7 @@ def _name_arguments(func: Any, args: Any, kwargs: Any) -> Arguments:
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
-def _name_format(func: Any, tensors: list[Any]) -> str:
+def name_format(func: Any, tensors: list[Any]) -> str:
     """The number format of an operator's factors; matrix units round fp32 to tf32 where torch lets them."""
     first = tensors[0]
     if first.dtype is torch.float32 and first.device.type == "cuda":

@@ -12,12 +12,16 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from perfci.bench.call_counts.flop_count import FlopCount
+from perfci.bench.call_counts.flop_count import FlopCount, RunsOnlyCompiled
 from perfci.bench.readings import Absent
 from perfci.model import PerfciError
 
 if TYPE_CHECKING:
     from perfci.bench.call_counts.flop_counter import FlopCounter
+
+
+NO_EAGER_CODE = "found no compiled frames"
+"""Part of torch's message where code that has to be compiled whole is not compiled at all."""
 
 
 def count_flops(function: Callable[[], object]) -> int | Absent:
@@ -47,8 +51,11 @@ def require_flops(function: Callable[[], object]) -> int:
 
 def record_flops(function: Callable[[], object]) -> FlopCount:
     """Count the operations of one call by number format, with what was recomputed and not counted."""
-    with force_eager(), create_flop_counter() as counting:
-        function()
+    try:
+        with force_eager(), create_flop_counter() as counting:
+            function()
+    except RunsOnlyCompiled as error:
+        return FlopCount({}, 0, {}, failure=str(error))
     count: FlopCount = counting.count()
     return count
 
@@ -66,15 +73,20 @@ def model_flops_per_token(parameters: int, layers: int, heads: int, head_dim: in
 @contextlib.contextmanager
 def force_eager() -> Iterator[None]:
     """Run as eager code what ``torch.compile`` has wrapped, without a compilation and without losing an
-    earlier one.
+    earlier one. Raises ``RunsOnlyCompiled`` for what cannot.
     """
     if "torch._dynamo" not in sys.modules:  # nothing can have been compiled; importing it would take a second
         yield
         return
     import torch
 
-    with torch.compiler.set_stance("force_eager"):
-        yield
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    except RuntimeError as error:
+        if NO_EAGER_CODE not in str(error):
+            raise
+        raise RunsOnlyCompiled() from error
 
 
 def create_flop_counter() -> FlopCounter:
