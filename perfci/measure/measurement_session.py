@@ -86,6 +86,10 @@ class SessionReadings:
         self._row_ids.setdefault((sha, series), []).append(row_id)
         self.processes_by_id[row_id] = process
 
+    def has_series(self, series: Series) -> bool:
+        """Whether any process of the session gave this series."""
+        return any((sha, series) in self._row_ids for sha in self.processes_by_sha)
+
     def get_commit_processes(self, sha: str) -> Sequence[Measured]:
         """All processes of one commit, in the order they were stored."""
         return self.processes_by_sha.get(sha, ())
@@ -214,7 +218,7 @@ class MeasurementSession:
     ) -> None:
         rows = list(self._build_rows(visit, index, outcome, discovery))
         if self.runner.settings.run.tails:
-            rows = add_tail_metrics(rows)
+            rows = add_tail_metrics(rows, self.readings.has_series)
         with self.store.begin() as tx:
             row_ids = add_process_measurements(tx, self._get_run_id(tx, visit.sha), rows)
             update_result_summaries(tx, row_ids)

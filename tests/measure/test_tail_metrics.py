@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from perfci.measure.measurement_session import SessionReadings
 from perfci.measure.tail_metrics import add_tail_metrics
-from perfci.model import Clock, MetricClass, Series
+from perfci.model import Clock, MetricClass, Series, Status
 from perfci.verdicts.policy import Policy
-from tests.support.builders import a_failed_process, a_process, a_series
+from tests.support.builders import a_failed_process, a_process, a_series, a_sha
 
 TIME = a_series(metric="time")
 SAMPLES = tuple(1.0 + k / 100 for k in range(11))
@@ -49,6 +50,17 @@ def test_the_tail_of_what_should_be_high_is_its_tenth_percentile() -> None:
 )
 def test_few_samples_counts_and_failures_have_no_tail(process) -> None:
     assert add_tail_metrics([(TIME, process)]) == [(TIME, process)]
+
+
+def test_a_process_that_failed_fails_tails_that_others_have() -> None:
+    tail_series = named(TIME, "time_p90")
+    readings = SessionReadings()
+    readings.add_process(a_sha(1), 1, tail_series, a_process(1.0))
+    failed = a_failed_process()
+
+    assert add_tail_metrics([(TIME, failed)], readings.has_series) == [(TIME, failed), (tail_series, failed)]
+    skipped = a_failed_process(Status.SKIPPED)
+    assert add_tail_metrics([(TIME, skipped)], readings.has_series) == [(TIME, skipped)]
 
 
 def test_a_tail_that_the_benchmark_gives_itself_is_kept() -> None:
