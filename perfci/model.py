@@ -447,7 +447,9 @@ class ChangePoint:
     """A commit where the level of a series moves from ``before`` to ``after``, as every surface shows it.
 
     ``interval`` is that of after/before; absent where it is not known, without width where both values
-    are exact. The move happened after ``last_good`` and not later than ``commit``.
+    are exact. The move happened after ``last_good`` and not later than ``commit``. ``noise`` is the standard
+    deviation of one point around the levels, as a log ratio. ``p_value`` is that of no change, 0 where both
+    values are exact; both are absent where the history shows no step.
     """
 
     series: Series
@@ -456,6 +458,18 @@ class ChangePoint:
     before: float
     after: float
     interval: Interval | None = None
+    noise: float | None = None
+    p_value: float | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether both values repeat exactly, so that the change is certain."""
+        return self.p_value == 0
+
+    @property
+    def sigmas(self) -> float:
+        """Size in units of the noise of one point; 0 where that is not known."""
+        return abs(self.log_cost_change) / self.noise if self.noise else 0.0
 
     @property
     def relative_change(self) -> float:

@@ -16,7 +16,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -38,6 +38,7 @@ from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.verdicts.compare.confirmation_candidates import FRESH_PAIRS
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
+from perfci.verdicts.history.change_point_detection import build_change_point, measure_change_point
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents
 from perfci.verdicts.incidents.paging_budget import Disposition, apply_paging_budget
@@ -107,7 +108,7 @@ class Project:
                 (a_sha(at), MACHINE): [SessionVisit(f"session {at}", started_at)]
                 for at, started_at in enumerate(starts)
             },
-            series_counts={(MACHINE, "seconds"): SERIES},
+            count_series=lambda machine, unit, shas: SERIES,
         )
         ranks = {a_sha(at): 1 + at % COMMITS_A_WEEK for at in range(count)}
         incidents: list[Incident] = build_incidents(self.changes, context)
@@ -137,7 +138,9 @@ def simulate_confirmed_step(rng: Rng, size: float, spread: float, rank: int, ref
         fresh[1::2] += step
         levels[series] = line
         verdicts.append(retest(series, commit, fresh))
-        changes.append(ChangePoint(series, a_sha(commit), a_sha(commit - 1), 1.0, 1.0 + size))
+        # without the p-value of the history, so that it is the pairs alone that may page
+        history = [(a_sha(place), float(level)) for place, level in enumerate(np.exp(line))]
+        changes.append(replace(measure_change_point(series, history, commit), p_value=None))
     # each in a session of its own
     verdicts = [control_false_discoveries([verdict], FALSE_DISCOVERY_RATE)[0] for verdict in verdicts]
     if verdicts[0].kind is not VerdictKind.REGRESSION:
@@ -226,11 +229,10 @@ def count_false_pages(kind: str, rng: Rng, series: int, *, is_retested: bool) ->
         reported = detect_change_points_in_many([np.exp(line[:end]) for line in logs])
         changes, moving = [], []
         for number, steps in enumerate(reported):
+            history = [(a_sha(place), float(level)) for place, level in enumerate(np.exp(logs[number, :end]))]
             for step in steps:
                 index = step.index
-                changes.append(
-                    ChangePoint(names[number], a_sha(index), a_sha(index - 1), step.before, step.after)
-                )
+                changes.append(build_change_point(names[number], history, step))
                 moving.append(number)
                 reports[number] += is_new_change(index, seen[number])
                 # one that moved is measured again: pairs of its old place say nothing of the new one

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedHistories
+from perfci.model import ChangePoint
+from perfci.store.column_conversions import change_point_values
 from perfci.store.incidents.incident_records import IncidentMember
 from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.change_point_detection import measure_change_point
-from perfci.verdicts.history.step_evidence import LevelPoint, StepEstimate, estimate_step
 
 MAX_TESTED_SERIES = 50
 """Most series tested, the largest moves first: a user waits for the answer."""
@@ -19,12 +20,12 @@ MAX_TESTED_SERIES = 50
 
 @dataclass(frozen=True, slots=True)
 class BoundaryComparison:
-    """A member with its levels at the new boundary, and the step estimates at the old and the new one."""
+    """A member with its levels at the new boundary, and its changes at the old and the new one."""
 
     label: str
     member: IncidentMember
-    old: StepEstimate
-    new: StepEstimate
+    old: ChangePoint
+    new: ChangePoint
 
     @property
     def is_new_boundary_weaker(self) -> bool:
@@ -42,13 +43,19 @@ def compare_incident_boundaries(
     comparisons = []
     for member in largest:
         levels = histories.get_measured_levels(member.series_id)
-        points = [LevelPoint(sha, level) for sha, level in levels]
-        old_step, new_step = estimate_step(points, old), estimate_step(points, new)
-        if old_step is not None and new_step is not None:
-            measured = measure_change_point(series[member.series_id], levels, new_step.index)
-            change = replace(measured, last_good=last_good)
-            moved = replace(
-                IncidentMember.from_change_point(member.series_id, change), added_by=member.added_by
+        indices = {sha: index for index, (sha, _) in enumerate(levels)}
+        if not (indices.get(old) and indices.get(new)):
+            continue  # not measured there, or nothing before it
+        old_change, new_change = (
+            measure_change_point(series[member.series_id], levels, indices[sha]) for sha in (old, new)
+        )
+        values = change_point_values(replace(new_change, last_good=last_good))
+        comparisons.append(
+            BoundaryComparison(
+                series[member.series_id].label,
+                IncidentMember(member.series_id, *values, added_by=member.added_by),
+                old_change,
+                new_change,
             )
-            comparisons.append(BoundaryComparison(series[member.series_id].label, moved, old_step, new_step))
+        )
     return tuple(comparisons)

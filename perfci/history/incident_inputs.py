@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
@@ -18,9 +18,8 @@ from perfci.history.series_histories import (
     join_results_into_points,
     select_judged_series_by_points,
 )
-from perfci.model import ChangePoint, Clock, Commit, Environment, Machine, Series, Verdict
+from perfci.model import ChangePoint, Commit, Machine, Series, Verdict
 from perfci.store.queries.judging_inputs import (
-    ResultLevel,
     VisitRecord,
     load_commit_visits,
     load_judged_series,
@@ -89,13 +88,23 @@ class IncidentInputs:
         return HistoryContext(
             self.project,
             self.visit_index.commits,
-            points=self._load_points(around).merge_points(around),
+            points=self._load_points(around).points,
             confirmations=self.confirmations,
             visits=self.visit_index.visits,
-            series_counts=Counter((series.machine, series.metric.unit) for series in self.series),
+            count_series=self.count_measured_series,
             rules=self.policy.rule_for,
             is_canary=lambda series: any(pattern.search(series.label) for pattern in patterns),
         )
+
+    def count_measured_series(self, machine: Machine, unit: str, shas: Collection[str]) -> int:
+        """How many judged series of a unit a machine measured at any of these commits."""
+        ids = {
+            row_id
+            for series, row_id in self.series.items()
+            if series.machine == machine and series.metric.unit == unit
+        }
+        rows = load_levels_at_commits(self.tx, self.project, shas, ids)
+        return len({row.series_id for _, row in rows if row.is_ok})
 
     def load_newest_points(self) -> dict[Series, list[LevelPoint]]:
         """The newest points of every judged series, oldest first."""
@@ -104,9 +113,10 @@ class IncidentInputs:
             for machine in {series.machine for series in self.series}
         }
         shas = {series: ends[series.machine] for series in self.series}
-        points = self._load_points(shas)
-        measured = {row_id: points.measured.get(row_id, {}).values() for row_id in self.series.values()}
-        return points.merge_points(select_judged_series_by_points(self.tx, self.series, measured, shas))
+        points, measured = self._load_points(shas)
+        by_id = {row_id: measured.get(row_id, ()) for row_id in self.series.values()}
+        judged = select_judged_series_by_points(self.tx, self.series, by_id, shas)
+        return {series: points[series] for series in judged}
 
     def load_creep_histories(
         self, releases: Sequence[Release], newest: Mapping[Series, Sequence[LevelPoint]]
@@ -130,8 +140,7 @@ class IncidentInputs:
             machine: frozenset[str]().union(*(near[release, machine] for release in releases))
             for machine in machines
         }
-        loaded = self._load_points({series: near_any[series.machine] for series in newest})
-        points = loaded.merge_points(newest)
+        points = self._load_points({series: near_any[series.machine] for series in newest}).points
         return [
             CreepHistory(
                 series,
@@ -155,72 +164,50 @@ class IncidentInputs:
             machine: self.visit_index.find_commits_measured_since(first, machine)
             for machine in {item.machine for item in series}
         }
-        return self._load_points({item: shas[item.machine] for item in series}).merge_points(series)
+        return self._load_points({item: shas[item.machine] for item in series}).points
 
     def _load_points(self, shas_by_series: Mapping[Series, Collection[str]]) -> _LoadedPoints:
-        ids = {series: self.series[series] for series in shas_by_series if series in self.series}
+        """Load the points of each series at some commits, those that have a level.
+
+        Points whose processes were measured here replace those that foreign tools reported as a summary only.
+        """
         # By row id, since a Series is slow to hash and this is looked up for every row.
-        shas_by_id = {row_id: frozenset(shas_by_series[series]) for series, row_id in ids.items()}
+        ids = {self.series[series]: series for series in shas_by_series if series in self.series}
+        shas_by_id = {row_id: frozenset(shas_by_series[series]) for row_id, series in ids.items()}
         any_sha = frozenset[str]().union(*shas_by_id.values())
         rows = [
             (sha, row)
             for sha, row in load_levels_at_commits(self.tx, self.project, any_sha, shas_by_id)
             if sha in shas_by_id[row.series_id]
         ]
+        environments = load_environments(self.tx, {row.environment_id for _, row in rows})
         judged = join_results_into_points(
             self.tx, [row for _, row in rows if not row.is_value_without_processes]
         ).points
-        shas = {row.commit_id: sha for sha, row in rows}
-        summary_only: dict[int, dict[str, ResultLevel]] = defaultdict(dict)
+        points: dict[int, dict[str, LevelPoint]] = defaultdict(dict)
         # Oldest first, so that the newest summary of a commit is kept.
         for sha, row in sorted(rows, key=lambda item: item[1].started_at):
-            if row.is_value_without_processes:
-                summary_only[row.series_id][sha] = row
-        return _LoadedPoints(
-            ids,
-            self.visit_index.positions,
-            {row_id: {shas[point.commit_id]: point for point in points} for row_id, points in judged.items()},
-            summary_only,
-            load_environments(self.tx, {row.environment_id for _, row in rows}),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _LoadedPoints:
-    """Points by series id and sha.
-
-    The measured ones, and those that foreign tools reported as a summary only.
-    """
-
-    ids: Mapping[Series, int]
-    positions: Mapping[str, int]
-    measured: Mapping[int, Mapping[str, JudgedPoint]]
-    summary_only: Mapping[int, Mapping[str, ResultLevel]]
-    environments: Mapping[int, Environment]
-
-    def merge_points(self, selected: Iterable[Series]) -> dict[Series, list[LevelPoint]]:
-        """The points of each judged series that have a level, in the order of the line.
-
-        Measured points replace summaries.
-        """
-        merged = {}
-        for series in selected:
-            row_id = self.ids.get(series)
-            if row_id is None:
-                continue
-            points = {
-                sha: LevelPoint(sha, row.value, self.environments[row.environment_id])
-                for sha, row in self.summary_only.get(row_id, {}).items()
-                if row.value is not None
-            }
-            for sha, point in self.measured.get(row_id, {}).items():
+            if row.is_value_without_processes and row.value is not None:
+                points[row.series_id][sha] = LevelPoint(sha, row.value, environments[row.environment_id])
+        shas = {row.commit_id: sha for sha, row in rows}
+        for row_id, measured in judged.items():
+            for point in measured:
                 if point.level is not None:
-                    summary, environment = point.summary, self.environments[point.environment_id]
-                    exact = summary is not None and summary.level is not None and summary.clock is Clock.EXACT
-                    points[sha] = LevelPoint(sha, point.level, environment, exact)
-            on_the_line = sorted(points.keys() & self.positions.keys(), key=self.positions.__getitem__)
-            merged[series] = [points[sha] for sha in on_the_line]
-        return merged
+                    sha = shas[point.commit_id]
+                    points[row_id][sha] = LevelPoint(sha, point.level, environments[point.environment_id])
+        positions = self.visit_index.positions
+        in_order = {}
+        for row_id, series in ids.items():
+            on_the_line = sorted(points[row_id].keys() & positions.keys(), key=positions.__getitem__)
+            in_order[series] = [points[row_id][sha] for sha in on_the_line]
+        return _LoadedPoints(in_order, judged)
+
+
+class _LoadedPoints(NamedTuple):
+    """The points of each series in the order of the line, and the measured ones by series id, unordered."""
+
+    points: dict[Series, list[LevelPoint]]
+    measured: Mapping[int, Sequence[JudgedPoint]]
 
 
 T = TypeVar("T", ChangePoint, Verdict)
@@ -254,8 +241,7 @@ class VisitIndex:
             commit for commit in reversed(newest_first) if not commit.dirty and commit.sha in on_the_line
         ]
         self.positions = {commit.sha: at for at, commit in enumerate(self.commits)}
-        self.visits = _group_visits(records)
-        self.weekly_numbers = _number_commits(records)
+        self.visits, self.weekly_numbers = _index_visits(records)
         self.measured_shas: dict[Machine, list[str]] = defaultdict(list)
         for sha, machine in self.visits:
             if sha in self.positions:
@@ -308,29 +294,26 @@ class VisitIndex:
         return releases
 
 
-def _group_visits(records: Sequence[VisitRecord]) -> dict[tuple[str, Machine], list[SessionVisit]]:
-    """Group visits by commit and machine.
+def _index_visits(
+    records: Iterable[VisitRecord],
+) -> tuple[dict[tuple[str, Machine], list[SessionVisit]], dict[str, int]]:
+    """Visits by commit and machine, and each commit's number, from one, of those first measured in its week.
 
     An imported history is one session whose commits are visits of their own.
     """
-    commits = Counter(record.session for record in records)
+    in_order = sorted(records, key=lambda record: (record.started_at, record.sha))
+    commit_counts = Counter(record.session for record in in_order)
     visits: dict[tuple[str, Machine], list[SessionVisit]] = defaultdict(list)
-    for record in records:
+    week_counts: Counter[tuple[int, int]] = Counter()
+    weekly_numbers: dict[str, int] = {}
+    for record in in_order:
         name = record.session
-        if record.kind == "import" and commits[name] > 1:
+        if record.kind == "import" and commit_counts[name] > 1:
             name = f"{name} at {record.sha[:10]}"
         visit = SessionVisit(name, record.started_at, interleaved=record.rounds > 1)
         visits[record.sha, record.machine].append(visit)
-    return visits
-
-
-def _number_commits(records: Iterable[VisitRecord]) -> dict[str, int]:
-    """Each commit's number among those first measured in its week, from one."""
-    counts: Counter[tuple[int, int]] = Counter()
-    numbers: dict[str, int] = {}
-    for record in sorted(records, key=lambda record: (record.started_at, record.sha)):
-        if record.sha not in numbers:
+        if record.sha not in weekly_numbers:
             week = record.started_at.isocalendar()[:2]
-            counts[week] += 1
-            numbers[record.sha] = counts[week]
-    return numbers
+            week_counts[week] += 1
+            weekly_numbers[record.sha] = week_counts[week]
+    return visits, weekly_numbers

@@ -203,11 +203,12 @@ def locate_steps(test: BoundaryTest, edges: Sequence[int], scale: float) -> list
         is_better = costs[boundary - first] - costs[best - first] > MIN_RELOCATION_GAIN * abs(after - before)
         # where the levels next to the other place are closer together than the bar, the step stays a step
         is_reported = abs(after - before) >= test.min_size
-        moved = abs(test.compute_size([placed[-1], best, edges[k + 1]], 1)) if is_better else 0.0
-        placed.append(best if is_better and (moved >= test.min_size or not is_reported) else boundary)
+        if is_better and is_reported:
+            before, after = map(median, test.get_sides([placed[-1], best, edges[k + 1]], 1))
+            is_better = abs(after - before) >= test.min_size
+        placed.append(best if is_better else boundary)
     placed.append(len(test.logs))
-    return [
-        estimate_level_step(placed[k], *test.get_sides(placed, k), scale)
-        for k in range(1, len(placed) - 1)
-        if abs(test.compute_size(placed, k)) >= test.min_size
-    ]
+    steps = (
+        estimate_level_step(placed[k], *test.get_sides(placed, k), scale) for k in range(1, len(placed) - 1)
+    )
+    return [step for step in steps if abs(step.size) >= test.min_size]

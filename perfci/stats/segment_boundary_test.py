@@ -146,11 +146,6 @@ class BoundaryTest:
                 return REJECTED_STRENGTH
         return strength
 
-    def compute_size(self, edges: Sequence[int], k: int) -> float:
-        """Size of the step at boundary ``k``: the difference of two medians, a log ratio."""
-        before, after = self.get_sides(edges, k)
-        return median(after) - median(before)
-
     def get_sides(self, edges: Sequence[int], k: int) -> tuple[Floats, Floats]:
         """Log values either side of boundary ``k`` that give its size, nearest neighbours only."""
         start, at, end = edges[k - 1 : k + 2]

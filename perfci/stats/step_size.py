@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 from perfci.stats.location_estimates import MAD_TO_SIGMA, MEDIAN_ERROR_RATIO, Floats, median
 from perfci.stats.optimal_partitioning import MIN_SIGMA
@@ -46,6 +46,9 @@ MIN_DF = 2.0
 MAX_LOG_RATIO = 700.0
 """A larger ratio is held by no float."""
 
+MIN_P_VALUE = 2.0**-52
+"""Smallest p-value used: float rounding makes anything smaller meaningless."""
+
 LEVELS = 2
 
 
@@ -53,14 +56,19 @@ LEVELS = 2
 class LevelStep:
     """A step at ``index``, its levels before and after, and the 95 % interval of ``relative_change``.
 
-    Levels of zero or less have no ratio, hence no interval.
+    ``size`` is their difference in the unit of the estimate: a log ratio, or a share of the scale.
+    ``p_value`` is that of no change, by the error of the interval, and ``noise`` the standard deviation of
+    one point as a log ratio. Levels of zero or less have no ratio, hence no interval and none of these.
     """
 
     index: int
     before: float
     after: float
+    size: float
     lower: float | None = None
     upper: float | None = None
+    noise: float | None = None
+    p_value: float | None = None
 
     @property
     def relative_change(self) -> float:
@@ -74,14 +82,17 @@ def estimate_level_step(index: int, before: Floats, after: Floats, scale: float 
     """The step between two stretches of log values; with ``scale``, of values divided by it instead."""
     old, new = median(before), median(after)
     if scale:
-        return LevelStep(index, scale * old, scale * new)
-    size, half_width = new - old, _half_width([before - old, after - new])
+        return LevelStep(index, scale * old, scale * new, new - old)
+    size, noise, error, df = new - old, *_estimate_error([before - old, after - new])
+    half_width = float(stdtrit(df, 0.975)) * error
     lower, upper = (math.expm1(min(size + side * half_width, MAX_LOG_RATIO)) for side in (-1, 1))
-    return LevelStep(index, math.exp(old), math.exp(new), lower, upper)
+    p_value = max(2 * float(stdtr(df, -abs(size) / error)), MIN_P_VALUE)
+    return LevelStep(index, math.exp(old), math.exp(new), size, lower, upper, noise, p_value)
 
 
-def _half_width(residuals: list[Floats]) -> float:
-    """Half of the 95 % interval of a difference of two medians, from the residuals of both sides."""
+def _estimate_error(residuals: list[Floats]) -> tuple[float, float, float]:
+    """Standard deviation of one point, standard error of a difference of two medians, and its degrees of
+    freedom, from the residuals of both sides."""
     count = sum(map(len, residuals))
     freedom = max(count - LEVELS, 1)
     mad = median(np.abs(np.concatenate(residuals)))
@@ -89,7 +100,7 @@ def _half_width(residuals: list[Floats]) -> float:
     r = _autocorrelation(residuals, CLIP_SIGMAS * sigma)
     variance = sum(mean_variance_ratio(len(side), r) for side in residuals)
     df = max(MAD_EFFICIENCY * freedom * (1 - r * r) / (1 + r * r), MIN_DF)
-    return float(stdtrit(df, 0.975)) * MEDIAN_ERROR_RATIO * sigma * math.sqrt(variance)
+    return sigma, MEDIAN_ERROR_RATIO * sigma * math.sqrt(variance), df
 
 
 def _autocorrelation(residuals: list[Floats], limit: float) -> float:

@@ -206,16 +206,18 @@ CHANGE_POINT_COLUMNS = (
 )
 
 
-def change_point_values(change: ChangePoint) -> tuple[str | float | None, ...]:
+def change_point_values(
+    change: ChangePoint,
+) -> tuple[str, str, float, float, float, float | None, float | None]:
     """Return the values of ``CHANGE_POINT_COLUMNS``."""
-    interval = (change.interval.lo, change.interval.hi) if change.interval else (None, None)
     return (
         change.commit,
         change.last_good,
         change.relative_change,
         change.before,
         change.after,
-        *interval,
+        change.interval.lo if change.interval else None,
+        change.interval.hi if change.interval else None,
     )
 
 

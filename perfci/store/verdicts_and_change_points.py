@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -34,6 +35,8 @@ from perfci.store.transactions import in_chunks
 from perfci.store.writes import find_or_add_rows
 
 CHANGE_POINTS = ChangePointRow.__table__
+EVIDENCE_COLUMNS = ("noise", "p_value")
+"""What the history says of a change beside its size; what fresh pairs measured has no such columns."""
 
 
 def add_verdicts(
@@ -58,19 +61,22 @@ def add_verdicts(
 
 def save_change_points(tx: Session, changes: Mapping[int, Sequence[ChangePoint]]) -> None:
     """Replace the change points of some series, given by id; unchanged ones are not written."""
-    columns = CHANGE_POINTS.c
-    query = sa.select(columns.series_id, *(columns[name] for name in CHANGE_POINT_COLUMNS))
+    columns, names = CHANGE_POINTS.c, (*CHANGE_POINT_COLUMNS, *EVIDENCE_COLUMNS)
+    query = sa.select(columns.series_id, *(columns[name] for name in names))
     stored: dict[int, list[tuple[object, ...]]] = defaultdict(list)
     for some in in_chunks(changes):
         of_series = query.where(columns.series_id.in_(some)).order_by(columns.id)
         for series_id, *move in tx.connection().execute(of_series):
             stored[series_id].append(tuple(move))
-    new = {row_id: [change_point_values(change) for change in points] for row_id, points in changes.items()}
+    new = {
+        row_id: [(*change_point_values(change), change.noise, change.p_value) for change in points]
+        for row_id, points in changes.items()
+    }
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):
         tx.execute(sa.delete(CHANGE_POINTS).where(columns.series_id.in_(some)))
     rows = [
-        {"series_id": row_id, **dict(zip(CHANGE_POINT_COLUMNS, move, strict=True))}
+        {"series_id": row_id, **dict(zip(names, move, strict=True))}
         for row_id in changed
         for move in new[row_id]
     ]
@@ -216,4 +222,7 @@ def load_change_points(
     query = query.where(*(column == value for column, value in wanted.items() if value is not None))
     rows = tx.execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
-    return [build_change_point(row, series[row.series_id]) for row in rows]
+    return [
+        replace(build_change_point(row, series[row.series_id]), noise=row.noise, p_value=row.p_value)
+        for row in rows
+    ]

@@ -74,5 +74,5 @@ def test_equal_points_are_as_sure_as_the_finest_clock() -> None:
 def test_levels_of_zero_have_a_direction_but_no_interval() -> None:
     step = estimate_level_step(2, np.array([0.0, 0.0]), np.array([2.0, 2.0]), scale=0.5)
 
-    assert step == LevelStep(2, 0.0, 1.0)
+    assert step == LevelStep(2, 0.0, 1.0, 2.0)
     assert step.relative_change == 1.0

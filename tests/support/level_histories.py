@@ -51,6 +51,7 @@ def history_context_of(
     *,
     is_measured_apart: bool = True,
     session: Callable[[int], str] = "session-{}".format,
+    hours_apart: float = 1.0,
     **changes: object,
 ) -> HistoryContext:
     """A project in which each commit was measured on its own, or all of them in rounds of one session."""
@@ -60,7 +61,11 @@ def history_context_of(
     )
     visits = {
         (commit.sha, machine): [
-            _visit(number, session(number) if is_measured_apart else "rounds", is_measured_apart)
+            SessionVisit(
+                session(number) if is_measured_apart else "rounds",
+                NOON + timedelta(hours=number * hours_apart),
+                interleaved=not is_measured_apart,
+            )
         ]
         for number, commit in enumerate(line, start=1)
         for machine in machines
@@ -72,7 +77,3 @@ def change_points_of(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[Change
     """The change points of these histories, as the segmentation finds them."""
     levels = {series: [(point.sha, point.level) for point in points] for series, points in seen.items()}
     return [change for changes in find_change_points_in_levels(levels).values() for change in changes]
-
-
-def _visit(number: int, name: str, apart: bool) -> SessionVisit:
-    return SessionVisit(name, NOON + timedelta(hours=number), interleaved=not apart)

@@ -9,7 +9,6 @@ import pytest
 
 from perfci.model import ChangePoint, Incident, IncidentKind, Stage
 from perfci.verdicts.expected_change import ExpectedChange
-from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.paging_budget import (
     ExpectedChangeMatch,
     MergedExpectedChange,
@@ -17,7 +16,7 @@ from perfci.verdicts.incidents.paging_budget import (
 )
 from perfci.verdicts.incidents.step_causes import HistoryContext
 from tests.support.builders import NOON, PROJECT, a_change_point, a_series, a_sha, a_verdict
-from tests.support.level_histories import a_line, history_context_of, simulate_points, stepped_level
+from tests.support.level_histories import a_line
 
 MEMORY = a_series("training.Step.track", metric="peak_bytes", unit="bytes")
 SPEED = a_series("training.Step.track", metric="tokens", unit="tokens/second", direction="higher")
@@ -45,7 +44,7 @@ def answer_to(
     incident: Incident, *merged: MergedExpectedChange, context: HistoryContext | None = None
 ) -> ExpectedChangeMatch | None:
     context = context or HistoryContext(PROJECT, a_line())
-    return match_expected_changes([incident], merged, incident.members, context).get(incident.id)
+    return match_expected_changes([incident], merged, context).get(incident.id)
 
 
 def test_an_expected_change_covers_all_that_got_worse() -> None:
@@ -115,14 +114,9 @@ def test_an_unmeasured_commit_is_placed_by_its_merge_time(hours: float, covers: 
 
 @pytest.mark.parametrize(("noise", "covers"), [(0.0005, False), (0.04, True)])
 def test_a_step_may_exceed_the_expected_change_by_the_noise_of_a_point(noise: float, covers: bool) -> None:
-    points = {MEMORY: simulate_points(stepped_level((12, 1.045), (20, 2.0)), noise=noise)}
-    changes = [moved(0.045), a_change_point(MEMORY, commit=a_sha(20), last_good=a_sha(19))]
+    step = replace(moved(0.045), noise=noise)
 
-    result = match_expected_changes(
-        [an_incident(moved(0.045))], [merged_expected_change(0.03)], changes, history_context_of(points)
-    )
-
-    assert result["i"].covers_all is covers
+    assert answer_to(an_incident(step), merged_expected_change(0.03)).covers_all is covers
 
 
 def test_fresh_pairs_have_their_own_noise_floor() -> None:
@@ -140,15 +134,9 @@ def test_fresh_pairs_have_their_own_noise_floor() -> None:
 
 
 def test_an_exact_count_has_no_noise() -> None:
-    levels = [
-        LevelPoint(a_sha(number), 100.0 if number < 12 else 104.0, exact=True) for number in range(1, 41)
-    ]
+    step = replace(moved(0.04), p_value=0.0)
 
-    assert not answer_to(
-        an_incident(moved(0.04)),
-        merged_expected_change(0.03),
-        context=HistoryContext(PROJECT, a_line(), {MEMORY: levels}),
-    ).covers_all
+    assert not answer_to(an_incident(step), merged_expected_change(0.03)).covers_all
 
 
 def test_a_change_from_zero_is_covered_by_no_percentage() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 
 import pytest
 from hypothesis import given, settings
@@ -19,11 +19,14 @@ from perfci.model import (
     Series,
     VerdictKind,
 )
+from perfci.report.incidents.incident_text import incident_explanation
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents, is_provisional, request_cause_retests
 from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
 from tests.support.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
 from tests.support.level_histories import change_points_of, history_context_of, simulate_points, stepped_level
+
+CountSeries = Callable[[Machine, str, Collection[str]], int]
 
 STEP, LOSS, TOKENS = (a_series(f"training.Step.time_{name}") for name in ("step", "loss", "tokens"))
 
@@ -163,7 +166,7 @@ def test_a_shift_that_a_canary_shares_is_attributed_to_the_machine() -> None:
 def test_similar_shifts_of_most_unrelated_benchmarks_order_pairs() -> None:
     points, peers = unrelated(factor=1.06)
 
-    (incident,) = build_incidents(change_points_of(points), history_context_of(points, series_counts=peers))
+    (incident,) = build_incidents(change_points_of(points), history_context_of(points, count_series=peers))
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "machine_wide")
     assert is_provisional(incident)
@@ -180,10 +183,56 @@ def test_pairs_that_confirm_one_of_many_similar_shifts_confirm_the_code() -> Non
 
     (incident,) = build_incidents(
         change_points_of(points),
-        history_context_of(points, series_counts=peers, confirmations=group_confirmations([verdict])),
+        history_context_of(points, count_series=peers, confirmations=group_confirmations([verdict])),
     )
 
     assert (incident.kind, len(incident.members)) == (IncidentKind.REGRESSION, 4)
+
+
+def test_series_that_were_not_measured_there_do_not_outvote_a_shared_shift() -> None:
+    points, _ = unrelated(factor=1.06)
+    asked: list[tuple[str, Collection[str]]] = []
+
+    def count_series(machine: Machine, unit: str, shas: Collection[str]) -> int:
+        asked.append((unit, shas))
+        return 7 if a_sha(20) in shas else 300
+
+    (incident,) = build_incidents(
+        change_points_of(points), history_context_of(points, count_series=count_series)
+    )
+
+    assert incident.cause == "machine_wide"
+    assert asked == [("seconds", {a_sha(20)})]
+
+
+@pytest.mark.parametrize(("days_apart", "is_over"), [(0.2, False), (0.5, True)])
+def test_a_suspicion_that_nobody_measures_is_over_after_a_week(days_apart: float, is_over: bool) -> None:
+    points, peers = unrelated(factor=1.06)
+    context = history_context_of(points, count_series=peers, hours_apart=24 * days_apart)
+
+    (incident,) = build_incidents(change_points_of(points), context)
+
+    assert is_provisional(incident) is not is_over
+    if is_over:
+        assert (incident.kind, incident.cause) == (IncidentKind.REGRESSION, "unmeasured_suspicion")
+        assert incident.ongoing
+        assert incident.pair_to_measure == (a_sha(19), a_sha(20))
+        assert incident_explanation(incident, {}) == (
+            "The machine was suspected, but no new pairs were measured within 7 days, so it counts as a "
+            "change of the code."
+        )
+
+
+def test_pairs_that_decide_nothing_leave_the_suspicion_open() -> None:
+    points, peers = unrelated(factor=1.06)
+    unclear = a_verdict(next(iter(points)), VerdictKind.INCONCLUSIVE, base=a_sha(19), head=a_sha(20))
+
+    (incident,) = build_incidents(
+        change_points_of(points),
+        history_context_of(points, count_series=peers, confirmations=group_confirmations([unclear])),
+    )
+
+    assert is_provisional(incident)
 
 
 @pytest.mark.parametrize("retested", [1, 3])
@@ -196,7 +245,7 @@ def test_pairs_that_refute_one_of_many_similar_shifts_blame_the_machine(retested
 
     incidents = build_incidents(
         change_points_of(points),
-        history_context_of(points, series_counts=peers, confirmations=group_confirmations(verdicts)),
+        history_context_of(points, count_series=peers, confirmations=group_confirmations(verdicts)),
     )
 
     assert {(incident.kind, incident.cause) for incident in incidents} == {
@@ -210,7 +259,7 @@ def test_a_shift_within_interleaved_rounds_is_attributed_to_the_code() -> None:
     points, peers = unrelated(factor=1.12)
 
     (incident,) = build_incidents(
-        change_points_of(points), history_context_of(points, is_measured_apart=False, series_counts=peers)
+        change_points_of(points), history_context_of(points, is_measured_apart=False, count_series=peers)
     )
 
     assert incident.kind is IncidentKind.REGRESSION
@@ -293,18 +342,12 @@ def test_a_reverted_step_is_a_note() -> None:
     assert len(incident.members) == 2
 
 
-def test_recurring_levels_are_mode_switching() -> None:
-    steps = [
-        change(STEP, at, 1.0 if up else 1.3, 1.3 if up else 1.0)
-        for at, up in ((9, 1), (20, 0), (31, 1), (40, 0))
-    ]
+def test_code_that_goes_back_and_forth_is_not_taken_for_a_machine() -> None:
+    points = {STEP: simulate_points(stepped_level((9, 1.3), (18, 1 / 1.3), (27, 1.3), (36, 1 / 1.3)))}
 
-    (first, *_) = incidents = build_incidents(
-        steps, history_context_of({STEP: simulate_points(stepped_level())})
-    )
+    incidents = build_incidents(change_points_of(points), history_context_of(points))
 
-    assert {incident.kind for incident in incidents} == {IncidentKind.MACHINE}
-    assert first.cause == "mode_switching"
+    assert [incident.kind.value for incident in incidents] == ["improvement", "regression"] * 2
 
 
 def test_fresh_pairs_add_evidence_to_that_of_the_history() -> None:
@@ -460,12 +503,12 @@ def change(series: Series, at: int, before: float, after: float, *, back: int = 
     )
 
 
-def unrelated(factor: float) -> tuple[dict[Series, list[LevelPoint]], Mapping[tuple[Machine, str], int]]:
-    """Four suites, one benchmark each, and one that does not move."""
+def unrelated(factor: float) -> tuple[dict[Series, list[LevelPoint]], CountSeries]:
+    """Four suites, one benchmark each, and one that does not move; how many series were measured."""
     names = ("training", "serving", "data", "audio")
     points = {
         a_series(f"{name}.Part.time_it"): simulate_points(stepped_level((20, factor)), seed=k)
         for k, name in enumerate(names)
     }
     points[a_series("calm.Part.time_it")] = simulate_points(stepped_level(), seed=9)
-    return points, {(a_machine(), "seconds"): len(points)}
+    return points, lambda machine, unit, shas: len(points)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.model import Interval, VerdictKind
-from perfci.verdicts.history.change_point_detection import Jump, find_newest_jumps
+from perfci.model import ChangePoint, Interval, VerdictKind
+from perfci.verdicts.history.change_point_detection import Jump, find_newest_jumps, measure_change_point
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
-from perfci.verdicts.history.step_evidence import LevelPoint, estimate_step
+from perfci.verdicts.history.step_evidence import LevelPoint, place_step
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_overlapping_ranges
 from perfci.verdicts.incidents.machine_shifts import SessionJump, find_bad_sessions
 from perfci.verdicts.incidents.step_causes import WeightedRange
@@ -216,27 +216,38 @@ def test_grouping_does_not_depend_on_the_order_of_the_ranges(
     )
 
 
-def test_a_small_step_in_noise_may_have_come_some_points_earlier_or_later() -> None:
-    clear, faint = (
-        estimate_step(simulate_points(stepped_level((20, 1.1)), noise=noise), a_sha(20))
-        for noise in (0.01, 0.07)
-    )
+def measured_step(points: list[LevelPoint]) -> ChangePoint:
+    return measure_change_point(STEP, [(point.sha, point.level) for point in points], 19)
 
-    assert clear is not None
-    assert faint is not None
-    assert list(clear.likely_indices(LENGTH)) == [clear.index]
-    assert len(faint.likely_indices(LENGTH)) > 1
-    assert clear.p_value < faint.p_value < 0.05
+
+def test_a_small_step_in_noise_may_have_come_some_points_earlier_or_later() -> None:
+    clear, faint = (simulate_points(stepped_level((20, 1.1)), noise=noise) for noise in (0.01, 0.07))
+
+    places = [place_step(points, step := measured_step(points), [step]) for points in (clear, faint)]
+
+    assert [place and (place.level, len(place.likely_starts) > 1) for place in places] == [
+        (range(19, LENGTH), False),
+        (range(19, LENGTH), True),
+    ]
+    assert (measured_step(clear).p_value or 1) < (measured_step(faint).p_value or 1) < 0.05
 
 
 @given(st.floats(1e-6, 1e6), st.integers(1, 50))
 def test_the_evidence_for_a_step_does_not_depend_on_the_unit(unit: float, seed: int) -> None:
     plain, scaled = (
-        estimate_step(simulate_points(stepped_level((20, 1.1), start=start), seed=seed), a_sha(20))
+        measured_step(simulate_points(stepped_level((20, 1.1), start=start), seed=seed))
         for start in (1.0, unit)
     )
 
-    assert plain is not None
-    assert scaled is not None
     assert scaled.sigmas == pytest.approx(plain.sigmas, rel=1e-6)
-    assert scaled.p_value == pytest.approx(plain.p_value, rel=1e-4, abs=1e-300)
+    assert scaled.p_value == pytest.approx(plain.p_value, rel=1e-4)
+
+
+def test_the_p_value_of_a_step_is_that_of_its_interval() -> None:
+    (change,) = change_points_of({STEP: simulate_points(stepped_level((20, 1.1)), noise=0.02)})
+    barely = measured_step(simulate_points(stepped_level((20, 1.02)), noise=0.03, seed=4))
+
+    for step in (change, barely):
+        assert step.interval is not None
+        assert step.p_value is not None
+        assert (step.p_value < 0.05) == (not step.interval.lo <= 1 <= step.interval.hi)

@@ -18,7 +18,7 @@ from perfci.report.verdict_text import (
     tail_phrase,
 )
 from perfci.verdicts.incidents.incident_builder import is_provisional
-from perfci.verdicts.incidents.machine_shifts import PROVISIONAL_CAUSES
+from perfci.verdicts.incidents.machine_shifts import MAX_SUSPICION, PROVISIONAL_CAUSES, UNMEASURED_CAUSE
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
 from perfci.verdicts.incidents.step_causes import is_next_commit
 
@@ -56,9 +56,6 @@ CHANGE_PHRASES = {
 """What the series of an incident did; those of a mixed one did both."""
 
 MACHINE_CAUSE_TEXTS = {
-    "mode_switching": (
-        "The level keeps switching between earlier values: the machine changes mode, not the code."
-    ),
     "refuted": "New pairs of the same two commits show no change: the machine drifted, not the code.",
     "canary": "A canary benchmark that no commit affects changed by the same amount.",
     "machine_wide": "Most series on this machine changed alike, across unrelated suites.",
@@ -100,6 +97,11 @@ def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
         return f"It recovered at {_commit_name(incident.reverted_by, commits)}, so no alert was raised."
     if incident.kind is IncidentKind.MACHINE:
         return _machine_explanation(incident)
+    if incident.cause == UNMEASURED_CAUSE:
+        return (
+            "The machine was suspected, but no new pairs were measured within "
+            f"{format_count(MAX_SUSPICION.days, 'day')}, so it counts as a change of the code."
+        )
     if incident.confirmed_count:
         if incident.confirmed_count >= len(incident.members):
             return "Confirmed on new pairs."
@@ -141,7 +143,10 @@ def _machine_explanation(incident: Incident) -> str:
     if incident.cause not in PROVISIONAL_CAUSES:
         return text
     if is_provisional(incident):
-        return f"{text} The machine is suspected; new pairs tell it from a change of the code."
+        return (
+            f"{text} The machine is suspected; new pairs tell it from a change of the code. Without them, it "
+            f"counts as one after {format_count(MAX_SUSPICION.days, 'day')}."
+        )
     return f"{text} New pairs of one of them show no change: the machine was disturbed, not the code."
 
 

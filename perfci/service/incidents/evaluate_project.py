@@ -191,7 +191,7 @@ def _budget_incidents(
     matches = {}
     if merged:
         paging = [incident for incident in derived if incident.kind in PAGING_KINDS]
-        matches = match_expected_changes(paging, merged, inputs.changes, move_context)
+        matches = match_expected_changes(paging, merged, move_context)
     return apply_paging_budget(
         derived,
         inputs.visit_index.weekly_numbers,

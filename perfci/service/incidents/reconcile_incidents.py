@@ -35,6 +35,7 @@ from perfci.service.notify.enqueue_notifications import (
     enqueue_paged_incident_notifications,
 )
 from perfci.store import Store
+from perfci.store.column_conversions import change_point_values
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.incidents.incident_records import IncidentEvent, IncidentMember, Mute
@@ -142,7 +143,7 @@ def plan_incident_writes(
         for change in budgeted.incident.members:
             row_id = row_ids[change.series]
             # Largest first: a series with several changes is one member, with its largest.
-            members.setdefault(row_id, IncidentMember.from_change_point(row_id, change))
+            members.setdefault(row_id, IncidentMember(row_id, *change_point_values(change)))
         new.append(DerivedIncident(budgeted, members))
     mutes = load_mutes(tx, project.id, now)
     records = incident_store.load_incidents(tx, project.id, incident_store.MEASURED)[::-1]

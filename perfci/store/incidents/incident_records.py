@@ -90,20 +90,6 @@ class IncidentMember:
     added_by: str = "perfci"
     dropped_at: datetime | None = None
 
-    @classmethod
-    def from_change_point(cls, series_id: int, change: ChangePoint) -> IncidentMember:
-        """Build the member of a series that has this change point."""
-        return cls(
-            series_id,
-            change.commit,
-            change.last_good,
-            change.relative_change,
-            change.before,
-            change.after,
-            change.interval.lo if change.interval else None,
-            change.interval.hi if change.interval else None,
-        )
-
     @property
     def computed_fields(self) -> tuple[str | float | None, ...]:
         """What the statistics say of it."""

@@ -91,3 +91,5 @@ class ChangePointRow(TableBase):
     after: Mapped[float]
     interval_lo: Mapped[float | None]
     interval_hi: Mapped[float | None]
+    noise: Mapped[float | None]
+    p_value: Mapped[float | None]

@@ -136,7 +136,7 @@ def find_change_points_in_levels(
         for series, series_steps in steps.items():
             floor = rules(series).floor
             segmented[series] = [
-                _build_change_point(series, histories[series], step)
+                build_change_point(series, histories[series], step)
                 for step in series_steps
                 if abs(step.after - step.before) > floor
             ]
@@ -144,12 +144,12 @@ def find_change_points_in_levels(
     return exact | {series: segmented[series] for series in histories if series in segmented}
 
 
-def _build_change_point(series: Series, levels: LevelHistory, step: LevelStep) -> ChangePoint:
+def build_change_point(series: Series, levels: LevelHistory, step: LevelStep) -> ChangePoint:
     (last_good, _), (sha, _) = levels[step.index - 1], levels[step.index]
     interval = None
     if step.lower is not None and step.upper is not None:
         interval = Interval(1 + step.lower, 1 + step.upper)
-    return ChangePoint(series, sha, last_good, step.before, step.after, interval)
+    return ChangePoint(series, sha, last_good, step.before, step.after, interval, step.noise, step.p_value)
 
 
 def measure_change_point(series: Series, levels: LevelHistory, index: int) -> ChangePoint:
@@ -163,7 +163,7 @@ def measure_change_point(series: Series, levels: LevelHistory, index: int) -> Ch
         step = estimate_level_step(index, np.log(before), np.log(after))
     else:
         step = estimate_level_step(index, before, after, scale=1.0)
-    return _build_change_point(series, levels, step)
+    return build_change_point(series, levels, step)
 
 
 def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> list[ChangePoint]:
@@ -176,6 +176,7 @@ def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> l
             before,
             after,
             Interval(after / before, after / before) if before > 0 else None,
+            p_value=0.0,
         )
         for (last_good, before), (sha, after) in itertools.pairwise(measured)
         if abs(after - before) > max(rule.floor, rule.effective_exact_bar * abs(before))

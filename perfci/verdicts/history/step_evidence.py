@@ -1,20 +1,13 @@
-"""Evidence around a change point: size and position of the step, the environment, steps that undo it."""
+"""Evidence around a change point: its place among the points, the environment, steps that undo it."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from perfci.model import ChangePoint, Environment, EnvironmentChange
-from perfci.stats.location_estimates import MAD_TO_SIGMA
-from perfci.stats.location_shift import Shift, estimate_unpaired_shift
-from perfci.stats.optimal_partitioning import MIN_SIGMA
-from perfci.stats.variance_inflation import ar1_variance_inflation
 
 MAX_SIDE_POINTS = 15
 """Points either side that estimate a step; what lies further back belongs to another time."""
@@ -26,9 +19,6 @@ BAI_FACTOR = 11.0
 """With 95 % the true position lies within 11 (sigma / step)^2 points of the estimated one (Bai
 1997)."""
 
-MIN_P_VALUE = 2.0**-52
-"""Smallest p-value used: float rounding makes anything smaller meaningless."""
-
 MAX_CHANGE_SHARE = 0.2
 """A value that changes at more than one boundary in five (a host name, a timestamp) coincides with
 steps by chance and explains nothing."""
@@ -37,76 +27,36 @@ MAX_REVERSAL_COMMITS = 8
 """A level gone within eight commits is a note: observed reverts came after four to six
 (docs/design/statistics.md)."""
 
-MIN_SWITCHES = 4
-"""Steps to and fro between two levels that make them modes of the machine
-(docs/design/statistics.md)."""
-
 
 @dataclass(frozen=True, slots=True)
 class LevelPoint:
-    """One measured commit of a series: its level, its environment, and whether it repeats exactly."""
+    """One measured commit of a series: its level and its environment."""
 
     sha: str
     level: float
     environment: Environment = field(default_factory=Environment)
-    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class StepEstimate:
-    """A step between two neighbouring points of a series.
+class StepPlace:
+    """Which points of a history are at the level after a step, and which may be the first of them."""
 
-    ``index`` is the first point of the new level, ``points_after`` how many points it has,
-    ``sigmas`` the size in units of the noise of one point.
-    """
-
-    index: int
-    points_after: int
-    sigmas: float
-    p_value: float
-    exact: bool
-
-    def likely_indices(self, point_count: int) -> range:
-        """Points of a history of this length at which the step may have come (Bai 1997)."""
-        reach = 0
-        if not self.exact:
-            reach = int(BAI_FACTOR / self.sigmas**2) if self.sigmas else MAX_SIDE_POINTS
-        return range(max(1, self.index - reach), min(point_count, self.index + reach + 1))
+    level: range
+    likely_starts: range
 
 
-def estimate_step(
-    points: Sequence[LevelPoint], commit: str, other_steps: Sequence[str] = ()
-) -> StepEstimate | None:
-    """Estimate the step at ``commit`` from the points up to the neighbouring ``other_steps``; None
-    where it is not seen."""
-    positions = {point.sha: index for index, point in enumerate(points)}
-    if commit not in positions or not positions[commit]:
+def place_step(
+    points: Sequence[LevelPoint], step: ChangePoint, steps: Sequence[ChangePoint]
+) -> StepPlace | None:
+    """Place a step, one of the ``steps`` of a series, among its points; None where they do not show it."""
+    indices = {point.sha: index for index, point in enumerate(points)}
+    index = indices.get(step.commit, 0)
+    if not index:
         return None
-    index = positions[commit]
-    edges = sorted(positions[other] for other in other_steps if other in positions and other != commit)
-    first = max([0, index - MAX_SIDE_POINTS, *(edge for edge in edges if edge < index)])
-    end = min([len(points), *(edge for edge in edges if edge > index)])
-    before, after = points[first:index], points[index : min(end, index + MAX_SIDE_POINTS)]
-    if all(point.exact for point in (*before, *after)):
-        return StepEstimate(index, end - index, math.inf, 0.0, exact=True)
-    if any(point.level <= 0 for point in (*before, *after)):
-        return StepEstimate(index, end - index, 0.0, 1.0, exact=False)
-    sides = [np.log([point.level for point in side]) for side in (before, after)]
-    medians = [np.median(side) for side in sides]
-    residuals = np.concatenate([side - middle for side, middle in zip(sides, medians, strict=True)])
-    noise = max(MAD_TO_SIGMA * float(np.median(np.abs(residuals))), MIN_SIGMA)
-    sigmas = abs(float(medians[1] - medians[0])) / noise
-    shift = estimate_unpaired_shift(*sides)
-    # the error is widened by the lag-1 autocorrelation of the residuals, between 0 and 0.9
-    deviations = [side - side.mean() for side in sides if len(side) > 2]
-    squares = sum(float((deviation**2).sum()) for deviation in deviations)
-    inflation = 1.0
-    if squares > 0:
-        r = sum(float((deviation[1:] * deviation[:-1]).sum()) for deviation in deviations) / squares
-        inflation = ar1_variance_inflation(min(max(r, 0.0), 0.9))
-    error = shift.error * math.sqrt(inflation)
-    p_value = Shift(shift.centre, error, shift.df, shift.pairs, shift.method).p_value()
-    return StepEstimate(index, end - index, sigmas, p_value, exact=False)
+    later = (at for other in steps if (at := indices.get(other.commit, 0)) > index)
+    end = min(later, default=len(points))
+    reach = int(BAI_FACTOR / step.sigmas**2) if step.sigmas else 0
+    return StepPlace(range(index, end), range(max(1, index - reach), min(len(points), index + reach + 1)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +79,7 @@ def diff_environments(before: Environment, after: Environment) -> tuple[Environm
 
 
 def find_environment_coincidence(
-    points: Sequence[LevelPoint], step: StepEstimate, has_commits_between: bool
+    points: Sequence[LevelPoint], place: StepPlace, has_commits_between: bool
 ) -> EnvironmentCoincidence | None:
     """Environment changes that coincide with a step; ``has_commits_between`` says that unmeasured
     commits lie between its points.
@@ -146,26 +96,14 @@ def find_environment_coincidence(
     # a single change always counts
     limit = max(1.0, MAX_CHANGE_SHARE * (len(points) - 1))
     stable = [tuple(change for change in changes if counts[change.name] <= limit) for changes in differences]
-    if stable[step.index - 1]:
-        return EnvironmentCoincidence(stable[step.index - 1], ambiguous=has_commits_between)
-    candidates = [k for k in step.likely_indices(len(points)) if stable[k - 1]]
+    start = place.level.start
+    if stable[start - 1]:
+        return EnvironmentCoincidence(stable[start - 1], ambiguous=has_commits_between)
+    candidates = [k for k in place.likely_starts if stable[k - 1]]
     if not candidates:
         return None
-    nearest = min(candidates, key=lambda k: (abs(k - step.index), k))
+    nearest = min(candidates, key=lambda k: (abs(k - start), k))
     return EnvironmentCoincidence(stable[nearest - 1], ambiguous=True)
-
-
-def find_mode_switches(steps: Sequence[ChangePoint]) -> set[str]:
-    """Commits at which a series, its ``steps`` in order, switches between two recurring levels."""
-    commits: set[str] = set()
-    chain: list[ChangePoint] = []
-    for step in steps:
-        # returned to within a third of the step, as segmentation separates modes
-        tolerance = _log_distance(chain[-1].before, chain[-1].after) / 3 if chain else 0.0
-        chain = [*chain, step] if chain and _is_reversal(chain[-1], step, tolerance) else [step]
-        if len(chain) >= MIN_SWITCHES:
-            commits |= {link.commit for link in chain}
-    return commits
 
 
 def find_reversals(
@@ -180,19 +118,10 @@ def find_reversals(
     used: set[str] = set()
     for step, following in itertools.pairwise(steps):
         is_soon = positions.get(following.commit, 0) - positions.get(step.commit, 0) <= MAX_REVERSAL_COMMITS
-        if is_soon and step.commit not in used and _is_reversal(step, following, tolerance):
+        is_opposite = (step.after - step.before) * (following.after - following.before) < 0
+        both = replace(following, before=step.before)
+        has_returned = both.before == both.after or abs(both.log_cost_change) <= tolerance
+        if is_soon and step.commit not in used and is_opposite and has_returned:
             reversals[step.commit] = following
             used.add(following.commit)
     return reversals
-
-
-def _is_reversal(step: ChangePoint, following: ChangePoint, tolerance: float) -> bool:
-    opposite = (step.after - step.before) * (following.after - following.before) < 0
-    return opposite and _log_distance(step.before, following.after) <= tolerance
-
-
-def _log_distance(first: float, second: float) -> float:
-    """Absolute log ratio of two levels; infinite between zero and another value."""
-    if first > 0 and second > 0:
-        return abs(math.log(second / first))
-    return 0.0 if first == second else math.inf

@@ -27,6 +27,7 @@ from perfci.verdicts.incidents.machine_shifts import (
 )
 from perfci.verdicts.incidents.step_causes import (
     CODE_CAUSE,
+    REFUTED_CAUSE,
     ExplainedStep,
     HistoryContext,
     StepCause,
@@ -43,9 +44,6 @@ MAX_CANDIDATE_COMMITS = 10
 BLAMELESS_KINDS = frozenset({IncidentKind.ENVIRONMENT, IncidentKind.MACHINE})
 """Kinds that blame no commit."""
 
-ANSWERED_CAUSES = frozenset({"mode_switching", "reverted"})
-"""Causes about which comparing two commits would say nothing new."""
-
 TIE_TOLERANCE = 1 - 1e-9
 """Relative rounding error of two equal sums."""
 
@@ -57,7 +55,7 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
     steps_by_cause: dict[StepCause, list[ExplainedStep]] = defaultdict(list)
     for step in blame_bad_sessions(explain_steps(changes, context), context):
         steps_by_cause[step.cause].append(step)
-    refuted = [step for cause, steps in steps_by_cause.items() if cause.name == "refuted" for step in steps]
+    refuted = steps_by_cause.get(REFUTED_CAUSE, [])
     incidents = []
     for cause, steps in steps_by_cause.items():
         for indices in group_overlapping_ranges([step.commit_range for step in steps]):
@@ -185,9 +183,10 @@ def _build_incident(
         on_line = context.commits[position].sha if 0 <= position < len(context.commits) else ""
         end_shas.append(on_line if on_line and on_line in member_shas else member_shas[0])
     good, bad = end_shas
-    is_unanswered = cause.name not in ANSWERED_CAUSES and not verdicts
+    # of a step that was undone, comparing two commits would say nothing new
+    is_unanswered = cause.kind is not IncidentKind.RESOLVED and not verdicts
     if cause.name in PROVISIONAL_CAUSES:
-        is_unanswered = is_unanswered and not find_refuted_nearby(steps, refuted)
+        is_unanswered = not find_refuted_nearby(steps, refuted)
     names_commits = kind not in BLAMELESS_KINDS or (cause.name in PROVISIONAL_CAUSES and is_unanswered)
     decisive = worse or steps
     confirming = [build_pair_test(step.verdict) for step in worse if step.is_confirmed and step.verdict]
@@ -204,7 +203,7 @@ def _build_incident(
         ambiguous=any(step.ambiguous for step in steps),
         reverted_by=cause.reverted_by,
         sessions=tuple(sorted({visit.session for visit in visits})),
-        p_value=min(step.p_value for step in decisive),
+        p_value=min((p for step in decisive if (p := step.change.p_value) is not None), default=1.0),
         pair_tests=tuple(test for step in steps for test in step.pair_tests),
         confirming_tests=tuple(test for test in confirming if test is not None),
         settled=any(step.is_settled for step in decisive),

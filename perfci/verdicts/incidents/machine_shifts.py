@@ -8,7 +8,8 @@ next run, had a disturbed machine.
 
 A trade of one benchmark against another also points both ways, and a slower allocator slows all
 suites down. So without a canary, and while the new level lasts, the machine is only suspected:
-fresh pairs of a few series are ordered, which confirm a change of the code or the suspicion.
+fresh pairs of a few series are ordered, which confirm a change of the code or the suspicion. A
+suspicion that nobody measures ends: then it is a change of the code like any other.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from scipy.special import bdtrc
 
 from perfci.model import IncidentKind, Machine, Series
 from perfci.verdicts.incidents.step_causes import (
     CODE_CAUSE,
+    REFUTED_CAUSE,
     ExplainedStep,
     HistoryContext,
     StepCause,
@@ -53,6 +56,13 @@ MIN_JUMPS = 4
 
 PROVISIONAL_CAUSES = frozenset({"machine_wide", "bad_session"})
 """Causes that fresh pairs have to tell from a change of the code."""
+
+MAX_SUSPICION = timedelta(days=7)
+"""How long a suspicion waits for these pairs. The jobs that measure what was ordered run nightly or weekly,
+and what nobody measures may be a slowdown of the code."""
+
+UNMEASURED_CAUSE = "unmeasured_suspicion"
+"""The machine was suspected for so long, and nobody measured the pairs: the code is the cause after all."""
 
 StepsByCause = list[tuple[StepCause, list[ExplainedStep]]]
 """Causes, each with its steps."""
@@ -127,46 +137,69 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     A level that later sessions saw as well is not the session's, and a session with a step that
     fresh pairs confirmed was none.
     """
+    if len(steps) < MIN_JUMPS:
+        return list(steps)
     cleared = {
         (visit.session, step.change.series.machine)
         for step in steps
         if step.is_confirmed and (visit := context.first_session_visit(step.change))
     }
-    blamable: dict[int, str] = {}
-    suites: dict[tuple[str, Machine], set[str]] = defaultdict(set)
+    blamable: dict[tuple[str, Machine], list[int]] = defaultdict(list)
     for k, step in enumerate(steps):
         series, visit = step.change.series, context.first_session_visit(step.change)
         # what fresh pairs refuted was the session's too, though it needs no other cause
-        is_refuted = step.cause.name == "refuted"
-        if visit is None or step.estimate is None or not (is_refuted or _may_be_machine(step, context)):
+        may_be_machine = step.cause == REFUTED_CAUSE or _may_be_machine(step, context)
+        if visit is None or step.place is None or not may_be_machine:
             continue
-        if (visit.session, series.machine) in cleared:
-            continue
-        end = step.estimate.index + step.estimate.points_after
-        level = context.points[series][step.estimate.index : end]
-        sessions = [
-            {visit.session for visit in context.visits.get((point.sha, series.machine), ())}
-            for point in level
-        ]
-        if all(names == {visit.session} for names in sessions):
-            blamable[k] = visit.session
-            # the file a benchmark comes from: ``training`` of ``training.Step.time_step``
-            suites[visit.session, series.machine].add(series.benchmark.name.partition(".")[0])
-    if not blamable:
-        return list(steps)
-    jumps = [
-        SessionJump(steps[k].change.series, session, steps[k].change.log_cost_change > 0)
-        for k, session in blamable.items()
-    ]
-    bad_sessions = {(session.session, session.machine) for session in find_bad_sessions(jumps)}
+        level = (context.points[series][at] for at in step.place.level)
+        visits = (other for point in level for other in context.visits.get((point.sha, series.machine), ()))
+        if all(other.session == visit.session for other in visits):
+            blamable[visit.session, series.machine].append(k)
     explained = list(steps)
-    for k, session in blamable.items():
-        key = session, steps[k].change.series.machine
-        is_open = steps[k].cause == CODE_CAUSE
-        if is_open and key in bad_sessions and len(suites[key]) >= MIN_UNRELATED_SUITES:
-            cause = StepCause(IncidentKind.MACHINE, "bad_session", session=session)
-            explained[k] = replace(steps[k], cause=cause)
+    refuted = [step for step in steps if step.cause == REFUTED_CAUSE]
+    for (session, machine), members in blamable.items():
+        jumps = [
+            SessionJump(steps[k].change.series, session, steps[k].change.log_cost_change > 0) for k in members
+        ]
+        is_disturbed = count_suites(steps[k] for k in members) >= MIN_UNRELATED_SUITES and bool(
+            find_bad_sessions(jumps)
+        )
+        if is_disturbed and (session, machine) not in cleared:
+            unexplained = [k for k in members if steps[k].cause == CODE_CAUSE]
+            suspects = [steps[k] for k in unexplained]
+            cause = _blame_machine("bad_session", suspects, refuted, context, session=session)
+            for k in unexplained:
+                explained[k] = replace(steps[k], cause=cause)
     return explained
+
+
+def _blame_machine(
+    name: str,
+    steps: Sequence[ExplainedStep],
+    refuted: Sequence[ExplainedStep],
+    context: HistoryContext,
+    *,
+    session: str = "",
+) -> StepCause:
+    """The machine as the cause, until fresh pairs tell it from the code: without any for
+    ``MAX_SUSPICION``, by its newest measurement, the code is the cause after all."""
+    machines = {step.change.series.machine for step in steps}
+    first = [visit.started_at for step in steps if (visit := context.first_session_visit(step.change))]
+    newest = [
+        visit.started_at
+        for (_, machine), visits in context.visits.items()
+        if machine in machines
+        for visit in visits
+    ]
+    is_answered = bool(find_refuted_nearby(steps, refuted))
+    if first and not is_answered and max(newest) - min(first) > MAX_SUSPICION:
+        return StepCause(name=UNMEASURED_CAUSE, session=session)
+    return StepCause(IncidentKind.MACHINE, name, session=session)
+
+
+def count_suites(steps: Iterable[ExplainedStep]) -> int:
+    """In how many suites these steps are: ``training`` of ``training.Step.time_step``."""
+    return len({step.change.series.benchmark.name.partition(".")[0] for step in steps})
 
 
 def find_refuted_nearby(
@@ -194,6 +227,10 @@ def split_shared_steps(
     itself; without one, similar steps of most of its series in one unit, in suites unrelated to each
     other, those that fresh pairs refuted among them, unless they confirmed one.
     """
+    if len(steps) + len(refuted) < MIN_UNRELATED_SUITES and not any(
+        context.is_canary(step.change.series) for step in steps
+    ):
+        return [(CODE_CAUSE, list(steps))]
     parts: StepsByCause = []
     remaining = list(steps)
     steps_by_unit: dict[tuple[Machine, str], list[ExplainedStep]] = defaultdict(list)
@@ -218,18 +255,26 @@ def split_shared_steps(
                 if step.change.series.metric.unit == unit and _is_similar(step, size)
             ),
         ]
-        suites = {step.change.series.benchmark.name.partition(".")[0] for step in moved}
-        is_most = 2 * len(moved) > context.series_counts.get((machine, unit), 0) > 0
         if canaries:
-            cause_name = "canary"
+            cause = StepCause(IncidentKind.MACHINE, "canary")
             shared = [step for step in candidates if step in canaries or step in similar]
-        elif is_most and len(suites) >= MIN_UNRELATED_SUITES and not is_confirmed:
-            cause_name, shared = "machine_wide", similar
+        elif not is_confirmed and _has_moved_most(moved, machine, unit, context):
+            cause, shared = _blame_machine("machine_wide", similar, refuted, context), similar
         else:
             continue
-        parts.append((StepCause(IncidentKind.MACHINE, cause_name), shared))
+        parts.append((cause, shared))
         remaining = [step for step in remaining if not any(step is shared_step for shared_step in shared)]
     return [*parts, (CODE_CAUSE, remaining)] if remaining else parts
+
+
+def _has_moved_most(
+    moved: Sequence[ExplainedStep], machine: Machine, unit: str, context: HistoryContext
+) -> bool:
+    """Whether these are steps in unrelated suites, and of most series in a unit that a machine measured at
+    their commits."""
+    if count_suites(moved) < MIN_UNRELATED_SUITES:
+        return False
+    return 2 * len(moved) > context.count_series(machine, unit, {step.change.commit for step in moved}) > 0
 
 
 def _is_similar(step: ExplainedStep, size: float) -> bool:
@@ -240,8 +285,7 @@ def _is_similar(step: ExplainedStep, size: float) -> bool:
 def _may_be_machine(step: ExplainedStep, context: HistoryContext) -> bool:
     """Whether the machine may be the cause: not confirmed on fresh pairs, not exact, and measured
     apart, in no interleaved session that measured both sides."""
-    is_exact = step.estimate is not None and step.estimate.exact
-    if step.cause != CODE_CAUSE or step.is_confirmed or is_exact:
+    if step.cause != CODE_CAUSE or step.is_confirmed or step.change.is_exact:
         return False
     commits = step.change.last_good, step.change.commit
     visits = [context.visits.get((sha, step.change.series.machine), ()) for sha in commits]

@@ -26,7 +26,6 @@ A page is never taken back by later incidents. Expected changes spend no page.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,11 +33,10 @@ from enum import StrEnum
 
 from scipy.special import zeta
 
-from perfci.model import ChangePoint, Incident, IncidentKind, PairTest, Series
+from perfci.model import ChangePoint, Incident, IncidentKind, PairTest
 from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE
 from perfci.verdicts.expected_change import MergedExpectedChange
-from perfci.verdicts.history.step_evidence import estimate_step
 from perfci.verdicts.incidents.incident_builder import is_provisional
 from perfci.verdicts.incidents.step_causes import HistoryContext
 
@@ -136,8 +134,8 @@ def apply_paging_budget(
         }
         tests = [test for incident in of_week for test in incident.pair_tests]
         budget = _WeekBudget(series_count, pages_per_week, tests)
-        # in the order of arrival, strongest first among those that arrived together
-        for incident in sorted(of_week, key=lambda incident: _arrival_key(incident, ranks)):
+        strongest_first = sorted(of_week, key=lambda item: (item.p_value, -len(item.members), item.id))
+        for incident in sorted(strongest_first, key=lambda item: ranks[item.id]):
             match, page_number = None, 0
             if is_provisional(incident):
                 disposition = Disposition.WAITING
@@ -153,10 +151,6 @@ def apply_paging_budget(
                     page_number = budget.pages
             decisions[incident.id] = BudgetedIncident(incident, disposition, week, page_number, match)
     return [decisions[incident.id] for incident in incidents]
-
-
-def _arrival_key(incident: Incident, ranks: Mapping[str, int]) -> tuple[int, float, int, str]:
-    return ranks[incident.id], incident.p_value, -len(incident.members), incident.id
 
 
 @dataclass
@@ -197,31 +191,20 @@ class _WeekBudget:
 
 def compute_lord_level(rank: int, discoveries: Sequence[int]) -> float:
     """Level of the hypothesis of this rank, from one, after discoveries at these ranks, ascending."""
-    level = FIRST_WEALTH * _decay_share(rank)
-    for number, discovery in enumerate(discoveries):
-        wealth = FALSE_PAGE_RATE - FIRST_WEALTH if number == 0 else FALSE_PAGE_RATE
-        level += wealth * _decay_share(rank - discovery)
-    return level
-
-
-def _decay_share(distance: int) -> float:
-    return distance**-DECAY / float(zeta(DECAY)) if distance > 0 else 0.0
+    wealths = [FIRST_WEALTH, FALSE_PAGE_RATE - FIRST_WEALTH, *[FALSE_PAGE_RATE] * len(discoveries)]
+    distances = [rank, *(rank - discovery for discovery in discoveries)]
+    shares = [distance**-DECAY if distance > 0 else 0.0 for distance in distances]
+    return sum(wealth * share for wealth, share in zip(wealths, shares, strict=False)) / float(zeta(DECAY))
 
 
 def match_expected_changes(
     incidents: Iterable[Incident],
     merged: Sequence[MergedExpectedChange],
-    changes: Iterable[ChangePoint],
     context: HistoryContext,
 ) -> dict[str, ExpectedChangeMatch]:
-    """Matches by incident id; incidents without any are left out. ``changes`` are those of all
-    histories."""
-    steps: dict[Series, list[str]] = defaultdict(list)
-    for change in changes:
-        steps[change.series].append(change.commit)
-    matcher = _ExpectedChangeMatcher(
-        context, {commit.sha: at for at, commit in enumerate(context.commits)}, steps
-    )
+    """Matches by incident id; incidents without any are left out."""
+    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
+    matcher = _ExpectedChangeMatcher(context, positions)
     matches = {
         incident.id: matcher.match_incident(
             incident, [change for change in merged if matcher.is_within(change, incident)]
@@ -233,11 +216,10 @@ def match_expected_changes(
 
 @dataclass(frozen=True, slots=True)
 class _ExpectedChangeMatcher:
-    """Matcher with the positions of commits and the steps of each series."""
+    """Matcher with the positions of commits."""
 
     context: HistoryContext
     positions: Mapping[str, int]
-    steps: Mapping[Series, Sequence[str]]
 
     def is_within(self, merged: MergedExpectedChange, incident: Incident) -> bool:
         """Whether a commit came after the last good one and not later than the bad one.
@@ -293,8 +275,4 @@ class _ExpectedChangeMatcher:
         point around it."""
         verdicts = self.context.confirmations.get(change.series, ())
         floors = [verdict.noise_floor or 0.0 for verdict in verdicts if verdict.head == change.commit]
-        step = estimate_step(
-            self.context.points.get(change.series, ()), change.commit, self.steps.get(change.series, ())
-        )
-        point_noise = abs(change.log_cost_change) / step.sigmas if step is not None and step.sigmas else 0.0
-        return max([*floors, point_noise if math.isfinite(point_noise) else 0.0])
+        return max([*floors, change.noise or 0.0])

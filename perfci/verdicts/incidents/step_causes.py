@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -21,16 +21,15 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
+from perfci.stats.step_size import MIN_P_VALUE
 from perfci.verdicts.comparison_rule import MOVE_KINDS, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import (
     MIN_LEVEL_POINTS,
-    MIN_P_VALUE,
     LevelPoint,
-    StepEstimate,
-    estimate_step,
+    StepPlace,
     find_environment_coincidence,
-    find_mode_switches,
     find_reversals,
+    place_step,
 )
 
 
@@ -49,7 +48,7 @@ class HistoryContext:
     """Stored facts around the change points of a project.
 
     ``commits`` are oldest first; ``points`` those around each step; ``confirmations`` verdicts on
-    fresh pairs; ``series_counts`` the number of series by machine and unit.
+    fresh pairs; ``count_series`` gives how many series of a unit a machine measured at any of some commits.
     """
 
     project: str
@@ -57,7 +56,7 @@ class HistoryContext:
     points: Mapping[Series, Sequence[LevelPoint]] = field(default_factory=dict)
     confirmations: Mapping[Series, Sequence[Verdict]] = field(default_factory=dict)
     visits: Mapping[tuple[str, Machine], Sequence[SessionVisit]] = field(default_factory=dict)
-    series_counts: Mapping[tuple[Machine, str], int] = field(default_factory=dict)
+    count_series: Callable[[Machine, str, Collection[str]], int] = lambda machine, unit, shas: 0
     rules: RuleLookup = default_rule
     is_canary: Callable[[Series], bool] = lambda series: False
 
@@ -81,6 +80,9 @@ class StepCause:
 
 CODE_CAUSE = StepCause()
 """No other cause: a commit is to blame."""
+
+REFUTED_CAUSE = StepCause(IncidentKind.MACHINE, "refuted")
+"""Fresh pairs of the same commits show no change."""
 
 MIN_EVIDENCE = math.log(2)
 """Least evidence of a step, log 2: that of one toss of a coin."""
@@ -120,19 +122,17 @@ class ExplainedStep:
     ``reported_change`` has the levels and the size that fresh pairs measured, if they did: what all pages
     show.
     ``is_confirmed`` says that fresh pairs confirmed a move, ``is_settled`` that three points, fresh
-    pairs or an exact count support it. ``p_value`` is that of the history, ``pair_tests`` are
-    those of all fresh pairs of its commits.
+    pairs or an exact count support it; ``pair_tests`` are those of all fresh pairs of its commits.
     """
 
     change: ChangePoint
     commit_range: WeightedRange
     cause: StepCause
     reported_change: ChangePoint
-    estimate: StepEstimate | None = None
+    place: StepPlace | None = None
     verdict: Verdict | None = None
     is_confirmed: bool = False
     is_settled: bool = False
-    p_value: float = 1.0
     pair_tests: tuple[PairTest, ...] = ()
     ambiguous: bool = False
     ongoing: bool = True
@@ -150,21 +150,14 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
     for series, unordered in changes_by_series.items():
         steps = sorted(unordered, key=lambda step: positions.get(step.commit, -1))
         half_bar = math.log1p(context.rules(series).bar) / 2
-        switches: set[str] = set()
-        reversals: dict[str, ChangePoint] = {}
-        # a single step, as most series have, neither alternates nor is undone
-        if len(steps) > 1:
-            switches = find_mode_switches(steps)
-            reversals = {
-                sha: reversal
-                for sha, reversal in find_reversals(steps, positions, half_bar).items()
-                if not {sha, reversal.commit} & switches
-            }
+        # a single step, as most series have, is not undone
+        reversals = find_reversals(steps, positions, half_bar) if len(steps) > 1 else {}
         returning = {reversal.commit for reversal in reversals.values()}
-        for k, step in enumerate(steps):
-            if step.commit not in returning:
-                reversal, is_mode_switch = reversals.get(step.commit), step.commit in switches
-                explained.append(_explain_step(steps, k, is_mode_switch, reversal, context, positions))
+        explained += [
+            _explain_step(steps, k, reversals.get(step.commit), context, positions)
+            for k, step in enumerate(steps)
+            if step.commit not in returning
+        ]
     return sorted(explained, key=step_sort_key)
 
 
@@ -207,7 +200,6 @@ def add_confirmed_steps(
 def _explain_step(
     steps: Sequence[ChangePoint],
     k: int,
-    is_mode_switch: bool,
     reversal: ChangePoint | None,
     context: HistoryContext,
     positions: Mapping[str, int],
@@ -215,11 +207,8 @@ def _explain_step(
     """Explain step ``k`` of a series, its ``steps`` in order, from its points and from fresh pairs."""
     step, series = steps[k], steps[k].series
     points, half_bar = context.points.get(series, ()), math.log1p(context.rules(series).bar) / 2
-    estimate = estimate_step(points, step.commit, [other.commit for other in steps])
-    is_settled, p_value, reported = False, 1.0, step
-    if estimate is not None:
-        is_settled = estimate.exact or estimate.points_after >= MIN_LEVEL_POINTS
-        p_value = estimate.p_value
+    place, reported = place_step(points, step, steps), step
+    is_settled = place is not None and (step.is_exact or len(place.level) >= MIN_LEVEL_POINTS)
     # fresh pairs within the range: a confirmed move, else a verdict on the whole range
     first, last = _position_range(step, positions)
     within = [
@@ -231,31 +220,25 @@ def _explain_step(
     on_whole_range = (
         verdict for verdict in within if (positions[verdict.base], positions[verdict.head]) == (first, last)
     )
-    verdict = confirmed or next(on_whole_range, None)
-    if confirmed is not None:
-        # they may have narrowed the range to some of its commits
-        first, last = positions[confirmed.base], positions[confirmed.head]
-        is_settled = True
-        if confirmed.ratio is not None:
-            measured = confirmed.as_change_point
-            reported = replace(step, before=measured.before, after=measured.after, interval=measured.interval)
+    if confirmed is not None and confirmed.ratio is not None:
+        measured = confirmed.as_change_point
+        reported = replace(step, before=measured.before, after=measured.after, interval=measured.interval)
     # no later steps brought the level back to within half the bar
     totals = itertools.accumulate(later.log_cost_change for later in steps[k:])
     explained = ExplainedStep(
         step,
-        _weighted_range(estimate, first, last, points, positions),
+        _weighted_range(step, place, confirmed, points, positions),
         CODE_CAUSE,
         reported,
-        estimate,
-        verdict,
+        place,
+        confirmed or next(on_whole_range, None),
         is_confirmed=confirmed is not None,
-        is_settled=is_settled,
-        p_value=p_value,
+        is_settled=is_settled or confirmed is not None,
         pair_tests=tuple(test for item in within if (test := build_pair_test(item)) is not None),
         ongoing=all(math.isnan(total) or total > half_bar for total in totals),
         reversal=reversal,
     )
-    return _find_cause(explained, is_mode_switch, context, positions)
+    return _find_cause(explained, context, positions)
 
 
 def build_pair_test(verdict: Verdict) -> PairTest | None:
@@ -272,34 +255,37 @@ def _position_range(step: ChangePoint, positions: Mapping[str, int]) -> tuple[in
 
 
 def _weighted_range(
-    step: StepEstimate | None,
-    first: int,
-    last: int,
+    step: ChangePoint,
+    place: StepPlace | None,
+    confirmed: Verdict | None,
     points: Sequence[LevelPoint],
     positions: Mapping[str, int],
 ) -> WeightedRange:
-    """Range of commits that may contain the step, with the ranges beside it at their likelihoods.
+    """Range of commits that may contain the step, which pairs that confirmed it may have narrowed, with the
+    ranges beside it at their likelihoods.
 
-    A step k points off its best position has the likelihood ratio exp(-k sigmas^2 / 2).
+    A step k points off its best position has the likelihood ratio exp(-k sigmas^2 / 2). The evidence is that
+    of the history or of the pairs, whichever is more.
     """
-    if step is None:
-        return WeightedRange(first, last, MIN_EVIDENCE)
+    first, last = _position_range(step, positions)
+    p_values = [step.p_value]
+    if confirmed is not None:
+        first, last = positions[confirmed.base], positions[confirmed.head]
+        p_values.append(confirmed.p_value)
+    smallest = min((p_value for p_value in p_values if p_value is not None), default=1.0)
+    weight = max(-math.log(max(smallest, MIN_P_VALUE)), MIN_EVIDENCE)
     adjacent = []
-    for k in step.likely_indices(len(points)):
+    start, likely_starts = (place.level.start, place.likely_starts) if place else (0, range(0))
+    for k in likely_starts:
         before, after = positions.get(points[k - 1].sha, -1), positions.get(points[k].sha, -1)
-        if k != step.index and -1 < before < after:
-            adjacent.append((before, after, math.exp(-abs(k - step.index) * step.sigmas**2 / 2)))
-    evidence = -math.log(max(step.p_value, MIN_P_VALUE))
-    return WeightedRange(first, last, max(evidence, MIN_EVIDENCE), tuple(adjacent))
+        if k != start and -1 < before < after:
+            adjacent.append((before, after, math.exp(-abs(k - start) * step.sigmas**2 / 2)))
+    return WeightedRange(first, last, weight, tuple(adjacent))
 
 
-def _find_cause(
-    step: ExplainedStep, is_mode_switch: bool, context: HistoryContext, positions: Mapping[str, int]
-) -> ExplainedStep:
+def _find_cause(step: ExplainedStep, context: HistoryContext, positions: Mapping[str, int]) -> ExplainedStep:
     """Find the cause of a step, code last; fresh pairs, measured in one environment, outrank all
     other evidence."""
-    if is_mode_switch:
-        return replace(step, cause=StepCause(IncidentKind.MACHINE, "mode_switching"))
     if step.reversal is not None:
         return replace(
             step, cause=StepCause(IncidentKind.RESOLVED, "reverted", reverted_by=step.reversal.commit)
@@ -307,18 +293,18 @@ def _find_cause(
     is_refuted = step.verdict is not None and step.verdict.kind is VerdictKind.UNCHANGED
     points = context.points.get(step.change.series, ())
     has_environment_changes = any(point.environment != points[0].environment for point in points)
-    if step.estimate is not None and not step.is_confirmed and has_environment_changes:
+    if step.place is not None and not step.is_confirmed and has_environment_changes:
         is_adjacent = step.commit_range.last == step.commit_range.first + 1
         if step.change.commit in positions and step.change.last_good in positions:
             before, after = (positions[sha] for sha in (step.change.last_good, step.change.commit))
             commit = context.commits[after]
             has_lineage = bool(commit.parents or commit.position)
             is_adjacent &= not has_lineage or is_next_commit(context.commits[before], commit)
-        coincidence = find_environment_coincidence(points, step.estimate, not is_adjacent)
+        coincidence = find_environment_coincidence(points, step.place, not is_adjacent)
         if coincidence:
             cause = StepCause(IncidentKind.ENVIRONMENT, "environment", coincidence.changes)
             return replace(step, cause=cause, ambiguous=coincidence.ambiguous and not is_refuted)
-    return replace(step, cause=StepCause(IncidentKind.MACHINE, "refuted")) if is_refuted else step
+    return replace(step, cause=REFUTED_CAUSE) if is_refuted else step
 
 
 def is_next_commit(before: Commit, commit: Commit) -> bool:
@@ -331,15 +317,4 @@ def is_next_commit(before: Commit, commit: Commit) -> bool:
 def step_sort_key(step: ExplainedStep) -> tuple[object, ...]:
     """Sort key that does not depend on how the change points were found."""
     series = step.change.series
-    return (
-        step.commit_range.first,
-        step.commit_range.last,
-        series.label,
-        series.machine.label,
-        series.variant.label,
-        series.benchmark.version,
-        series.harness,
-        series.metric.unit,
-        repr(series),
-        step.change.commit,
-    )
+    return step.commit_range.first, step.commit_range.last, series.label, repr(series), step.change.commit
