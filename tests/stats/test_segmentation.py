@@ -36,6 +36,17 @@ def test_finds_a_regression_that_is_reverted() -> None:
     assert [step.index for step in change_points] == [12, 24]
 
 
+def test_a_step_that_a_better_place_would_make_too_small_stays_where_it_was_found() -> None:
+    noise = 0.03 * np.random.default_rng(0).standard_t(2, (816, 60))[-1]
+    levels = np.exp(noise + 0.06 * (np.arange(60) >= 30))
+
+    (step,) = detect_in_one(levels.tolist())
+
+    # at the points beside it, where absolute distances are smaller, the levels are less than 5 % apart
+    assert step.index == 31
+    assert step.relative_change > 0.05
+
+
 def test_reports_nothing_below_the_bar() -> None:
     assert detect_in_one(history(1.0, 1.03)) == []
 
