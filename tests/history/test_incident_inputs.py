@@ -5,10 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from perfci.history.incident_inputs import VisitIndex
+from perfci.history.incident_inputs import IncidentInputs, VisitIndex
+from perfci.model import Process, Result, Status
+from perfci.store import Store
 from perfci.store.queries.judging_inputs import VisitRecord
 from perfci.verdicts.history.release_creep import Release
-from tests.support.builders import NOON, a_commit, a_machine, a_sha
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.process_levels import summarize_processes
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_machine,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+)
+from tests.support.stored_runs import ingest_run
 
 HERE, THERE = a_machine(), a_machine("Intel")
 
@@ -94,3 +109,27 @@ def test_commits_measured_since_a_position_are_those_of_one_machine() -> None:
     timetable = a_visit_index(*(a_visit(number) for number in range(1, 11)))
 
     assert timetable.find_commits_measured_since(7, HERE) == [a_sha(8), a_sha(9), a_sha(10)]
+
+
+def test_counts_the_series_that_a_machine_measured_at_a_commit_not_those_retired(store: Store) -> None:
+    kept, retired, failing = (
+        a_series(f"training.Step.time_{name}") for name in ("kept", "retired", "failing")
+    )
+    failed = Process(0, status=Status.FAILED)
+    store_results(store, 1, *(a_result(item, a_process(1.0)) for item in (kept, retired, failing)))
+    store_results(store, 2, a_result(kept, a_process(1.0)), a_result(failing, failed, status=Status.FAILED))
+
+    with store.read() as tx:
+        inputs = IncidentInputs.load(tx, PROJECT, Policy())
+        counts = [
+            inputs.count_measured_series(machine, "seconds", {a_sha(number)})
+            for machine, number in ((HERE, 1), (HERE, 2), (THERE, 2))
+        ]
+
+    assert counts == [3, 1, 0]
+
+
+def store_results(store: Store, number: int, *results: Result) -> None:
+    run = a_run(*results, commit=a_commit(number), machine=HERE, session=f"night-{number}")
+    with store.begin() as tx:
+        ingest_run(tx, run, f"key-{number}", "hash", kind="history", summarize=summarize_processes)

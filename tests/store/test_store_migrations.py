@@ -258,3 +258,23 @@ def test_verdicts_from_before_tails_have_none_and_those_after_are_guarded(kind: 
 
     assert [record.verdict.tail for record in records] == [None, tail, None]
     assert before == {records[-1].id}
+
+
+def test_a_change_from_before_has_the_p_value_of_its_interval(kind: str, tmp_path: Path) -> None:
+    with fresh_database(kind, tmp_path) as url:
+        fill(url)
+        made = open_database.make_engine(open_database.parse_database_url(url))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            move(connection, command.downgrade, "0022")
+            values = '"before" = 1.0, "after" = 1.2, interval_lo = 1.1, interval_hi = 1.309090909'
+            connection.execute(sa.text(f"UPDATE change_points SET {values}"))
+            connection.commit()
+
+            move(connection, command.upgrade, "head")
+
+            ((p_value, noise),) = set(connection.execute(sa.text("SELECT p_value, noise FROM change_points")))
+        made.dispose()
+
+    # half the interval is log(1.2 / 1.1), of which 1.96 standard errors are: z = 4.107
+    assert p_value == pytest.approx(4.007e-5, rel=0.01)
+    assert noise is None
