@@ -168,7 +168,8 @@ circles.
 """
 
 MOST_MODULES = 22
-"""Modules in one folder, without ``__init__``: more cannot be scanned."""
+"""Modules in one folder, without ``__init__``: more cannot be scanned. Migrations are not scanned but run, in
+the order of their numbers, and are never joined once a database has them."""
 
 ONLY_IN = {
     "sqlalchemy": {
@@ -332,7 +333,8 @@ def test_no_import_closes_a_circle() -> None:
 
 
 def test_no_folder_has_too_many_modules() -> None:
-    sizes = Counter(path.parent.relative_to(ROOT) for _, path in sources() if path.stem != "__init__")
+    folders = (path.parent.relative_to(ROOT) for _, path in sources() if path.stem != "__init__")
+    sizes = Counter(folder for folder in folders if folder != Path("perfci/store/migrations/versions"))
 
     assert {str(folder): size for folder, size in sizes.items() if size > MOST_MODULES} == {}
 

@@ -16,7 +16,7 @@ from perfci.verdicts.history.change_point_detection import Jump, find_newest_jum
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
 from perfci.verdicts.history.step_evidence import LevelPoint, place_step
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_overlapping_ranges
-from perfci.verdicts.incidents.machine_shifts import SessionJump, find_bad_sessions
+from perfci.verdicts.incidents.machine_shifts import classify_session
 from perfci.verdicts.incidents.step_causes import WeightedRange
 from tests.support.builders import a_change_point, a_series, a_sha, a_verdict
 from tests.support.level_histories import (
@@ -76,16 +76,11 @@ def test_a_short_history_has_no_jump() -> None:
 # ------------------------------------------------------------------ bad days
 
 
-def alerts(worse: int, better: int, *, persists: bool | None = None) -> list[SessionJump]:
-    signs = [True] * worse + [False] * better
-    return [SessionJump(a_series(f"a.B.time_{k}"), "night", sign, persists) for k, sign in enumerate(signs)]
-
-
 @pytest.mark.parametrize(
     ("worse", "better", "bad"), [(6, 6, True), (12, 0, False), (10, 2, False), (2, 1, False)]
 )
 def test_jumps_in_both_directions_make_a_bad_session(worse: int, better: int, bad: bool) -> None:
-    assert bool(find_bad_sessions(alerts(worse, better))) is bad
+    assert classify_session([True] * worse + [False] * better) == ("bad_session" if bad else "")
 
 
 def test_jumps_gone_in_the_next_run_are_one_incident() -> None:

@@ -161,9 +161,8 @@ def fill(store: Store, commits: int = COMMITS) -> None:
         ):
             before = LEVELS[series]
             shas = a_commit(commit).sha, a_commit(last_good).sha
-            replace_change_points(
-                tx, PROJECT, series, [ChangePoint(series, *shas, before, before * (1 + rel))]
-            )
+            change = ChangePoint(series, *shas, before, before * (1 + rel), noise=0.01, p_value=1e-12)
+            replace_change_points(tx, PROJECT, series, [change])
 
 
 def a_run(number: int) -> Run:
@@ -273,5 +272,6 @@ def a_verdict(
         0.021 if ratio is not None else None,
         10 if ratio is not None else 0,
         pairs_to_decide,
+        1e-13 if kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT) else None,
         reason=reason,
     )

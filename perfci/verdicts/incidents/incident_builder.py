@@ -19,9 +19,8 @@ from perfci.verdicts.history.change_point_detection import Jump
 from perfci.verdicts.incidents.machine_shifts import (
     MIN_UNRELATED_SUITES,
     PROVISIONAL_CAUSES,
-    SessionJump,
     blame_bad_sessions,
-    find_bad_sessions,
+    classify_session,
     find_refuted_nearby,
     split_shared_steps,
 )
@@ -78,31 +77,20 @@ def build_bad_session_incidents(
     jumps: Sequence[Jump], context: HistoryContext
 ) -> tuple[list[Incident], list[Jump]]:
     """One incident for each bad session, and the jumps of the other sessions."""
-    changes = [jump.as_change_point for jump in jumps]
-    sessions = [visit.session if (visit := context.first_session_visit(change)) else "" for change in changes]
-    session_jumps = [
-        SessionJump(jump.series, session, jump.log_cost_change > 0, jump.persists)
-        for jump, session in zip(jumps, sessions, strict=True)
-    ]
-    bad_sessions = {
-        (bad_session.session, bad_session.machine): bad_session
-        for bad_session in find_bad_sessions(session_jumps)
-        if bad_session.session
-    }
-    incidents, others = [], []
-    steps_by_session: dict[tuple[str, Machine], list[ExplainedStep]] = defaultdict(list)
-    for jump, change, session in zip(jumps, changes, sessions, strict=True):
-        if (session, jump.series.machine) in bad_sessions:
-            steps_by_session[session, jump.series.machine].append(step_without_evidence(change, context))
-        else:
-            others.append(jump)
-    for (session, machine), steps in steps_by_session.items():
-        bad_session = bad_sessions[session, machine]
-        cause_name = "transient" if bad_session.is_transient else "bad_session"
-        incidents.append(
-            _build_incident(StepCause(IncidentKind.MACHINE, cause_name, session=session), steps, context)
-        )
-    return incidents, others
+    by_session: dict[tuple[str, Machine], list[Jump]] = defaultdict(list)
+    for jump in jumps:
+        visit = context.first_session_visit(jump.as_change_point)
+        by_session[visit.session if visit else "", jump.series.machine].append(jump)
+    incidents: list[Incident] = []
+    explained: set[Jump] = set()
+    for (session, _), own in by_session.items():
+        name = classify_session([jump.log_cost_change > 0 for jump in own], [jump.persists for jump in own])
+        if name and session:
+            steps = [step_without_evidence(jump.as_change_point, context) for jump in own]
+            cause = StepCause(IncidentKind.MACHINE, name, session=session)
+            incidents.append(_build_incident(cause, steps, context))
+            explained.update(own)
+    return incidents, [jump for jump in jumps if jump not in explained]
 
 
 def group_overlapping_ranges(weighted_ranges: Sequence[WeightedRange]) -> list[list[int]]:

@@ -18,12 +18,12 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from scipy.special import bdtrc
 
-from perfci.model import IncidentKind, Machine, Series
+from perfci.model import IncidentKind, Machine
 from perfci.verdicts.incidents.step_causes import (
     CODE_CAUSE,
     REFUTED_CAUSE,
@@ -68,67 +68,25 @@ StepsByCause = list[tuple[StepCause, list[ExplainedStep]]]
 """Causes, each with its steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionJump:
-    """A series that stood out in a session; ``persists`` is whether the next run saw it, None
-    without one."""
+def classify_session(is_worse: Sequence[bool], persists: Sequence[bool | None] = ()) -> str:
+    """Cause of the jumps of one session on a machine: ``transient`` where the next run did not see most of
+    them again, ``bad_session`` where they point both ways; empty where code may be the cause.
 
-    series: Series
-    session: str
-    worse: bool
-    persists: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BadSession:
-    """A session on a machine whose jumps no code explains: ``is_balanced`` in sign,
-    ``is_transient``, or both."""
-
-    session: str
-    machine: Machine
-    jump_count: int
-    worse_count: int
-    vanished_count: int
-    is_balanced: bool
-    is_transient: bool
-
-
-def find_bad_sessions(jumps: Sequence[SessionJump]) -> list[BadSession]:
-    """Sessions with a disturbed machine, by name."""
-    jumps_by_session: dict[tuple[str, Machine], list[SessionJump]] = defaultdict(list)
-    for jump in jumps:
-        jumps_by_session[jump.session, jump.series.machine].append(jump)
-    sessions = [
-        _assess_session(name, machine, own_jumps) for (name, machine), own_jumps in jumps_by_session.items()
-    ]
-    bad_sessions = [
-        session
-        for session in sessions
-        if session.jump_count >= MIN_JUMPS and (session.is_balanced or session.is_transient)
-    ]
-    return sorted(bad_sessions, key=lambda session: (session.session, session.machine.label))
-
-
-def _assess_session(session: str, machine: Machine, jumps: Sequence[SessionJump]) -> BadSession:
-    worse = sum(jump.worse for jump in jumps)
-    remeasured = [jump for jump in jumps if jump.persists is not None]
-    vanished = sum(jump.persists is False for jump in remeasured)
-    minority = min(worse, len(jumps) - worse)
-    return BadSession(
-        session,
-        machine,
-        len(jumps),
-        worse,
-        vanished,
-        is_balanced=_binomial_upper_tail(minority, len(jumps), MINORITY_DIRECTION_SHARE) <= TEST_LEVEL,
-        is_transient=2 * vanished > len(remeasured)
-        and _binomial_upper_tail(vanished, len(remeasured), MISSED_STEP_SHARE) <= TEST_LEVEL,
-    )
-
-
-def _binomial_upper_tail(count: int, trials: int, probability: float) -> float:
-    """P(X >= count) of a binomial distribution."""
-    return float(bdtrc(count - 1, trials, probability))
+    ``persists`` is whether the next run saw a jump, None without one.
+    """
+    if len(is_worse) < MIN_JUMPS:
+        return ""
+    remeasured = [seen for seen in persists if seen is not None]
+    vanished = remeasured.count(False)
+    if (
+        2 * vanished > len(remeasured)
+        and bdtrc(vanished - 1, len(remeasured), MISSED_STEP_SHARE) <= TEST_LEVEL
+    ):
+        return "transient"
+    worse = sum(is_worse)
+    minority = min(worse, len(is_worse) - worse)
+    is_balanced = bdtrc(minority - 1, len(is_worse), MINORITY_DIRECTION_SHARE) <= TEST_LEVEL
+    return "bad_session" if is_balanced else ""
 
 
 def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) -> list[ExplainedStep]:
@@ -158,16 +116,12 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     explained = list(steps)
     refuted = [step for step in steps if step.cause == REFUTED_CAUSE]
     for (session, machine), members in blamable.items():
-        jumps = [
-            SessionJump(steps[k].change.series, session, steps[k].change.log_cost_change > 0) for k in members
-        ]
-        is_disturbed = count_suites(steps[k] for k in members) >= MIN_UNRELATED_SUITES and bool(
-            find_bad_sessions(jumps)
-        )
-        if is_disturbed and (session, machine) not in cleared:
+        cause_name = classify_session([steps[k].change.log_cost_change > 0 for k in members])
+        is_unrelated = count_suites(steps[k] for k in members) >= MIN_UNRELATED_SUITES
+        if cause_name and is_unrelated and (session, machine) not in cleared:
             unexplained = [k for k in members if steps[k].cause == CODE_CAUSE]
             suspects = [steps[k] for k in unexplained]
-            cause = _blame_machine("bad_session", suspects, refuted, context, session=session)
+            cause = _blame_machine(cause_name, suspects, refuted, context, session=session)
             for k in unexplained:
                 explained[k] = replace(steps[k], cause=cause)
     return explained
