@@ -18,7 +18,6 @@ from perfci.store.queries.measured_samples import load_history
 from perfci.store.queries.series_search import search_series
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
-from perfci.verdicts.history.change_point_detection import find_change_points
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -30,7 +29,7 @@ from tests.support.builders import (
     a_sha,
     a_verdict,
 )
-from tests.support.level_histories import simulate_points, stepped_level
+from tests.support.level_histories import find_change_points, simulate_points, stepped_level
 from tests.support.stored_runs import replace_change_points
 
 LENGTH = 40

@@ -24,11 +24,7 @@ from perfci.store import Store
 from perfci.store.queries import judging_inputs, measured_samples, series_search
 from perfci.store.queries.judging_inputs import save_result_summaries
 from perfci.store.queries.series_and_commits import load_series_by_ids
-from perfci.verdicts.history.change_point_detection import (
-    SegmentationCache,
-    find_change_points_in_levels,
-    find_change_points_of_many,
-)
+from perfci.verdicts.history.change_point_detection import SegmentationCache, find_change_points_in_levels
 from perfci.verdicts.policy import Policy, select_judged_series
 from perfci.verdicts.process_levels import judged_point_level
 from tests.support.builders import (
@@ -42,6 +38,7 @@ from tests.support.builders import (
     a_sha,
     a_summary,
 )
+from tests.support.level_histories import find_change_points_of_many
 from tests.support.stored_runs import ingest_run
 
 COMMITS = 24

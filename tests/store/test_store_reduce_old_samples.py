@@ -9,9 +9,9 @@ from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
 from perfci.store import Store, check_integrity, projects, verdicts_and_change_points
 from perfci.store.maintenance.reduce_old_samples import REDUCED_FLAG, ReducedSamples, reduce_old_samples
 from perfci.store.queries import measured_samples, series_search
-from perfci.verdicts.history.change_point_detection import find_change_points
 from perfci.verdicts.process_levels import judged_point_level, process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
+from tests.support.level_histories import find_change_points
 from tests.support.stored_runs import ingest_run
 
 LATER = NOON + timedelta(days=400)

@@ -7,10 +7,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
-from perfci.model import ChangePoint, Commit, Environment, Machine, Series
+from perfci.model import ChangePoint, Commit, Environment, Machine, Point, Series
+from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
+from perfci.verdicts.process_levels import judged_point_level, summarize_processes
 from tests.support.builders import NOON, PROJECT, a_commit, a_sha
 
 LENGTH = 40
@@ -77,3 +79,36 @@ def change_points_of(seen: Mapping[Series, Sequence[LevelPoint]]) -> list[Change
     """The change points of these histories, as the segmentation finds them."""
     levels = {series: [(point.sha, point.level) for point in points] for series, points in seen.items()}
     return [change for changes in find_change_points_in_levels(levels).values() for change in changes]
+
+
+def find_change_points(
+    series: Series, points: Sequence[Point], *, rule: Rule | None = None
+) -> list[ChangePoint]:
+    """Commits where the level moves by at least the bar; none for fewer than eight measured points.
+
+    Commits without a judged level are skipped: the move then happened after ``last_good`` and not
+    later than ``commit``. Where any change of an exact value counts, every one is returned, on
+    however few points.
+    """
+    return find_change_points_of_many({series: points}, rules=lambda _: rule or Rule())[series]
+
+
+def find_change_points_of_many(
+    histories: Mapping[Series, Sequence[Point]],
+    *,
+    rules: RuleLookup = default_rule,
+) -> dict[Series, list[ChangePoint]]:
+    """Change points of many series."""
+    levels = {
+        series: [
+            (point.commit.sha, level) for point in points if (level := judged_point_level(point)) is not None
+        ]
+        for series, points in histories.items()
+    }
+    exact_series = set()
+    for series, points in histories.items():
+        if rules(series).exact_bar is not None:
+            summaries = [summarize_processes(point.processes) for point in points]
+            if all(summary is None or summary.repeats_exactly for summary in summaries):
+                exact_series.add(series)
+    return find_change_points_in_levels(levels, exact_series, rules=rules)

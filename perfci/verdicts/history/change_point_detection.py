@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfci.model import ChangePoint, Interval, Point, Retest, Series, Stage, Verdict
+from perfci.model import ChangePoint, Interval, Retest, Series, Stage, Verdict
 from perfci.stats.incremental_segmentation import (
     SegmentedSeries,
     detect_change_points_in_many,
@@ -22,7 +22,6 @@ from perfci.stats.optimal_partitioning import MIN_SIGMA
 from perfci.stats.step_size import LevelStep, estimate_level_step
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
-from perfci.verdicts.process_levels import judged_point_level, summarize_processes
 
 LevelHistory = Sequence[tuple[str, float]]
 """Sha and level of every measured commit, oldest first."""
@@ -70,40 +69,6 @@ class SegmentationCache:
         while points > self._max_points:
             points -= len(self._segmented.pop(next(iter(self._segmented))).values)
         return {series: line.change_points for series, line in zip(histories, lines, strict=True)}
-
-
-def find_change_points(
-    series: Series, points: Sequence[Point], *, rule: Rule | None = None
-) -> list[ChangePoint]:
-    """Commits where the level moves by at least the bar; none for fewer than eight measured points.
-
-    Commits without a judged level are skipped: the move then happened after ``last_good`` and not
-    later than ``commit``. Where any change of an exact value counts, every one is returned, on
-    however few points.
-    """
-    return find_change_points_of_many({series: points}, rules=lambda _: rule or Rule())[series]
-
-
-def find_change_points_of_many(
-    histories: Mapping[Series, Sequence[Point]],
-    *,
-    rules: RuleLookup = default_rule,
-    cache: SegmentationCache | None = None,
-) -> dict[Series, list[ChangePoint]]:
-    """Change points of many series."""
-    levels = {
-        series: [
-            (point.commit.sha, level) for point in points if (level := judged_point_level(point)) is not None
-        ]
-        for series, points in histories.items()
-    }
-    exact_series = set()
-    for series, points in histories.items():
-        if rules(series).exact_bar is not None:
-            summaries = [summarize_processes(point.processes) for point in points]
-            if all(summary is None or summary.repeats_exactly for summary in summaries):
-                exact_series.add(series)
-    return find_change_points_in_levels(levels, exact_series, rules=rules, cache=cache)
 
 
 def find_change_points_in_levels(

@@ -202,77 +202,56 @@ def match_expected_changes(
     merged: Sequence[MergedExpectedChange],
     context: HistoryContext,
 ) -> dict[str, ExpectedChangeMatch]:
-    """Matches by incident id; incidents without any are left out."""
+    """The commit whose expected changes cover all that got worse, else the first that names any of it, by
+    incident id; incidents without any are left out."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
-    matcher = _ExpectedChangeMatcher(context, positions)
-    matches = {
-        incident.id: matcher.match_incident(
-            incident, [change for change in merged if matcher.is_within(change, incident)]
-        )
-        for incident in incidents
-    }
-    return {incident_id: match for incident_id, match in matches.items() if match is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class _ExpectedChangeMatcher:
-    """Matcher with the positions of commits."""
-
-    context: HistoryContext
-    positions: Mapping[str, int]
-
-    def is_within(self, merged: MergedExpectedChange, incident: Incident) -> bool:
-        """Whether a commit came after the last good one and not later than the bad one.
-
-        A commit that is not on the line is placed by the time it was merged.
-        """
-        good, bad = (self.positions.get(sha) for sha in (incident.last_good, incident.commit))
-        if good is None or bad is None:
-            return merged.sha == incident.commit
-        if merged.sha in self.positions:
-            return good < self.positions[merged.sha] <= bad
-        since, until = self.context.commits[good].committed_at, self.context.commits[bad].committed_at
-        return (
-            merged.merged_at is not None
-            and since is not None
-            and until is not None
-            and since < merged.merged_at <= until
-        )
-
-    def match_incident(
-        self, incident: Incident, merged: Sequence[MergedExpectedChange]
-    ) -> ExpectedChangeMatch | None:
-        """The commit whose expected changes cover all that got worse, else the first that names any
-        of it."""
+    matches = {}
+    for incident in incidents:
         worse = [change for change in incident.members if change.log_cost_change > 0]
         by_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
         for item in merged:
-            if any(item.expected.matches_series(change.series) for change in worse):
+            names_any = any(item.expected.matches_series(change.series) for change in worse)
+            if names_any and _is_within(item, incident, context, positions):
                 by_commit[item.sha].append(item)
-        matches = [
-            ExpectedChangeMatch(tuple(expected), self._find_exceeding(worse, expected))
+        own = [
+            ExpectedChangeMatch(tuple(expected), _find_exceeding(worse, expected, context))
             for expected in by_commit.values()
         ]
-        return next((item for item in matches if item.covers_all), next(iter(matches), None))
+        if own:
+            matches[incident.id] = next((match for match in own if match.covers_all), own[0])
+    return matches
 
-    def _find_exceeding(
-        self, worse: Iterable[ChangePoint], merged: Sequence[MergedExpectedChange]
-    ) -> tuple[ChangePoint, ...]:
-        return tuple(
-            change
-            for change in worse
-            # no percentage covers a change from zero
-            if not change.before
-            or not any(
-                item.expected.allows_change(change.series, change.relative_change, self._step_noise(change))
-                for item in merged
-                if item.expected.matches_series(change.series)
-            )
-        )
 
-    def _step_noise(self, change: ChangePoint) -> float:
-        """Uncertainty of a step's size: the noise floor of its fresh pairs, or the noise of one
-        point around it."""
-        verdicts = self.context.confirmations.get(change.series, ())
+def _is_within(
+    merged: MergedExpectedChange, incident: Incident, context: HistoryContext, positions: Mapping[str, int]
+) -> bool:
+    """Whether a commit came after the last good one and not later than the bad one.
+
+    A commit that is not on the line is placed by the time it was merged.
+    """
+    good, bad = positions.get(incident.last_good), positions.get(incident.commit)
+    if good is None or bad is None:
+        return merged.sha == incident.commit
+    if merged.sha in positions:
+        return good < positions[merged.sha] <= bad
+    since, until = context.commits[good].committed_at, context.commits[bad].committed_at
+    if merged.merged_at is None or since is None or until is None:
+        return False
+    return since < merged.merged_at <= until
+
+
+def _find_exceeding(
+    worse: Iterable[ChangePoint], merged: Sequence[MergedExpectedChange], context: HistoryContext
+) -> tuple[ChangePoint, ...]:
+    """Changes that these do not allow, by the noise floor of their fresh pairs or the noise of one point."""
+    exceeding = []
+    for change in worse:
+        verdicts = context.confirmations.get(change.series, ())
         floors = [verdict.noise_floor or 0.0 for verdict in verdicts if verdict.head == change.commit]
-        return max([*floors, change.noise or 0.0])
+        noise = max([*floors, change.noise or 0.0])
+        # no percentage covers a change from zero
+        if not change.before or not any(
+            item.expected.allows_change(change.series, change.relative_change, noise) for item in merged
+        ):
+            exceeding.append(change)
+    return tuple(exceeding)
