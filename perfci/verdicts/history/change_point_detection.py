@@ -150,34 +150,19 @@ def _find_exact_changes(series: Series, measured: LevelHistory, rule: Rule) -> l
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """A commit whose points stand out; ``persists`` is whether the next run saw it as well, None
-    without one.
+    """A commit whose points stand out, as the change point it may turn out to be; ``persists`` is whether the
+    next run saw it as well, None without one."""
 
-    ``size`` is a log ratio, ``log_cost_change`` the same with positive meaning worse.
-    """
-
-    series: Series
-    base: str
-    head: str
-    size: float
-    log_cost_change: float
-    sigmas: float
-    before: float
-    after: float
+    change: ChangePoint
     persists: bool | None = None
-
-    @property
-    def as_change_point(self) -> ChangePoint:
-        """The jump as the change point it may turn out to be."""
-        return ChangePoint(self.series, self.head, self.base, self.before, self.after)
 
     @property
     def as_retest(self) -> Retest:
         """The pairs to measure, with the reason."""
         points = "two newest points" if self.persists else "newest point"
-        change = f"{100 * math.expm1(self.size):+.1f} % on the {points}"
-        reason = f"{change}, {self.sigmas:.0f} sigmas from the level before"
-        return Retest(self.series, self.base, self.head, reason)
+        change = f"{100 * self.change.relative_change:+.1f} % on the {points}"
+        reason = f"{change}, {self.change.sigmas:.0f} sigmas from the level before"
+        return Retest(self.change.series, self.change.last_good, self.change.commit, reason)
 
 
 def find_newest_jumps(
@@ -211,9 +196,9 @@ def find_newest_jumps(
         if all(middle / factor < level < middle * factor for level in levels[-NEWEST_POINTS:]):
             continue
         jump = _measure_jump(series, points, bar)
-        if jump and (series, jump.head) not in settled:
+        if jump and (series, jump.change.commit) not in settled:
             unsettled.append(jump)
-    return sorted(unsettled, key=lambda jump: (-jump.sigmas, jump.series.label, repr(jump.series)))
+    return sorted(unsettled, key=lambda jump: (-jump.change.sigmas, repr(jump.change.series)))
 
 
 def _measure_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> Jump | None:
@@ -222,9 +207,8 @@ def _measure_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> J
     logs = np.log([point.level for point in points])
     has_both = len(points) >= MIN_POINTS_BEFORE + NEWEST_POINTS
     for index in range(len(points) - NEWEST_POINTS if has_both else len(points) - 1, len(points)):
-        before = logs[:index]
-        centre = float(np.median(before))
-        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(before - centre))), MIN_SIGMA)
+        centre = float(np.median(logs[:index]))
+        sigma = max(MAD_TO_SIGMA * float(np.median(np.abs(logs[:index] - centre))), MIN_SIGMA)
         distances = logs[index:] - centre
         is_outlying = (
             (np.abs(distances) > bar)
@@ -232,18 +216,8 @@ def _measure_jump(series: Series, points: Sequence[LevelPoint], bar: float) -> J
             & (np.sign(distances) == np.sign(distances[0]))
         )
         if is_outlying[0]:
-            size = float(np.median(distances[is_outlying]))
-            log_cost_change = size * series.metric.cost_sign
+            before, after = math.exp(centre), math.exp(centre + float(np.median(distances[is_outlying])))
+            shas = points[index].sha, points[index - 1].sha
             persists = bool(is_outlying[1]) if len(is_outlying) > 1 else None
-            return Jump(
-                series,
-                points[index - 1].sha,
-                points[index].sha,
-                size,
-                log_cost_change,
-                sigmas=abs(size) / sigma,
-                before=math.exp(centre),
-                after=math.exp(centre + size),
-                persists=persists,
-            )
+            return Jump(ChangePoint(series, *shas, before, after, noise=sigma), persists)
     return None

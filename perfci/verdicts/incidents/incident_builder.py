@@ -79,14 +79,16 @@ def build_bad_session_incidents(
     """One incident for each bad session, and the jumps of the other sessions."""
     by_session: dict[tuple[str, Machine], list[Jump]] = defaultdict(list)
     for jump in jumps:
-        visit = context.first_session_visit(jump.as_change_point)
-        by_session[visit.session if visit else "", jump.series.machine].append(jump)
+        visit = context.first_session_visit(jump.change)
+        by_session[visit.session if visit else "", jump.change.series.machine].append(jump)
     incidents: list[Incident] = []
     explained: set[Jump] = set()
     for (session, _), own in by_session.items():
-        name = classify_session([jump.log_cost_change > 0 for jump in own], [jump.persists for jump in own])
+        name = classify_session(
+            [jump.change.log_cost_change > 0 for jump in own], [jump.persists for jump in own]
+        )
         if name and session:
-            steps = [step_without_evidence(jump.as_change_point, context) for jump in own]
+            steps = [step_without_evidence(jump.change, context) for jump in own]
             cause = StepCause(IncidentKind.MACHINE, name, session=session)
             incidents.append(_build_incident(cause, steps, context))
             explained.update(own)
