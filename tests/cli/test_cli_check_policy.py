@@ -17,8 +17,8 @@ from perfci.store.verdicts_and_change_points import add_verdicts, load_change_po
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
-from perfci.verdicts.history.change_point_detection import find_change_points as moves_of
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series
+from tests.support.level_histories import find_change_points as moves_of
 from tests.support.stored_runs import replace_change_points
 
 NOISE = (0.0, 0.003, -0.003, 0.002, -0.002, 0.001, -0.001, 0.0, 0.002, -0.002)
