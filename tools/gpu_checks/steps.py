@@ -144,7 +144,7 @@ def check_largest_batch() -> CheckResult:
     torch.cuda.set_per_process_memory_fraction(FRACTION_OF_MEMORY)
     try:
         readings = [
-            MaxBatch.measure_fit.__wrapped__(MaxBatch(), "none", SIZES.name)["max_batch_fit"]
+            MaxBatch.measure_fit.__wrapped__(MaxBatch(), "none", "bf16", SIZES.name)["max_batch_fit"]
             for _ in range(3)
         ]
     finally:
