@@ -180,13 +180,28 @@ def test_gives_the_formula_of_palm_for_gpt2() -> None:
         (lambda: torch.addmv(torch.ones(30), torch.ones(30, 50), torch.ones(50)), 2 * 30 * 50),
         (lambda: torch.ones(3, 4, 5) @ torch.ones(3, 5, 6), 2 * 3 * 4 * 5 * 6),
         (lambda: torch.addbmm(torch.ones(4, 6), torch.ones(3, 4, 5), torch.ones(3, 5, 6)), 2 * 3 * 4 * 5 * 6),
+        (lambda: torch.ones(4, 6).addmm_(torch.ones(4, 5), torch.ones(5, 6)), 2 * 4 * 5 * 6),
         (lambda: torch.einsum("ij,kj->ik", torch.ones(4, 5), torch.ones(6, 5)), 2 * 4 * 5 * 6),
         (lambda: torch.sparse.mm(torch.eye(8).to_sparse(), torch.ones(8, 5)), 2 * 8 * 5),
         (lambda: torch.ones(8, 8).cumsum(0).softmax(1).sort().values.sum(), 0),
         (lambda: torch.fft.fft(torch.ones(4, 64, dtype=torch.complex64)), 5 * 4 * 64 * 6),
         (lambda: torch.fft.irfft(torch.fft.rfft(torch.ones(4, 64))), 2 * 2.5 * 4 * 64 * 6),
     ],
-    ids=["int8", "mv", "dot", "vdot", "addmv", "bmm", "addbmm", "einsum", "sparse", "cheap", "fft", "rfft"],
+    ids=[
+        "int8",
+        "mv",
+        "dot",
+        "vdot",
+        "addmv",
+        "bmm",
+        "addbmm",
+        "addmm_",
+        "einsum",
+        "sparse",
+        "cheap",
+        "fft",
+        "rfft",
+    ],
 )
 def test_agrees_with_a_product_by_hand(product: Callable[[], object], expected: int) -> None:
     assert count_flops(product) == expected
@@ -369,17 +384,38 @@ def test_a_model_of_cheap_layers_around_products_has_a_count() -> None:
 
     def step() -> None:
         torch.nn.functional.cross_entropy(model(images), labels, label_smoothing=0.1).backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=False)
         optimizer.step()
 
     of_convolution, of_linear = 2 * 8 * 32 * 32 * 3 * 16 * 9, 2 * 8 * 256 * 10
     assert count_flops(step) == 2 * of_convolution + 3 * of_linear  # nobody asks for the gradient of images
 
 
-def test_an_embedding_bag_of_any_size_is_a_look_up() -> None:
-    assert not multiplies_big_tensors(torch.ops.aten._embedding_bag.default, [torch.empty(1 << 20)])
-    assert not multiplies_big_tensors(torch.ops.aten.upsample_linear1d.default, [torch.empty(1 << 20)])
-    assert not multiplies_big_tensors(torch.ops.c10d.allreduce_.default, [torch.empty(1 << 20)])
+CHEAP = """
+    _embedding_bag linalg_vector_norm linalg_cross upsample_linear1d upsample_trilinear3d _fused_adamw_
+    _convert_weight_to_int4pack _thnn_fused_lstm_cell _cudnn_rnn_flatten_weight native_layer_norm_backward
+    grid_sampler_2d _ctc_loss topk cumsum scatter_add _to_copy native_dropout _transform_bias_rescale_qkv
+    _foreach_norm im2col
+"""
+
+
+@pytest.mark.parametrize("name", CHEAP.split())
+def test_what_moves_looks_up_or_normalises_is_cheap_at_any_size(name: str) -> None:
+    operator = getattr(torch.ops.aten, name)
+    overload = getattr(operator, operator.overloads()[0])
+
+    assert not multiplies_big_tensors(overload, [torch.empty(1 << 20, device="meta")])
+
+
+@pytest.mark.parametrize(
+    "name", ["conv_depthwise3d", "_cdist_forward", "linalg_qr", "quantized_lstm", "_foreach_mm"]
+)
+def test_what_multiplies_has_a_name_that_says_so(name: str) -> None:
+    operator = getattr(torch.ops.aten, name)
+    overload = getattr(operator, operator.overloads()[0])
+
+    assert multiplies_big_tensors(overload, [torch.empty(1 << 20, device="meta")])
+    assert not multiplies_big_tensors(overload, [torch.empty(1 << 10, device="meta")])
 
 
 # ------------------------------------------------------------------ utilisation

@@ -135,7 +135,12 @@ SUITE_CHECKS = CheckGroup(
     "suites",
     140,
     [
-        GpuCheck("smoke run of the full suite", "0 failed", "the status of every process", check_smoke_suite),
+        GpuCheck(
+            "smoke run of the full suite, two minutes of it",
+            "0 failed",
+            "the status of every process",
+            check_smoke_suite,
+        ),
         GpuCheck(
             "time of a whole default round", "at most 600 s", "the plan of perfci run", check_round_time
         ),

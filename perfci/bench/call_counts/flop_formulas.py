@@ -183,6 +183,8 @@ FLOP_FORMULAS: dict[Any, Formula] = _named(
         "addbmm": _sum_of_products,
         "addbmm_": _sum_of_products,
         "_addmm_activation": _product_with_bias,
+        "addmm_": _product_with_bias,
+        "baddbmm_": _sum_of_products,
         "_grouped_mm": _grouped_product,
         "_scaled_grouped_mm": _grouped_product,
         "_scaled_grouped_mm_v2": _grouped_product,

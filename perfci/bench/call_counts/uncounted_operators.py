@@ -25,8 +25,8 @@ PRODUCT_WORDS = {
 }
 """Words of operators whose work grows faster than what they read and write."""
 
-CHEAP_WORDS = {"upsample", "cell", "flatten", "reorder", "cross", "check", "search"}
-"""Words of operators that interpolate, or prepare and check what another one multiplies."""
+CHEAP_WORDS = {"upsample", "cell", "flatten", "reorder", "vector", "powsum", "cross", "check", "search"}
+"""Words of operators that interpolate, take a norm, or prepare and check what another one multiplies."""
 
 BIG_TENSOR_ELEMENTS = 4096
 """An operator without a formula leaves a count incomplete where it reads so many numbers, 64 x 64."""
