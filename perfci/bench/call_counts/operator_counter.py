@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 from weakref import WeakSet
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.hooks import RemovableHandle
+
+from perfci.bench.optimizer_steps import observe_optimizer_steps
 
 HOST = "cpu"
 aten = torch.ops.aten
@@ -37,16 +38,15 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         self._used_device = False
         self._pinned: WeakSet[Any] = WeakSet()
         self._step_counters: WeakSet[Any] = WeakSet()
-        self._optimizer_hook: RemovableHandle | None = None
+        self._observing = ExitStack()
 
     def __enter__(self) -> Any:
-        self._optimizer_hook = register_optimizer_step_pre_hook(self._note_step_counters)
+        self._observing.enter_context(observe_optimizer_steps(self._note_step_counters))
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        if self._optimizer_hook is not None:
-            self._optimizer_hook.remove()
+        self._observing.close()
 
     @property
     def host_syncs(self) -> int:
@@ -83,7 +83,7 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         self._pinned.add(tensor.untyped_storage())
         return tensor
 
-    def _note_step_counters(self, optimizer: Any, *_: Any) -> None:
+    def _note_step_counters(self, optimizer: Any) -> None:
         """Note the tensors that count steps, which only ``fused`` and ``capturable`` keep on a device."""
         for group in optimizer.param_groups:
             if not group.get("fused") and not group.get("capturable"):

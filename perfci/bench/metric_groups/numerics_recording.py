@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils._pytree import tree_leaves
 
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
+from perfci.bench.optimizer_steps import observe_optimizer_steps
 from perfci.bench.parity import NumericsRecord, ParityFailed, grad_norm, record_step_numerics
 
 MIN_GRADIENT_SCALE = 2.0**-14
@@ -93,11 +93,8 @@ class UpdateNorms:
 def record_update_norms() -> Iterator[UpdateNorms]:
     """Read gradients in the moment an optimizer steps: clipped, accumulated, and not yet set to zero."""
     norms = UpdateNorms()
-    handle = register_optimizer_step_pre_hook(lambda optimizer, *_: norms.add_update(optimizer))
-    try:
+    with observe_optimizer_steps(norms.add_update):
         yield norms
-    finally:
-        handle.remove()
 
 
 @contextlib.contextmanager

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from perfci.bench.optimizer_steps import observe_optimizer_steps
 from perfci.bench.timers.stage_timers import PhaseMarker
 
 
@@ -25,16 +25,16 @@ def mark_own_phases(mark_phase: PhaseMarker) -> Iterator[None]:
         with mark_phase("backward"):
             return run_backward(*arguments, **options)
 
-    with contextlib.ExitStack() as updates:
-        handles = (
-            register_optimizer_step_pre_hook(lambda *_: updates.enter_context(mark_phase("optimizer"))),
-            register_optimizer_step_post_hook(lambda *_: updates.pop_all().close()),
-        )
+    with (
+        contextlib.ExitStack() as updates,
+        observe_optimizer_steps(
+            before=lambda _: updates.enter_context(mark_phase("optimizer")),
+            after=lambda _: updates.pop_all().close(),
+        ),
+    ):
         torch.autograd.backward = marked_backward
         try:
             with mark_phase("forward"):
                 yield
         finally:
             torch.autograd.backward = run_backward
-            for handle in handles:
-                handle.remove()
