@@ -106,13 +106,14 @@ def test_a_power_cap_is_throttling_below_three_quarters_of_the_highest_clock(
 
 
 def test_a_single_slow_sample_at_full_power_is_no_throttling() -> None:
-    """As an H200 at its 700 W: matrix products at 1.5 to 1.8 GHz, and a dip."""
-    clocks = [1.74e9, 1.52e9, 1.29e9, 1.61e9, 1.98e9, 1.66e9, 1.58e9, 1.71e9]
-    sampled = GpuSamples({"clock_events": [4.0, 4.0, 4.0, 4.0, 0.0, 4.0, 4.0, 4.0], "sm_clock": clocks})
+    """As an H200 at its 700 W: idle, then matrix products at 1.5 to 1.8 GHz, and a dip."""
+    clocks = [0.345e9, 1.74e9, 1.52e9, 1.29e9, 1.61e9, 1.98e9, 1.66e9, 1.58e9, 1.71e9]
+    events = [1.0, 4.0, 4.0, 4.0, 4.0, 0.0, 4.0, 4.0, 4.0]
+    sampled = GpuSamples({"clock_events": events, "sm_clock": clocks})
 
     flags = list(throttle_flags(sampled, SimpleNamespace(sm_clock_max=lambda: 1.98e9)))
 
-    assert flags == ["power_capped: in 7 of 8 samples, mean 1636, least 1290 of 1980 MHz"]
+    assert flags == ["power_capped: in 7 of 9 samples, mean 1636, least 1290 of 1980 MHz"]
 
 
 def test_flags_another_process_on_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

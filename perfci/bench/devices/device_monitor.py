@@ -33,7 +33,7 @@ CONDITION_METRICS = (
 """Readings of ``monitor_device``, to be declared beside the metrics it monitors. Shown, never judged."""
 
 # https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html
-POWER_CAP = 0x4
+IDLE, POWER_CAP = 0x1, 0x4
 THROTTLE_REASONS = {
     0x8: "HW slowdown",
     0x10: "sync boost",
@@ -117,7 +117,9 @@ def _power_cap_flags(events: Sequence[int], clocks: Sequence[float], gpu: Gpu) -
         highest = gpu.sm_clock_max()
     except NvmlUnavailable:
         highest = max(clocks)
-    mean = statistics.fmean(clocks)
+    # An idle GPU lowers its clock by itself, before the first kernel and in pauses.
+    working = [clock for event, clock in zip(events, clocks, strict=False) if not event & IDLE]
+    mean = statistics.fmean(working or clocks)
     flag = "throttled: SW power cap" if mean < THROTTLED_SHARE * highest else "power_capped:"
     megahertz = f"mean {mean / 1e6:.0f}, least {min(capped) / 1e6:.0f} of {highest / 1e6:.0f} MHz"
     yield f"{flag} in {len(capped)} of {len(events)} samples, {megahertz}"
