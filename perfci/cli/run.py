@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 
 import click
 
@@ -33,7 +34,7 @@ from perfci.measure.open_measurement_session import (
     prepare_session_scope,
 )
 from perfci.measure.time_budget import TimeBudget
-from perfci.model import Commit, Status, VerdictKind
+from perfci.model import Commit, Run, Status, VerdictKind
 from perfci.report.verdict_text import verdict_glyph, verdict_sentence
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
@@ -42,6 +43,8 @@ from perfci.service.uploads.send_to_server import (
     resolve_server_url,
     spool_and_send_runs,
 )
+from perfci.store import Store
+from perfci.store.writes.measured_sessions import finish_session
 
 
 @click.command("run")
@@ -108,12 +111,27 @@ def run_command(
                 store, runner, config, scope, count, progress, confirm=confirm, budget=limit
             )
             evaluate_and_reconcile(store, config)
-            uids = result.sessions if address else ()
-            runs = [run for uid in uids for run in load_runs_of_session(store, uid)]
+            runs = load_runs_to_send(store, config, result, progress) if address else []
     write_range_report(result, commits, json_file)
-    if address:
+    if runs:
         print_flush_report(spool_and_send_runs(config, address, runs), address, err=True)
     return range_exit_code(result)
+
+
+def load_runs_to_send(
+    store: Store, config: Config, result: RangeResult, progress: TerminalProgress
+) -> list[Run]:
+    """The runs of the sessions, once they are whole: a server takes no other content for a run it has.
+
+    A job of GitHub may have no store in the next call, so that its unfinished session ends here.
+    """
+    if any(left.fits_later for left in result.left_out):
+        if config.github is None:
+            progress.report("not sent yet: runs are sent by the call that measures the last of their cells")
+            return []
+        with store.begin() as tx:
+            finish_session(tx, result.sessions[0], datetime.now(UTC))
+    return [run for uid in result.sessions for run in load_runs_of_session(store, uid)]
 
 
 def write_planned_cells(

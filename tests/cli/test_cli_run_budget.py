@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from typing import Any
 
 import pytest
 
 from perfci.cli import run_cli
+from perfci.model import Run
 from tests.support.git_project import GitProject
 
 SUITE = """
@@ -137,3 +139,44 @@ def test_a_cell_that_takes_longer_than_planned_ends_the_call_and_the_next_goes_o
     assert len(first["left_out"]) == 4 - first["processes"]
     assert "took longer than planned" in first["left_out"][0]["reason"]
     assert second["left_out"] == []
+
+
+SEND = ["run", "--rounds", "1", "--suite", "full", "--budget", "10s", "--server", "http://127.0.0.1:9"]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of results in every run that would be sent."""
+    results: list[int] = []
+
+    def send(config: object, address: str, runs: list[Run]) -> None:
+        results.extend(len(run.results) for run in runs)
+
+    monkeypatch.setattr("perfci.cli.run.spool_and_send_runs", send)
+    monkeypatch.setattr("perfci.cli.run.print_flush_report", lambda *report, **options: None)
+    return results
+
+
+def test_runs_are_sent_when_they_are_whole(
+    project: GitProject, sent: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_cli(SEND)
+    assert sent == []
+    assert "not sent yet: runs are sent by the call that measures the last" in capsys.readouterr().err
+
+    run_cli(SEND)
+    assert sent == [3]
+
+
+def test_a_job_of_github_sends_what_it_has_and_ends_its_session(
+    project: GitProject, sent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"ACTIONS": "true", "RUN_ID": "17", "RUN_ATTEMPT": "1", "JOB": "night"}.items():
+        monkeypatch.setenv(f"GITHUB_{name}", value)
+    monkeypatch.setenv("GITHUB_EVENT_NAME", "schedule")
+
+    run_cli(SEND)
+
+    assert sent == [2]
+    with sqlite3.connect(project.folder / ".perfci" / "perfci.db") as database:
+        assert database.execute("select state from sessions").fetchall() == [("finished",)]
