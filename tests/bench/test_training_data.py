@@ -66,7 +66,7 @@ def measure_wait(
         Net.loader = lambda self, p: loader()
     device.install(monkeypatch, training_data.__name__)
     callables = Net().bind_callables({})
-    return training_data.measure_data_wait(callables, TrainingLoop(callables), budget_s=0.0)
+    return training_data.read_data_wait(callables, TrainingLoop(callables), budget_s=0.0)
 
 
 def value(reading: Reading | Absent) -> float:

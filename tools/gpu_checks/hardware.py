@@ -17,7 +17,7 @@ from perfci.bench import Absent, ModelBench
 from perfci.bench.devices.device_monitor import monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.torch_devices import this_device
-from perfci.bench.metric_groups.training_data import measure_data_wait
+from perfci.bench.metric_groups.training_data import read_data_wait
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
 
@@ -123,7 +123,7 @@ def check_data_wait() -> CheckResult:
         p = {"workers": workers, "pinned": pinned}
         callables = FedTraining().bind_callables(p)
         training = TrainingLoop(callables)
-        stall = measure_data_wait(callables, training, budget_s=2.0)["data_stall"]
+        stall = read_data_wait(callables, training, budget_s=2.0)["data_stall"]
         if isinstance(stall, Absent):
             return CheckResult(f"absent: {stall.reason}", holds=False)
         ours, theirs = stall.samples[0], stall_by_hand(training, p)

@@ -53,7 +53,7 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
             training.step, device=device, warmup_s=callables.budget_s / 4, budget_s=callables.budget_s
         )
         phases = _phase_readings(training, device)
-        data = training_data.measure_data_wait(callables, training, budget_s=callables.budget_s / 2)
+        data = training_data.read_data_wait(callables, training, budget_s=callables.budget_s / 2)
     training.check_loss_finite(f"after {training.steps} steps")
     readings = {
         "step_time": timing.reading(),

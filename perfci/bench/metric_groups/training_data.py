@@ -51,7 +51,7 @@ class LoopSpan:
     total_s: float = 0.0
 
 
-def measure_data_wait(
+def read_data_wait(
     callables: ModelBenchmarkCallables, training: TrainingLoop, *, budget_s: float
 ) -> dict[str, Reading | Absent]:
     """Read ``data_time``, the wait for one batch, and ``data_stall``, the share of a loop it takes.
