@@ -91,12 +91,10 @@ def run_command(
     Exit code 0 if all cells were measured or skipped with a reason, 1 some failed, 2 usage, 4 nothing
     measured.
     """
-    repository = current_repository()
+    repository, progress = current_repository(), TerminalProgress()
     config = load_repository_config(repository)
     address = resolve_server_url(config, server) if send or server else ""
-    commits = repository.list_commits(revision)
-    progress = TerminalProgress()
-    budget_s = parse_time_budget(budget)
+    commits, budget_s = repository.list_commits(revision), parse_time_budget(budget)
     with create_suite_runner(repository, config, suite.folder, smoke=smoke) as runner:
         default_only = suite.is_default_only(bench)
         scope = prepare_session_scope(runner, commits, bench, progress.report, default_only=default_only)

@@ -11,6 +11,7 @@ from perfci.config import Config
 from perfci.history.decision_records import build_decision_key
 from perfci.history.series_histories import update_change_points
 from perfci.measure.commit_range_screening import (
+    ScreeningResult,
     pair_neighbouring_commits,
     screen_neighbouring_commits,
 )
@@ -26,6 +27,7 @@ from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measured_series import load_series_ids_of_session
+from perfci.verdicts.policy import Policy
 
 LONGER_THAN_PLANNED = "what was measured before it took longer than planned; the next call goes on with it"
 LATER_ROUND = "a later round, which begins when the one before it is complete"
@@ -118,17 +120,31 @@ def measure_and_confirm_range(
     left_out = measure_commit_rounds(session, scope, rounds, progress, budget or TimeBudget())
     policy = build_policy(config.settings)
     if any(left.fits_later for left in left_out):
-        with store.begin() as tx:
-            update_change_points(tx, config.project, load_series_ids_of_session(tx, session.uid), policy)
+        _update_change_points(session, config, policy)
         return RangeResult([session.uid], session.statuses, [], [], session.work_s, left_out)
     screening = screen_neighbouring_commits(session.readings, pair_neighbouring_commits(scope), policy)
     session.record_verdicts(screening.verdicts, screening.decisions)
-    with store.begin() as tx:
-        update_change_points(tx, config.project, load_series_ids_of_session(tx, session.uid), policy)
+    _update_change_points(session, config, policy)
     confirmation = ConfirmationResult()
     if confirm:
         confirmation = confirm_changes(session, scope, screening.candidates, policy, progress)
     session.finish()
+    return _build_result(session, screening, confirmation, left_out)
+
+
+def _update_change_points(session: MeasurementSession, config: Config, policy: Policy) -> None:
+    """Evaluate the histories of all series of a session."""
+    with session.store.begin() as tx:
+        update_change_points(tx, config.project, load_series_ids_of_session(tx, session.uid), policy)
+
+
+def _build_result(
+    session: MeasurementSession,
+    screening: ScreeningResult,
+    confirmation: ConfirmationResult,
+    left_out: Sequence[LeftOutCell],
+) -> RangeResult:
+    """Join the rounds and the fresh pairs; a confirmed verdict takes the place of its screening."""
     replaced = {build_decision_key(verdict) for verdict in confirmation.verdicts}
     screened = [v for v in screening.verdicts if build_decision_key(v) not in replaced]
     return RangeResult(
