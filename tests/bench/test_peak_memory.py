@@ -270,6 +270,14 @@ def test_sees_the_scores_inside_a_fused_layer() -> None:
     assert peak > 2 * 4 * 256 * 256 * 4  # batch x heads x length x length
 
 
+def test_a_fused_layer_leaves_resizing_as_it_was() -> None:
+    before = torch.UntypedStorage.resize_
+
+    peak_tensor_bytes(infer_with_an_encoder)
+
+    assert torch.UntypedStorage.resize_ is before
+
+
 def test_a_kernel_with_memory_of_its_own_makes_the_peak_absent() -> None:
     lstm, sound = torch.nn.LSTM(8, 16), torch.randn(4, 2, 8)
 

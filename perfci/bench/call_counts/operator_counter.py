@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager
 from typing import Any
 from weakref import WeakSet
 
@@ -38,15 +38,16 @@ class OperatorCounter(TorchDispatchMode):  # type: ignore[misc]
         self._used_device = False
         self._pinned: WeakSet[Any] = WeakSet()
         self._step_counters: WeakSet[Any] = WeakSet()
-        self._observing = ExitStack()
+        self._observations: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> Any:
-        self._observing.enter_context(observe_optimizer_steps(self._note_step_counters))
+        self._observations.append(observe_optimizer_steps(self._note_step_counters))
+        self._observations[-1].__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        self._observing.close()
+        self._observations.pop().__exit__(None, None, None)
 
     @property
     def host_syncs(self) -> int:

@@ -36,28 +36,29 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
         self.scratch_takers: set[str] = set()
         self._sizes: dict[int, int] = {}
         self._finalizers: dict[int, weakref.ref[Any]] = {}
-        self._original_resize: Any = None
+        self._original_resizes: list[Any] = []
 
     def __enter__(self) -> StorageTracker:
         """Watch resizing too, which is no operator: so FSDP frees what it gathered while its tensors live
-        on.
+        on. A fused layer enters the mode once more, and has what it finds there restored.
         """
-        self._original_resize = torch.UntypedStorage.resize_
+        original_resize = torch.UntypedStorage.resize_
 
         def resize(storage: Any, size: int) -> Any:
             self._track_existing(storage)
-            resized = self._original_resize(storage, size)
+            resized = original_resize(storage, size)
             self._update(storage)
             self.peak_bytes = max(self.peak_bytes, self.live_bytes)
             return resized
 
+        self._original_resizes.append(original_resize)
         torch.UntypedStorage.resize_ = resize
         super().__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        torch.UntypedStorage.resize_ = self._original_resize
+        torch.UntypedStorage.resize_ = self._original_resizes.pop()
 
     @property
     def peak(self) -> int | Absent:
