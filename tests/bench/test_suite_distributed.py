@@ -40,8 +40,12 @@ def test_ddp_sends_every_gradient_once(probed: dict[str, Any]) -> None:
     assert probed["ddp"]["communication_bytes"] == [probed["parameter_bytes"]["whole"]]
 
 
-def test_zero1_sends_gradients_and_the_updated_parameters(probed: dict[str, Any]) -> None:
-    assert probed["zero1"]["communication_bytes"] == [2 * probed["parameter_bytes"]["whole"]]
+def test_zero1_sends_gradients_and_the_parameters_a_rank_updates(probed: dict[str, Any]) -> None:
+    whole = probed["parameter_bytes"]["whole"]
+
+    (largest,) = probed["zero1"]["communication_bytes"]
+
+    assert 1.5 * whole <= largest < 1.6 * whole  # of two ranks that share the weights about evenly
     assert probed["zero1"]["communication_operations"] > probed["ddp"]["communication_operations"]
 
 
