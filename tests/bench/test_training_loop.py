@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import re
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 
 from perfci.bench import ModelBench
 from perfci.bench.metric_groups import cold_start
+from perfci.bench.metric_groups.numerics_recording import record_training_numerics
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.parity import ParityFailed
 from perfci.model import PerfciError
@@ -204,6 +207,23 @@ def test_fp16_gradients_that_overflow_at_any_scale_are_rejected() -> None:
 
     with pytest.raises(ParityFailed, match="the gradients overflow in fp16 even at a scale of"):
         measure(Infinite, "numerics", "fp16")
+
+
+def test_models_that_were_compared_are_freed() -> None:
+    built: list[weakref.ref[nn.Module]] = []
+
+    class Watched(HalfFused):
+        def build(self, p: Mapping[str, Any]) -> nn.Module:
+            model = super().build(p)
+            built.append(weakref.ref(model))
+            return model
+
+    gc.disable()
+    try:
+        record_training_numerics(Watched().bind_callables({"dtype": "fp32"}))
+        assert [model() for model in built] == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_reference_that_is_not_finite_is_named() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -32,15 +33,24 @@ def record_training_numerics(
     (" of the reference") says in a message which run it was.
 
     An fp16 step whose gradient scaler skips an update is no step of training. The scale is looked for
-    first, then all begins again from the same seed with a scale that fits.
+    first, then all begins again from the same seed with a scale that fits. No model is left in memory.
     """
-    with callables.float32_precision():
+    with callables.float32_precision(), _collect_afterwards():
         recorded, scale_start, scale = _record_steps(callables, change_model, None, whose)
         while scale < scale_start:
             if scale < MIN_GRADIENT_SCALE:
                 raise ParityFailed(f"the gradients{whose} overflow in fp16 even at a scale of {scale:g}")
             recorded, scale_start, scale = _record_steps(callables, change_model, scale, whose)
         return recorded
+
+
+@contextlib.contextmanager
+def _collect_afterwards() -> Iterator[None]:
+    """Run the cycle collector: a fused optimizer refers to itself, and so keeps its model alive."""
+    try:
+        yield
+    finally:
+        gc.collect()
 
 
 def _record_steps(
