@@ -69,14 +69,22 @@ class RoundsPlan:
         """The cells of a visit that were not measured, in its order."""
         return [cell for cell in visit.cells if (visit.sha, cell.name, visit.round) not in self.measured]
 
-    def choose_cells_of_round(self, number: int) -> Collection[Cell]:
-        """Choose the cells of a round that fit, and note those that do not."""
+    def list_visits(self, number: int) -> list[CommitVisit]:
+        """The visits of one round, in their order."""
+        return [visit for visit in self.visits if visit.round == number]
+
+    def choose_cells_of_round(self, number: int, tried: Collection[Cell]) -> Collection[Cell]:
+        """Choose cells of a round that fit now; where none does, note those that are left."""
         counts = Counter(
-            cell for visit in self.visits if visit.round == number for cell in self.list_missing_cells(visit)
+            cell
+            for visit in self.list_visits(number)
+            for cell in self.list_missing_cells(visit)
+            if cell not in tried
         )
-        named = {left.cell for left in self.left_out}
         chosen, left_out = self.budget.choose_cells(list(counts.items()))
-        self.left_out += [left for left in left_out if left.cell not in named]
+        if not chosen:
+            named = {left.cell for left in self.left_out}
+            self.left_out += [left for left in left_out if left.cell not in named]
         return chosen
 
     def note_unmeasured(self, visits: Sequence[CommitVisit], reason: str) -> None:
@@ -170,25 +178,32 @@ def measure_commit_rounds(
     """
     visits = list(visit_plan.plan_round_visits(list(scope.commits), scope.cells, rounds, session.seed))
     plan = RoundsPlan(visits, _list_measured_visits(session), budget)
-    renewed_at, last_round = time.monotonic(), -1
-    chosen: Collection[Cell] = ()
-    for place, visit in enumerate(visits):
-        if visit.round is not None and visit.round != last_round:
-            if any(left.fits_later for left in plan.left_out):
-                plan.note_unmeasured(visits[place:], LATER_ROUND)
-                break
-            last_round = visit.round
-            chosen = plan.choose_cells_of_round(last_round)
-            progress.report_with_time_left(f"round {last_round + 1} of {rounds}")
-            if time.monotonic() - renewed_at > RENEW_AFTER_S:
-                session.runner.close_fork_servers()
-                renewed_at = time.monotonic()
-        cells = [cell for cell in plan.list_missing_cells(visit) if cell in chosen]
-        if cells and not session.measure_visit(visit, cells, budget.has_room_for):
-            plan.measured = _list_measured_visits(session)
-            plan.note_unmeasured(visits[place:], LONGER_THAN_PLANNED)
+    renewed_at = time.monotonic()
+    for number in range(rounds):
+        progress.report_with_time_left(f"round {number + 1} of {rounds}")
+        if time.monotonic() - renewed_at > RENEW_AFTER_S:
+            session.runner.close_fork_servers()
+            renewed_at = time.monotonic()
+        _measure_round(session, plan, number)
+        if any(left.fits_later for left in plan.left_out):
+            later = [visit for visit in visits if visit.round is not None and visit.round > number]
+            plan.note_unmeasured(later, LATER_ROUND)
             break
     return plan.left_out
+
+
+def _measure_round(session: MeasurementSession, plan: RoundsPlan, number: int) -> None:
+    """Measure what fits of a round, in passes over its commits: cells that end early leave room for more."""
+    tried: set[Cell] = set()
+    while chosen := plan.choose_cells_of_round(number, tried):
+        tried.update(chosen)
+        for visit in plan.list_visits(number):
+            cells = [cell for cell in plan.list_missing_cells(visit) if cell in chosen]
+            if cells and not session.measure_visit(visit, cells, plan.budget.has_room_for):
+                plan.measured = _list_measured_visits(session)
+                plan.note_unmeasured(plan.list_visits(number), LONGER_THAN_PLANNED)
+                return
+        plan.measured = _list_measured_visits(session)
 
 
 def _list_measured_visits(session: MeasurementSession) -> set[tuple[str, str, int | None]]:

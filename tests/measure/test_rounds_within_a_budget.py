@@ -84,3 +84,18 @@ def test_every_process_is_measured_once_and_no_call_overruns_by_more_than_a_cell
     assert len(session.measured) == len(set(session.measured))
     assert set(session.measured) >= expected
     assert all(cell.cost_s * commits > budget_s for cell in cells if cell.name in never)
+
+
+def test_cells_that_end_early_leave_room_for_others() -> None:
+    cells = [a_cell(k, 4.0, in_default=False) for k in range(10)]
+    commit = a_commit()
+    session = PretendedSession(factor=0.25)
+    progress = SimpleNamespace(report_with_time_left=lambda line: None)
+    scope = SessionScope({commit.sha: commit}, Discovery({}, ()), tuple(cells))
+
+    budget = TimeBudget(10.0, clock=lambda: session.now)
+    left_out = measure_commit_rounds(session, scope, 1, progress, budget)  # type: ignore[arg-type]
+
+    assert len(session.measured) == 7
+    assert len(left_out) == 3
+    assert session.now == 7.0
