@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import tiny_gpt as tiny
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
@@ -24,6 +25,7 @@ from perfci.bench.call_counts.flops import (
 from perfci.bench.call_counts.uncounted_operators import multiplies_big_tensors
 from perfci.bench.call_counts.utilisation import mbu, utilisation_readings
 from perfci.bench.devices.compute_precision import Float32Switches
+from perfci.bench.memory_use.fake_tensors import fake_tensors
 from perfci.bench.readings import Absent, informational
 from perfci.model import PerfciError
 
@@ -111,6 +113,17 @@ def test_counts_no_second_time_the_scores_that_a_fused_backward_computes_again()
         assert backward({"query": query, "key": query, "value": query}, None) == 4 * 2 * (
             2 * 4 * 32 * 32 * 16
         )
+
+
+def test_shapes_that_are_inferred_on_fake_tensors_are_no_work() -> None:
+    def infer_and_multiply() -> None:
+        with FakeTensorMode():
+            torch.ones(8, 8) @ torch.ones(8, 8)
+        torch.ones(8, 8) @ torch.ones(8, 8)
+
+    assert count_flops(infer_and_multiply) == 2 * 8**3
+    with fake_tensors():
+        assert count_flops(lambda: torch.ones(8, 8) @ torch.ones(8, 8)) == 2 * 8**3
 
 
 def test_counts_attention_in_inference_mode() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.utils.checkpoint
+from torch._guards import active_fake_mode
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 from torch.utils.flop_counter import flop_registry
@@ -44,6 +45,15 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
         self._flops_by_format: Counter[str] = Counter()
         self._recomputed = 0
         self._uncounted: Counter[str] = Counter()
+        self._fake_mode: Any = None
+
+    def __enter__(self) -> FlopCounter:
+        """Remember whether all tensors are fake: under another fake mode only shapes are inferred, as DTensor
+        does before its first call of an operator.
+        """
+        self._fake_mode = active_fake_mode()
+        super().__enter__()
+        return self
 
     def count(self) -> FlopCount:
         """What was counted so far."""
@@ -53,6 +63,8 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
         kwargs = kwargs or {}
         if isinstance(func, HigherOrderOperator):
             raise RunsOnlyCompiled()
+        if active_fake_mode() is not self._fake_mode:
+            return func(*args, **kwargs)
         if any(map(is_traceable_wrapper_subclass_type, types)):
             return NotImplemented  # a tensor made of others (jagged, distributed) does its work on those
         result = run_fused_layer(self, func, args, kwargs)
