@@ -72,7 +72,7 @@ class _GPTStep(ModelBench):
 class ArchitectureStep(_GPTStep):
     """Step time, tokens/s, MFU and peak memory of every architecture: see ``ValidationLoss`` for its loss."""
 
-    cost_s = declare_cost(smoke=4, real=14)
+    cost_s = declare_cost(smoke=2, real=14)
     default_suite = {"variant": ["multi-query-swiglu"]}
     params = {"variant": VARIANTS, "sizes": [SIZES.name]}
     groups = ("training", "step_counts")
@@ -85,7 +85,7 @@ class ArchitectureStep(_GPTStep):
 class AttentionStep(_GPTStep):
     """The same step with each attention kernel; one that computes something else is rejected."""
 
-    cost_s = declare_cost(smoke=4, real=14)
+    cost_s = declare_cost(smoke=2, real=14)
     default_suite = False
     params = {"attention": list(ATTENTIONS), "sizes": [SIZES.name]}
     groups = ("training",)
@@ -100,7 +100,7 @@ class AttentionStep(_GPTStep):
 class ValidationLoss(Bench):
     """How well each architecture learns: the loss on texts it never saw, the median of a few seeds."""
 
-    cost_s = declare_cost(smoke=5, real=15)
+    cost_s = declare_cost(smoke=2.6, real=15)
     default_suite = {"variant": ["multi-query-swiglu"]}
     params = ([name for name in VARIANTS if name != "baseline"], [SIZES.name])
     param_names = ("variant", "sizes")
@@ -128,7 +128,7 @@ class ValidationLoss(Bench):
 class SparseAttentionLoss(Bench):
     """What a sparse mask costs in accuracy: the validation loss of a model that is trained under it."""
 
-    cost_s = declare_cost(smoke=5, real=15)
+    cost_s = declare_cost(smoke=5.1, real=15)
     default_suite = False
     params = (SPARSE_MASKS, [SIZES.name])
     param_names = ("mask", "sizes")

@@ -65,7 +65,7 @@ class Implementations(Bench):
     zeros.
     """
 
-    cost_s = declare_cost(smoke=1.5, real=15)
+    cost_s = declare_cost(smoke=1.2, real=15)
     default_suite = {
         "implementation": ["flash"],
         "length": KERNELS.lengths[-1:],
@@ -116,7 +116,7 @@ class Implementations(Bench):
 class SharedHeads(Bench):
     """Grouped and multi query attention (GQA, MQA): several query heads read one key and value head."""
 
-    cost_s = declare_cost(smoke=1.5, real=12)
+    cost_s = declare_cost(smoke=1, real=12)
     default_suite = False
     params = (
         ["flash"] if DEVICE == "cpu" else ["math", "flash"],
@@ -159,7 +159,7 @@ class SparseMasks(Bench):
     would run math.
     """
 
-    cost_s = declare_cost(smoke=3, real=45)
+    cost_s = declare_cost(smoke=1.3, real=45)
     default_suite = False
     params = (KERNELS.masks, [KERNELS.masked_length], [KERNELS.heads], KERNELS.precisions, [SIZES.name])
     param_names = ("mask", "length", "heads", "precision", "sizes")

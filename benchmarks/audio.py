@@ -45,7 +45,7 @@ class Speech(ModelBench):
     live).
     """
 
-    cost_s = declare_cost(smoke=2, real=10 + AUDIO.requests * AUDIO.tokens * 0.004)
+    cost_s = declare_cost(smoke=0.8, real=10 + AUDIO.requests * AUDIO.tokens * 0.004)
     default_suite = {"chunk": AUDIO.chunks[:1], "text": AUDIO.texts[:1]}
     params = {"chunk": AUDIO.chunks, "text": AUDIO.texts, "sizes": [AUDIO.model.name]}
     groups = ("generation",)

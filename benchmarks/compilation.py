@@ -41,7 +41,7 @@ class Compile(Bench):
     At smoke sizes one linear layer and a GELU stand for the model: a whole GPT takes a minute on two cores.
     """
 
-    cost_s = declare_cost(smoke=40, real=240)
+    cost_s = declare_cost(smoke=38.7, real=240)
     default_suite = False
     params = (["eager", "default", "reduce-overhead", "max-autotune"], [SIZES.name])
     param_names = ("mode", "sizes")
@@ -140,7 +140,7 @@ def loss(model: nn.Module, text: Tensor) -> Tensor:
 class FrontEnd(Bench):
     """Compiling without inductor, which needs no compiler: dynamo alone, and dynamo with AOT autograd."""
 
-    cost_s = declare_cost(smoke=3, real=20)
+    cost_s = declare_cost(smoke=1.9, real=20)
     default_suite = {"backend": ["aot_eager"]}
     params = (["eager", "aot_eager"], [SIZES.name])
     param_names = ("backend", "sizes")
@@ -170,7 +170,7 @@ class Lengths(Bench):
     recompilation.
     """
 
-    cost_s = declare_cost(smoke=5, real=30)
+    cost_s = declare_cost(smoke=2.4, real=30)
     default_suite = False
     params = (["automatic", "static", "dynamic"], [SIZES.name])
     param_names = ("shapes", "sizes")

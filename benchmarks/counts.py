@@ -17,7 +17,7 @@ from .workload_sizes import GENERATION, SIZES, declare_cost
 class Counts(ModelBench):
     """FLOPs, operators, synchronisations, copies, graph breaks and peak bytes of a GPT, on any CPU."""
 
-    cost_s = declare_cost(smoke=3, real=10)
+    cost_s = declare_cost(smoke=3.8, real=10)
     default_suite = {"checkpointing": ["none"]}
     params = {"checkpointing": ["none", "full"], "sizes": [SIZES.name]}
     groups = ("step_counts", "stream_counts")

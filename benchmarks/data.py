@@ -71,7 +71,7 @@ class Loader(Bench):
     work of this very process.
     """
 
-    cost_s = declare_cost(smoke=3, real=20)
+    cost_s = declare_cost(smoke=2.5, real=20)
     default_suite = {
         "workers": DATA.workers[1:2],
         "memory": ["pageable"],
@@ -215,7 +215,7 @@ class QueuedStep:
 class HostToDevice(Bench):
     """One copy to the device, on a stream of its own, and how much of it a step beside it does not hide."""
 
-    cost_s = declare_cost(smoke=1, real=5)
+    cost_s = declare_cost(smoke=0.3, real=5)
     default_suite = {
         "memory": ["pageable" if DEVICE == "cpu" else "pinned"],
         "copy": ["blocking" if DEVICE == "cpu" else "non_blocking"],
@@ -310,7 +310,7 @@ class Read(Bench):
     Cold is what this kernel's cache makes of it: a disk or a host below may remember on its own.
     """
 
-    cost_s = declare_cost(smoke=1, real=8)
+    cost_s = declare_cost(smoke=0.6, real=8)
     default_suite = False
     params = (["warm", "cold"], [DATA.file_bytes], [SIZES.name])
     param_names = ("page_cache", "bytes", "sizes")
@@ -358,7 +358,7 @@ class ReadParallel(Bench):
     its memory.
     """
 
-    cost_s = declare_cost(smoke=1, real=12)
+    cost_s = declare_cost(smoke=0.7, real=12)
     default_suite = {"readers": DATA.readers[1:2]}
     params = (DATA.readers, [DATA.file_bytes], [SIZES.name])
     param_names = ("readers", "bytes", "sizes")
@@ -462,7 +462,7 @@ def cached_ratio(descriptor: int, size: int) -> float:
 class Decompress(Bench):
     """Decompressing text in memory, per gigabyte that comes out."""
 
-    cost_s = declare_cost(smoke=1, real=8)
+    cost_s = declare_cost(smoke=0.5, real=8)
     default_suite = False
     params = (["gzip", "zlib", "lzma", "bz2", "lz4"], [DATA.packed_bytes], [SIZES.name])
     param_names = ("codec", "bytes", "sizes")
@@ -506,7 +506,7 @@ def load_lz4() -> Any:
 class Preprocess(Bench):
     """Work on the CPU that turns documents into tokens and batches, and notes into steps of a grid."""
 
-    cost_s = declare_cost(smoke=1, real=5)
+    cost_s = declare_cost(smoke=0.6, real=5)
     params = ([SIZES.name],)
     param_names = ("sizes",)
 

@@ -48,7 +48,7 @@ class _RankedBench(Bench):
         """Every group of ranks starts anew; where there are too few places the cell is skipped at once."""
         if missing_ranks_reason(p["ranks"]):
             return declare_cost(smoke=0.5, real=1)
-        return declare_cost(smoke=8, real=50)
+        return declare_cost(smoke=5, real=50)
 
     def setup(self, *parameters: object) -> None:
         reason = missing_ranks_reason(self.rank_count(*parameters))
@@ -238,7 +238,7 @@ class SequenceLengths(Bench):
     for the rank. So the counts are exact, and equal on a laptop and on a node of GPUs.
     """
 
-    cost_s = declare_cost(smoke=3, real=5)
+    cost_s = declare_cost(smoke=0.4, real=5)
     default_suite = {"length": [1_048_576], "ranks": [8]}
     params = ([32_768, 131_072, 1_048_576], [1, 8], [SIZES.name])
     param_names = ("length", "ranks", "sizes")

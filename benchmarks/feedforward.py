@@ -16,7 +16,7 @@ from .workload_sizes import DEVICE, KERNELS, SIZES, declare_cost, require_dtype,
 class FeedForward(Bench):
     """GELU against SwiGLU, which has a third matrix: as wide as GELU's, or with as many parameters."""
 
-    cost_s = declare_cost(smoke=1.5, real=5)
+    cost_s = declare_cost(smoke=0.9, real=5)
     default_suite = False
     params = (
         ["gelu", "swiglu-equal-expansion", "swiglu-equal-parameters"],

@@ -37,7 +37,7 @@ class Float8Step(Bench):
 
     def cost_s(self, p: Mapping[str, Any]) -> float:
         """Two trainings of so many steps of about 50 ms, and the timing."""
-        return declare_cost(smoke=3, real=10 + 2 * 0.05 * p["steps"])
+        return declare_cost(smoke=1.4, real=10 + 2 * 0.05 * p["steps"])
 
     default_suite = {"products": ["float8"], "steps": FLOAT8.loss_steps[:1]}
     params = (["float8", "bf16"], FLOAT8.loss_steps, [SIZES.name])

@@ -27,7 +27,7 @@ class _Generation(ModelBench):
     def cost_s(self, p: Mapping[str, Any]) -> float:
         """A token of the real model takes about 4 ms, with everything computed again four times that."""
         again = 4 if p.get("cache") == "none" else 1
-        return declare_cost(smoke=2, real=10 + GENERATION.requests * p["new_tokens"] * again * 0.004)
+        return declare_cost(smoke=1, real=10 + GENERATION.requests * p["new_tokens"] * again * 0.004)
 
     def build(self, p: Mapping[str, Any]) -> GPT:
         seed_and_pin_threads()

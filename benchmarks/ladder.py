@@ -25,7 +25,7 @@ from .workload_sizes import DTYPES, LADDER, PRECISIONS, SIZES, TRAINING, declare
 class Ladder(ModelBench):
     """A training step on every combination of rungs; one that computes something else is rejected."""
 
-    cost_s = declare_cost(smoke=3, real=12)
+    cost_s = declare_cost(smoke=2.1, real=12)
     default_suite = {"dtype": ["bf16"], "attention": ["automatic"], "checkpointing": ["none"]}
     params = {
         "dtype": PRECISIONS,

@@ -17,7 +17,7 @@ from .workload_sizes import DEVICE, KERNELS, SIZES, declare_cost, require_dtype,
 class LossOverK(Bench):
     """The count of operators alone proves a loop: it grows with K, whatever a clock says."""
 
-    cost_s = declare_cost(smoke=1, real=4)
+    cost_s = declare_cost(smoke=0.6, real=4)
     default_suite = False
     params = (["looped", "batched"], [KERNELS.losses], KERNELS.precisions, [SIZES.name])
     param_names = ("implementation", "terms", "precision", "sizes")

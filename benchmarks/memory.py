@@ -21,7 +21,7 @@ class Checkpointing(Bench):
     Running out of memory is a result here: the cell then says ``oom``, and its name says at which size.
     """
 
-    cost_s = declare_cost(smoke=2, real=25)
+    cost_s = declare_cost(smoke=3, real=25)
     default_suite = {"tokens": TRAINING.tokens[-1:], "precision": ["bf16"], "checkpointing": ["full"]}
     params = (TRAINING.tokens, TRAINING.memory_precisions, ["none", "selective", "full"], [SIZES.name])
     param_names = ("tokens", "precision", "checkpointing", "sizes")
@@ -70,7 +70,7 @@ class Fragmentation(Bench):
     recorded.
     """
 
-    cost_s = declare_cost(smoke=1, real=10)
+    cost_s = declare_cost(smoke=0.9, real=10)
     default_suite = False
     params = (["steady", "changing"], [SIZES.name])
     param_names = ("lengths", "sizes")

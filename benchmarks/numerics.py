@@ -19,7 +19,7 @@ from .workload_sizes import DEVICE, LEARNING, SIZES, declare_cost, seed_and_pin_
 class LossParity(training.Step):
     """The same training in every format against fp32: beyond what the format rounds, the cell is rejected."""
 
-    cost_s = declare_cost(smoke=2.5, real=5 + 0.15 * LEARNING.parity_steps)
+    cost_s = declare_cost(smoke=1.5, real=5 + 0.15 * LEARNING.parity_steps)
     default_suite = False
     groups = ("numerics",)
     steps = LEARNING.parity_steps
@@ -32,7 +32,7 @@ class Learning(Bench):
     Speed has no part in it.
     """
 
-    cost_s = declare_cost(smoke=4, real=240)
+    cost_s = declare_cost(smoke=1.3, real=240)
     default_suite = False
     params = ([SIZES.name],)
     param_names = ("sizes",)

@@ -24,7 +24,7 @@ class Stages(ModelBench):
     and post-processing.
     """
 
-    cost_s = declare_cost(smoke=1, real=20)
+    cost_s = declare_cost(smoke=0.3, real=20)
     default_suite = {"disk": ["warm"]}
     params = {"disk": ["cold", "warm"], "sizes": [SIZES.name]}
     groups = ("stages",)
@@ -64,7 +64,7 @@ class Stages(ModelBench):
 class ColdStart(ModelBench):
     """A fresh interpreter until its first token: imports, the model, the first call."""
 
-    cost_s = declare_cost(smoke=6, real=30)
+    cost_s = declare_cost(smoke=2.6, real=30)
     default_suite = False
     params = {"sizes": [SIZES.name]}
     groups = ("cold_start",)
@@ -90,7 +90,7 @@ class Serving(Bench):
     default_suite = False
 
     def cost_s(self, p: Mapping[str, Any]) -> float:
-        return declare_cost(smoke=5, real=PIPELINE.served_requests / p["rate"])
+        return declare_cost(smoke=5.4, real=PIPELINE.served_requests / p["rate"])
 
     @metrics(*SERVING_METRICS)
     @torch.no_grad()

@@ -17,7 +17,7 @@ KINDS = (*KIND_PATTERNS, OTHER_KIND)
 class Profile(Bench):
     """The tables themselves, and a trace to open, come from ``perfci profile``."""
 
-    cost_s = declare_cost(smoke=8, real=30)
+    cost_s = declare_cost(smoke=8.3, real=30)
     default_suite = {"work": ["step"]}
     params = (["step", "request"], [SIZES.name])
     param_names = ("work", "sizes")

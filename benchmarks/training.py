@@ -48,7 +48,7 @@ OPTIMIZERS = {"for-loop": {"foreach": False}, "foreach": {"foreach": True}, "fus
 class Step(ModelBench):
     """All metrics of a training step in every number format; a format without parity is rejected."""
 
-    cost_s = declare_cost(smoke=3, real=16)
+    cost_s = declare_cost(smoke=1.6, real=16)
     default_suite = {"precision": ["bf16"], "batch": SIZES.batches[-1:]}
     params = {"precision": PRECISIONS, "batch": SIZES.batches, "sizes": [SIZES.name]}
     groups = ("training",)
@@ -71,7 +71,7 @@ class Step(ModelBench):
 class Accumulation(Bench):
     """The same tokens in more and smaller batches, their gradients summed before one update."""
 
-    cost_s = declare_cost(smoke=1.5, real=8)
+    cost_s = declare_cost(smoke=1, real=8)
     default_suite = False
     params = (TRAINING.micro_batches, [SIZES.name])
     param_names = ("micro_batches", "sizes")
@@ -97,7 +97,7 @@ class Accumulation(Bench):
 class Optimizer(Bench):
     """The optimizer's part of a step alone, in torch's three implementations of AdamW."""
 
-    cost_s = declare_cost(smoke=1.5, real=5)
+    cost_s = declare_cost(smoke=0.5, real=5)
     default_suite = {"implementation": ["fused"]}
     params = (list(OPTIMIZERS), [SIZES.name])
     param_names = ("implementation", "sizes")
@@ -125,7 +125,7 @@ class BatchSweep(Bench):
     ``padded`` sequences have random lengths and are filled up to the longest; ``packed`` ones lie end to end.
     """
 
-    cost_s = declare_cost(smoke=1.5, real=8)
+    cost_s = declare_cost(smoke=1.1, real=8)
     default_suite = {"batch": [8], "lengths": ["packed"], "precision": ["bf16"]}
     params = (TRAINING.sweep, ["packed", "padded"], TRAINING.sweep_precisions, [SIZES.name])
     param_names = ("batch", "lengths", "precision", "sizes")
@@ -155,7 +155,7 @@ class BatchSweep(Bench):
 class MaxBatch(Bench):
     """Largest batch whose step fits: tried until memory runs out, or predicted for a number of bytes."""
 
-    cost_s = declare_cost(smoke=10, real=25)
+    cost_s = declare_cost(smoke=2.7, real=25)
     default_suite = {"checkpointing": ["none"], "precision": ["bf16"]}
     params = (["none", "full"], TRAINING.sweep_precisions, [SIZES.name])
     param_names = ("checkpointing", "precision", "sizes")
@@ -181,7 +181,7 @@ class Float8(Bench):
     Its error is checked on any machine; its timing is meaningless where the processor has no float8 units.
     """
 
-    cost_s = declare_cost(smoke=0.5, real=4)
+    cost_s = declare_cost(smoke=0.3, real=4)
     default_suite = False
     params = (["e4m3", "e5m2"], [SIZES.name])
     param_names = ("format", "sizes")
