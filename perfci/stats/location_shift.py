@@ -24,7 +24,7 @@ from scipy.special import fdtr, fdtrc, ndtr, stdtr, stdtrit
 
 from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 from perfci.stats.mode_mix import OUTLIER_SHARE, ModeFit, ModeMix, fit_modes
-from perfci.stats.variance_inflation import ar1_variance_inflation
+from perfci.stats.variance_inflation import ar1_variance_inflation, correct_autocorrelation_bias
 
 LEVEL_RESOLUTION = 5e-4
 """Smallest standard deviation of a process level: 0.05 %. Repeating itself is not certainty."""
@@ -389,9 +389,9 @@ def serial_variance_inflation(residuals: Floats) -> float:
 
         C = 1 - sum((x(i+1) - x(i))^2) / (2 sum((x - m)^2))
 
-    times n / (n - 4), since a mean of few values follows them (Kendall 1954). Without correlation C has
-    mean 0 and variance (n - 2) / (n^2 - 1), and its p-value says how far the inflation counts, as with
-    pairing. At most n: a single independent observation.
+    without the bias of having fitted a mean; half of the first and last square are part of it. Without
+    correlation C has mean 0 and variance (n - 2) / (n^2 - 1), and its p-value says how far the inflation
+    counts, as with pairing. At most n: a single independent observation.
     """
     count = len(residuals)
     if count < MIN_SERIAL_PAIRS:
@@ -405,7 +405,7 @@ def serial_variance_inflation(residuals: Floats) -> float:
     doubt = p_value / SERIAL_TEST_LEVEL
     if doubt >= 1:
         return 1.0
-    r = min(neighbours * count / (count - 4), (count - 1) / (count + 1))
+    r = min(correct_autocorrelation_bias(neighbours, count, 0, 4), (count - 1) / (count + 1))
     return doubt + (1 - doubt) * ar1_variance_inflation(r)
 
 

@@ -54,8 +54,7 @@ points up to the next boundary, so later points do not raise the penalty of earl
 
 MIN_PENALTY_POINTS = 150
 """A shorter series pays the penalty of this length, so that its first levels need as much evidence
-as later ones; the length within which mode switches are searched for
-(``segment_boundary_test.SWITCH_WINDOW``)."""
+as later ones."""
 
 
 @dataclass(frozen=True, slots=True)

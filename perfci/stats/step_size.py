@@ -25,7 +25,7 @@ from scipy.special import stdtr, stdtrit
 
 from perfci.stats.location_estimates import MAD_TO_SIGMA, MEDIAN_ERROR_RATIO, Floats, median
 from perfci.stats.optimal_partitioning import MIN_SIGMA
-from perfci.stats.variance_inflation import mean_variance_ratio
+from perfci.stats.variance_inflation import correct_autocorrelation_bias, mean_variance_ratio
 
 MAD_EFFICIENCY = 0.37
 """Variance of a standard deviation over that of a median absolute deviation, normal data (Hampel 1974): a
@@ -36,9 +36,6 @@ CLIP_SIGMAS = 3.0
 
 MAX_AUTOCORRELATION = 0.9
 """Cap of the lag-1 autocorrelation: with more, a few dozen points know nothing of their level."""
-
-MIN_BIAS_DIVISOR = 0.5
-"""Least value of 1 - 3 k / n: with fewer than a dozen points the correction of r would be all there is."""
 
 MIN_DF = 2.0
 """Fewest degrees of freedom: with one, the interval of five points would span several times the level."""
@@ -114,5 +111,7 @@ def _autocorrelation(residuals: list[Floats], limit: float) -> float:
     if not squares:
         return 0.0
     count = sum(map(len, residuals))
-    r = products / squares * count / max(count - LEVELS, 1) + LEVELS / count
-    return min(max(r / max(1 - 3 * LEVELS / count, MIN_BIAS_DIVISOR), 0.0), MAX_AUTOCORRELATION)
+    # k levels leave n - k products of neighbours, but n squares
+    r = products / squares * count / max(count - LEVELS, 1)
+    r = correct_autocorrelation_bias(r, count, LEVELS, 3 * LEVELS)
+    return min(max(r, 0.0), MAX_AUTOCORRELATION)

@@ -7,7 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from perfci.stats.variance_inflation import ar1_variance_inflation, estimate_trend_autocorrelation
+from perfci.stats.variance_inflation import (
+    ar1_variance_inflation,
+    correct_autocorrelation_bias,
+    estimate_trend_autocorrelation,
+)
 
 
 def ar1_values(r: float, count: int, seed: int) -> np.ndarray:
@@ -25,6 +29,18 @@ def test_the_autocorrelation_is_estimated_without_the_trend(r: float) -> None:
 
     # an estimate below zero counts as zero
     assert np.mean(estimates) == pytest.approx(max(r, 0.04), abs=0.04)
+
+
+@pytest.mark.parametrize("r", [0.0, 0.4, 0.7])
+def test_a_fitted_mean_is_corrected_for(r: float) -> None:
+    """Forty points around their mean, on the average over four hundred lines."""
+    estimates = []
+    for seed in range(400):
+        line = ar1_values(r, 40, seed)
+        line -= line.mean()
+        estimates.append(correct_autocorrelation_bias(line[1:] @ line[:-1] / (line @ line), 40, 1, 4))
+
+    assert np.mean(estimates) == pytest.approx(r, abs=0.02)
 
 
 def test_a_constant_or_short_series_remembers_nothing() -> None:
