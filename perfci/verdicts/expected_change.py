@@ -1,8 +1,7 @@
-"""Expected changes that a pull request declares: how much of what, and why."""
+"""Expected changes: how much of what a change may cost, and which verdicts that allows."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,18 +9,6 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from perfci.model import Series, Verdict, VerdictKind
-
-EXPECT_TRAILER = "Perfci-Expect:"
-"""Name of the trailer line."""
-TRAILER_PATTERN = re.compile(
-    EXPECT_TRAILER + r" +(\S{1,200}) +([+\-\N{MINUS SIGN}]?\d{1,6}(?:\.\d{1,6})?) ?% +(\S.{0,499})",
-    re.IGNORECASE,
-)
-"""A trailer line: a metric, a benchmark or both, by name or with ``*``; the change of the value; a
-reason."""
-
-MAX_EXPECTED_CHANGES = 20
-"""Expected changes read from one pull request."""
 
 MIN_NOISE = 0.0005
 """Half of the last digit written in practice."""
@@ -93,16 +80,3 @@ class MergedExpectedChange:
     expected: ExpectedChange
     source: str
     merged_at: datetime | None = None
-
-
-def parse_expected_changes(text: str) -> list[ExpectedChange]:
-    """Read the expected changes from a pull request's description; lines in another form are
-    ignored."""
-    changes = []
-    for line in text.splitlines():
-        if match := TRAILER_PATTERN.fullmatch(line.strip()):
-            change = float(match[2].replace("\N{MINUS SIGN}", "-")) / 100
-            characters = (c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in match[3])
-            if change and match[1].isprintable():
-                changes.append(ExpectedChange(match[1], change, "".join(characters)))
-    return changes[:MAX_EXPECTED_CHANGES]

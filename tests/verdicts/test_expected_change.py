@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
-from perfci.verdicts.expected_change import ExpectedChange, ExpectedChangeOutcome, parse_expected_changes
+from perfci.service.pulls.expected_change_trailers import parse_expected_changes
+from perfci.verdicts.expected_change import ExpectedChange, ExpectedChangeOutcome
 from tests.support.builders import a_series, a_verdict
 
 SAID = """\

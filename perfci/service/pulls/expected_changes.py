@@ -11,10 +11,11 @@ from perfci.github import accept_comment
 from perfci.github.client import GitHubClient
 from perfci.github.payloads import PullRequest
 from perfci.service.audit_context import AuditContext
+from perfci.service.pulls.expected_change_trailers import parse_expected_changes
 from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
 from perfci.store.projects import Project, enqueue_work, mark_projects_changed
-from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange, parse_expected_changes
+from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 
 AUDIT_ACTION = "expected_change.record"
 """Audit action of saved expected changes."""

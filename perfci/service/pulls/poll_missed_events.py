@@ -18,6 +18,7 @@ from perfci.github.accept_comment import is_accept_comment
 from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.model import PerfciError
+from perfci.service.pulls.expected_change_trailers import parse_expected_changes
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
     COMPLETED_ACTION,
@@ -29,7 +30,6 @@ from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository, ProjectBinding
 from perfci.store.jobs import github_events
 from perfci.store.jobs.github_events import GitHubEventPayload
-from perfci.verdicts.expected_change import parse_expected_changes
 
 POLL_INTERVAL = timedelta(minutes=15)
 
