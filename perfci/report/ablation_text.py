@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Series, Verdict, VerdictKind
+from perfci.report.ablation_rows import (
+    AblationRow,
+    find_total_verdict,
+    list_ablation_rows,
+    list_reported_series,
+)
 from perfci.report.escaping import code_block, code_span, make_printable, strip_parameter_quotes
 from perfci.report.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.text_table import align_table
@@ -16,13 +22,7 @@ from perfci.report.verdict_text import (
     tail_cell,
 )
 from perfci.verdicts.policy import Policy
-from perfci.verdicts.variants.stepwise_ablation import (
-    Ablation,
-    AblationRow,
-    find_total_verdict,
-    list_ablation_rows,
-    list_reported_series,
-)
+from perfci.verdicts.variants.stepwise_ablation import Ablation
 
 HEADINGS = ("", "step", "level", "change", "95 % interval", "tail", "gain", "rounds", "")
 LEFT_ALIGNED = frozenset({0, 1, 8})
