@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from perfci.bench import ModelBench
 
-from .gpt_model import GPT, ModelCache, decode, prefill
+from .attention_kernels import require_attention
+from .gpt_model import BASELINE, GPT, Architecture, ModelCache, compile_blocks, decode, prefill
 from .training import random_text
-from .workload_sizes import AUDIO, declare_cost, seed_and_pin_threads
+from .workload_sizes import AUDIO, DTYPES, FORMATS, declare_cost, seed_and_pin_threads
 
 SAMPLE_RATE = 24_000  # samples of sound per second
 SAMPLES_PER_TOKEN = (
@@ -23,10 +24,10 @@ SAMPLES_PER_TOKEN = (
 class SpeechModel(nn.Module):
     """A language model of audio tokens, and the decoder that turns a chunk of them into a wave."""
 
-    def __init__(self) -> None:
+    def __init__(self, architecture: Architecture = BASELINE) -> None:
         super().__init__()
         width = AUDIO.model.width
-        self.language_model = GPT(AUDIO.model)
+        self.language_model = GPT(AUDIO.model, architecture=architecture)
         self.embedding = nn.Embedding(AUDIO.model.vocab, width)
         self.decoder = nn.Sequential(
             nn.ConvTranspose1d(width, width // 2, 64, stride=32, padding=16),
@@ -46,7 +47,7 @@ class Speech(ModelBench):
     """
 
     cost_s = declare_cost(smoke=0.8, real=10 + AUDIO.requests * AUDIO.tokens * 0.004)
-    default_suite = {"chunk": AUDIO.chunks[:1], "text": AUDIO.texts[:1]}
+    default_suite: Any = False
     params = {"chunk": AUDIO.chunks, "text": AUDIO.texts, "sizes": [AUDIO.model.name]}
     groups = ("generation",)
     requests = AUDIO.requests
@@ -71,3 +72,29 @@ class Speech(ModelBench):
 
     def audio_seconds(self, chunk: Tensor) -> float:
         return chunk.numel() / SAMPLE_RATE
+
+
+class SpeechFormats(Speech):
+    """The same speech by number format, compiler and attention kernel: which of them makes it live."""
+
+    default_suite = {"precision": ["bf16"], "compile": FORMATS.compile[:1], "attention": ["automatic"]}
+    params = {
+        "precision": FORMATS.precisions,
+        "compile": FORMATS.compile,
+        "attention": FORMATS.attentions,
+        "chunk": AUDIO.chunks[:1],
+        "text": AUDIO.texts[:1],
+        "sizes": [AUDIO.model.name],
+    }
+
+    def cost_s(self, p: Mapping[str, Any]) -> float:
+        return declare_cost(smoke=0.8, real=super().cost_s + (40 if p["compile"] else 0))
+
+    def build(self, p: Mapping[str, Any]) -> SpeechModel:
+        require_attention(p["attention"], dtype=DTYPES[p["precision"]], device=self.device)
+        seed_and_pin_threads()
+        return SpeechModel(Architecture(attention=p["attention"])).to(self.device).eval()
+
+    def compile(self, model: SpeechModel, p: Mapping[str, Any]) -> SpeechModel:
+        compile_blocks(model.language_model, p["compile"])
+        return model

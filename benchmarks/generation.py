@@ -12,9 +12,10 @@ from torch.nn import functional
 from perfci.bench import ModelBench, skip_exception
 from perfci.bench.parity import ParityFailed, default_tolerance, max_relative_error
 
-from .gpt_model import GPT, ModelCache, decode, most_likely_token, prefill
+from .attention_kernels import require_attention
+from .gpt_model import GPT, Architecture, ModelCache, compile_blocks, decode, most_likely_token, prefill
 from .training import random_text
-from .workload_sizes import DEVICE, GENERATION, SIZES, declare_cost, seed_and_pin_threads
+from .workload_sizes import DEVICE, DTYPES, FORMATS, GENERATION, SIZES, declare_cost, seed_and_pin_threads
 
 
 class _Generation(ModelBench):
@@ -63,6 +64,31 @@ class Generate(_Generation):
         "new_tokens": GENERATION.new_tokens[:1],
         "batch": SIZES.requests[:1],
     }
+
+
+class GenerateFormats(_Generation):
+    """Latency by number format, compiler and attention kernel."""
+
+    params = {
+        "precision": FORMATS.precisions,
+        "compile": FORMATS.compile,
+        "attention": FORMATS.attentions,
+        "prompt": SIZES.prompts[:1],
+        "new_tokens": GENERATION.new_tokens[:1],
+        "sizes": [SIZES.name],
+    }
+
+    def cost_s(self, p: Mapping[str, Any]) -> float:
+        return super().cost_s(p) + (declare_cost(smoke=0, real=40) if p["compile"] else 0)
+
+    def build(self, p: Mapping[str, Any]) -> GPT:
+        require_attention(p["attention"], dtype=DTYPES[p["precision"]], device=self.device)
+        seed_and_pin_threads()
+        return GPT(SIZES, architecture=Architecture(attention=p["attention"])).to(self.device).eval()
+
+    def compile(self, model: GPT, p: Mapping[str, Any]) -> GPT:
+        compile_blocks(model, p["compile"])
+        return model
 
 
 class KVCache(_Generation):

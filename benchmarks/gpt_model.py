@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
+from perfci.bench.compilers.compile_model import compile_model
+
 from .attention_kernels import attend
 from .feedforward import SwiGLU
 from .workload_sizes import Sizes
@@ -81,6 +83,12 @@ class GPT(nn.Module):
         if cache:
             cache.length += tokens.shape[1]
         return self.norm(x)
+
+
+def compile_blocks(model: GPT, choice: object) -> None:
+    """Compile every block by itself, which serving calls one by one; equal blocks share one compilation."""
+    for block in model.blocks:
+        compile_model(block, choice)
 
 
 def checkpoint_policy(context: Any, operator: Any, *_: object, **__: object) -> CheckpointPolicy:

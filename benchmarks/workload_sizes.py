@@ -175,6 +175,15 @@ class AudioSizes:
 
 
 @dataclass(frozen=True)
+class ServingFormats:
+    """How a model may be served: its number format, what is compiled, and the kernel of attention."""
+
+    precisions: list[str]
+    compile: list[bool]
+    attentions: list[str]
+
+
+@dataclass(frozen=True)
 class KernelSizes:
     """What attention and the feed-forward part compute alone, and how long one timing of theirs may take."""
 
@@ -251,6 +260,8 @@ if SIZES is SMOKE:
     PIPELINE = PipelineSizes(
         requests=8, new_tokens=4, served_requests=64, rates=[20.0], sla={"ttft": 0.2, "e2el_p90": 1.0}
     )
+    # inductor takes a minute for a block on two cores: tests compile one, smoke runs do not
+    FORMATS = ServingFormats(["fp32", "bf16"], [False], ["automatic", "math"])
     AUDIO = AudioSizes(model=SMOKE, chunks=[6, 24], texts=[16], tokens=48, requests=6)
     KERNELS = KernelSizes(
         batch=2,
@@ -319,6 +330,7 @@ else:
     PIPELINE = PipelineSizes(
         requests=64, new_tokens=32, served_requests=662, rates=[1.0, 4.0], sla={"ttft": 0.2, "e2el_p90": 2.0}
     )
+    FORMATS = ServingFormats(["fp32", "bf16", "fp16"], [False, True], ["automatic", "math", "flash"])
     AUDIO = AudioSizes(model=GPT2, chunks=[8, 25, 75], texts=[64, 256], tokens=150, requests=64)
     KERNELS = KernelSizes(
         batch=8,

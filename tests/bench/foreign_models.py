@@ -1,4 +1,4 @@
-"""Five models as their authors write them: without a thought of perfci, each with a place to break it."""
+"""Six models as their authors write them: without a thought of perfci, each with a place to break it."""
 
 from __future__ import annotations
 
@@ -148,6 +148,71 @@ class Llama(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """(batch, length) -> (batch, length, vocab)"""
         return self.head(self.norm(self.blocks(self.embedding(tokens))))
+
+
+Memory = dict[int, Tensor]
+
+
+class SpeechDecoderLayer(nn.Module):
+    """Attention to the text so far and to the sound, and a feed-forward part.
+
+    ``memory`` keeps keys and values by the place of the layer; without one, all of the text is given.
+    """
+
+    def __init__(self, width: int, place: int) -> None:
+        super().__init__()
+        self.place = place
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(width) for _ in range(3))
+        self.query, self.key_value = nn.Linear(width, width), nn.Linear(width, 2 * width)
+        self.cross = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor, sound: Tensor, memory: Memory | None) -> Tensor:
+        """(batch, new tokens, width), (batch, frames, width) -> the shape of the first"""
+        hidden = self.norm1(x)
+        key_value = self.key_value(hidden)
+        if memory is not None:
+            past = memory.get(self.place)
+            key_value = key_value if past is None else torch.cat([past, key_value], dim=1)
+            memory[self.place] = key_value
+        key, value = key_value.chunk(2, dim=-1)
+        is_causal = x.shape[1] > 1
+        x = x + functional.scaled_dot_product_attention(self.query(hidden), key, value, is_causal=is_causal)
+        x = x + self.cross(self.norm2(x), sound, sound, need_weights=False)[0]
+        return x + self.mlp(self.norm3(x))
+
+
+class Whisper(nn.Module):
+    """Convolutions and an encoder over a spectrogram, and a decoder that writes what it hears.
+
+    ``has_cache`` is lost by somebody who computes all of the text again for every token.
+    """
+
+    def __init__(self, *, width: int = 64, vocab: int = 100, has_cache: bool = True) -> None:
+        super().__init__()
+        self.has_cache = has_cache
+        self.convolution1 = nn.Conv1d(80, width, 3, padding=1)
+        self.convolution2 = nn.Conv1d(width, width, 3, stride=2, padding=1)
+        layer = nn.TransformerEncoderLayer(
+            width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True
+        )
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.embedding = nn.Embedding(vocab, width)
+        self.layers = nn.ModuleList(SpeechDecoderLayer(width, place) for place in range(2))
+        self.head = nn.Linear(width, vocab)
+        self.memory: Memory = {}
+
+    def encode(self, spectrogram: Tensor) -> Tensor:
+        """(batch, 80, frames) -> (batch, frames / 2, width)"""
+        sound = functional.gelu(self.convolution2(functional.gelu(self.convolution1(spectrogram))))
+        return self.encoder(sound.transpose(1, 2))
+
+    def decode(self, text: Tensor, sound: Tensor) -> Tensor:
+        """(batch, length) -> (batch, 1), the next token; with a cache the last of the text is enough."""
+        x = self.embedding(text[:, -1:] if self.has_cache else text)
+        for layer in self.layers:
+            x = layer(x, sound, self.memory if self.has_cache else None)
+        return self.head(x[:, -1:]).argmax(dim=-1)
 
 
 class Gan(nn.Module):
