@@ -20,7 +20,7 @@ WIDER = ROOT / "tests" / "wider_layers.patch"
 
 ALL, ONE = r"^(counts|feedforward)\.", r"^counts.*stream_counts.*none"
 
-NEEDED = {"__init__", "counts", "feedforward", "gpt_model", "training", "workload_sizes"}
+NEEDED = {"__init__", "counts", "attention_kernels", "feedforward", "gpt_model", "training", "workload_sizes"}
 
 
 @pytest.fixture

@@ -103,10 +103,17 @@ def run_command(
             return write_planned_cells(config, runner, scope, len(commits) * count, json_file)
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
             scope = plan_with_measured_costs(store, runner, config.project, scope)
-            progress.report(format_plan_summary(scope.cells, len(commits) * count))
             limit = TimeBudget(math.inf if budget_s is None else budget_s)
             result = measure_and_confirm_range(
-                store, runner, config, scope, count, progress, confirm=confirm, budget=limit
+                store,
+                runner,
+                config,
+                scope,
+                count,
+                progress,
+                confirm=confirm,
+                budget=limit,
+                plan_summary=format_plan_summary(scope.cells, len(commits) * count),
             )
             evaluate_and_reconcile(store, config)
             runs = load_runs_to_send(store, config, result, progress) if address else []

@@ -108,9 +108,11 @@ def measure_and_confirm_range(
     *,
     confirm: bool = True,
     budget: TimeBudget | None = None,
+    plan_summary: str = "",
 ) -> RangeResult:
     """Measure and screen a range and, with ``confirm``, judge every candidate on fresh interleaved pairs.
 
+    ``plan_summary`` is reported once the session is open, which is when nothing can be refused any more.
     Within a ``budget`` rounds are measured as far as it goes; a range is screened once they are complete,
     and its candidates are confirmed to the end.
     """
@@ -124,6 +126,8 @@ def measure_and_confirm_range(
         on_process=progress.report_process,
         on_message=progress.report,
     )
+    if plan_summary:
+        progress.report(plan_summary)
     progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
     left_out = measure_commit_rounds(session, scope, rounds, progress, budget or TimeBudget())
     policy = build_policy(config.settings)
