@@ -37,7 +37,13 @@ def build_policy(settings: Settings, *, strict: bool = False) -> Policy:
     default = Rule(judge.bar, strict or judge.strict, judge.max_pairs, looks)
     overrides = [
         PolicyOverride(
-            table.match, table.bar, table.floor, table.floor_bytes, table.metric_class, table.judge
+            table.match,
+            table.bar,
+            table.floor,
+            table.floor_bytes,
+            table.metric_class,
+            table.judge,
+            table.gate,
         )
         for table in settings.policy
     ]

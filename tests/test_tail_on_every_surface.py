@@ -36,6 +36,7 @@ from perfci.store.writes.measured_sessions import start_session
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.compare.tail_shift import remove_tail_sentence
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.related_metrics import VerdictGroup
 from perfci_web import create_app
 from perfci_web.page_urls import ProjectLinks
 from tests.support.builders import (
@@ -168,7 +169,7 @@ def test_shows_what_was_stored(client: FlaskClient, judged: Mapping[Series, Verd
         for page in (f"{P}/commit/{a_sha(2)}", links.series(series)):
             assert f"{verdict_sentence(verdict)}." in read_page(client, page)
         assert f"; {name} " in verdict_sentence(verdict)
-        assert f"{name} {arrow} worse {size} {interval}" in format_comparison([verdict])
+        assert f"{name} {arrow} worse {size} {interval}" in format_comparison([VerdictGroup(verdict)])
 
 
 def test_the_values_of_a_commit_have_it_beside_their_change(
@@ -290,7 +291,8 @@ def test_judged_stored_and_shown_are_one(
 def test_old_and_new_verdicts_stand_in_one_table() -> None:
     tail = TailVerdict(VerdictKind.IMPROVEMENT, 0.8, Interval(0.75, 0.85))
 
-    text = format_comparison([a_verdict(a_series("a.time"), tail=tail), a_verdict(a_series("b.time"))])
+    verdicts = [a_verdict(a_series("a.time"), tail=tail), a_verdict(a_series("b.time"))]
+    text = format_comparison([VerdictGroup(verdict) for verdict in verdicts])
 
     header, first, second = text.splitlines()[2:5]
     assert "  95 % interval  " in header

@@ -104,6 +104,7 @@ class PolicyTable(ConfigTable):
     floor_bytes: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # for metrics in bytes
     metric_class: MetricClass | None = Field(default=None, alias="class")
     judge: bool = True
+    gate: bool | None = None  # whether a change may fail a check or page somebody
 
 
 ParameterValue = str | bool | int | FiniteFloat

@@ -62,7 +62,7 @@ class IncidentInputs:
         series_ids = {
             series: row_id
             for series, row_id in load_judged_series(tx, project).items()
-            if policy.is_judged(series)
+            if policy.is_judged(series) and policy.gates(series)
         }
         verdicts = [record.verdict for record in load_verdict_records(tx, project)]
         changes = load_change_points(tx, project)

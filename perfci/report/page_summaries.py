@@ -32,10 +32,13 @@ class PageSummary:
         return ". ".join(part for part in (self.headline, self.detail) if part) + "."
 
 
-def comparison_summary(verdicts: Sequence[Verdict]) -> PageSummary:
-    """Summarize a comparison: whether head is worse than base."""
+def comparison_summary(verdicts: Sequence[Verdict], *, compared: bool = False) -> PageSummary:
+    """Summarize a comparison: whether head is worse than base.
+
+    ``compared`` says that there were verdicts besides these, none of which gates.
+    """
     if not verdicts:
-        return PageSummary("Nothing was compared")
+        return PageSummary("No regression" if compared else "Nothing was compared")
     worst, counts = most_severe_verdict(verdicts), verdict_counts_sentence(verdicts)
     if worst.kind is VerdictKind.UNCHANGED:
         return PageSummary(f"No regression: {counts}")

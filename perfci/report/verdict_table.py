@@ -10,6 +10,7 @@ from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.page_summaries import comparison_summary
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import (
+    change_with_tail,
     format_in_common_unit,
     format_interval,
     rank_verdicts_by_severity,
@@ -18,6 +19,7 @@ from perfci.report.verdict_text import (
     verdict_glyph,
     verdict_label,
 )
+from perfci.verdicts.related_metrics import VerdictGroup
 
 HEADINGS = (
     "",
@@ -37,12 +39,14 @@ LEFT_ALIGNED = frozenset({0, 1, 2, 3})
 """The columns that hold words; numbers are right-aligned."""
 
 
-def format_comparison(verdicts: Sequence[Verdict]) -> str:
-    """Format a whole comparison for a terminal: sentence, table and advice."""
+def format_comparison(groups: Sequence[VerdictGroup]) -> str:
+    """Format a whole comparison for a terminal: sentence, table, what explains its changes, and advice."""
+    primary_verdicts = [group.primary for group in groups if group.gates]
     parts = [
-        str(comparison_summary(verdicts)),
-        format_verdict_table(verdicts),
-        format_verdict_advice(verdicts),
+        str(comparison_summary(primary_verdicts, compared=bool(groups))),
+        format_verdict_table(primary_verdicts),
+        _format_explanations(groups),
+        format_verdict_advice(primary_verdicts),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -60,6 +64,23 @@ def format_verdict_advice(verdicts: Iterable[Verdict]) -> str:
         f"{verdict_glyph(verdict)} {make_printable(verdict.series.label)}: {verdict_advice(verdict)}"
         for verdict in open_verdicts
     )
+
+
+def _format_explanations(groups: Sequence[VerdictGroup]) -> str:
+    """Name what moved with each change, and the counts that moved alone and gate nothing."""
+    lines = [
+        f"{verdict_glyph(group.primary)} {make_printable(group.primary.series.label)} with "
+        f"{', '.join(map(_metric_change, group.secondary))}"
+        for group in groups
+        if group.secondary
+    ]
+    counts = [group.primary for group in groups if not group.gates]
+    moved = [f"{make_printable(verdict.series.cell)} · {_metric_change(verdict)}" for verdict in counts]
+    return "\n".join([*lines, *([f"moved and gate nothing: {'; '.join(moved)}"] if moved else [])])
+
+
+def _metric_change(verdict: Verdict) -> str:
+    return f"{make_printable(verdict.series.metric.name)} {change_with_tail(verdict)}"
 
 
 def _verdict_row(verdict: Verdict) -> tuple[str, ...]:

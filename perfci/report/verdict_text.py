@@ -30,6 +30,7 @@ from perfci.report.number_format import (
     format_percent,
     format_signed_percent,
 )
+from perfci.verdicts.related_metrics import is_felt_by_users
 
 Tone = Literal["worse", "better", "same", "unsure", "void"]
 """The colour tone of a verdict: vermilion, blue, grey, amber, or hollow grey."""
@@ -196,6 +197,16 @@ def tail_label(tail: TailVerdict) -> str:
     return f"{direction_arrow(tail.ratio > 1, solid=True)} {word}"
 
 
+def change_with_tail(verdict: Verdict) -> str:
+    """Format a change without interval, and its tail if that moved: ``+18.3 % (p90 ▲ worse +22.0 %)``."""
+    change = "changed" if verdict.ratio is None else format_signed_percent(verdict.ratio - 1)
+    tail = verdict.tail
+    if tail is None or tail.kind not in CHANGE_KINDS:
+        return change
+    size = format_signed_percent(tail.ratio - 1)
+    return f"{change} ({verdict.series.metric.tail_name} {tail_label(tail)} {size})"
+
+
 def is_tail_moved_alone(verdict: Verdict) -> bool:
     """Whether the tail got worse or better and the median did not move the same way."""
     return verdict.tail is not None and verdict.tail.kind in CHANGE_KINDS - {verdict.kind}
@@ -269,13 +280,14 @@ def most_severe_verdict(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def rank_verdicts_by_severity(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Order verdicts by severity of kind, then by size of change, then by name."""
+    """Order verdicts by severity of kind, what users feel first, then by size of change, then by name."""
 
-    def sort_key(verdict: Verdict) -> tuple[int, float, str]:
+    def sort_key(verdict: Verdict) -> tuple[int, bool, float, str]:
         # Halved and doubled are equally large.
         ratio = verdict.ratio or 0.0
         size = max(ratio, 1 / ratio) if ratio > 0 else 0.0
-        return SEVERITY_ORDER.index(verdict.kind), -size, verdict.series.label
+        is_quiet = verdict.kind in CHANGE_KINDS and not is_felt_by_users(verdict.series)
+        return SEVERITY_ORDER.index(verdict.kind), is_quiet, -size, verdict.series.label
 
     return sorted(verdicts, key=sort_key)
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from perfci.model import CPU_METRIC_PREFIX, Clock, Metric, MetricClass, Process, Series, Status
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.process_levels import is_cpu_bound
+from perfci.verdicts.related_metrics import EXPLAINING_COUNTS, metric_without_clock
 
 ALLOCATOR_BLOCK_BYTES = 512
 """Block size of PyTorch's caching allocator (``kMinBlockSize`` in CUDACachingAllocator)."""
@@ -132,6 +133,7 @@ class PolicyOverride:
     floor_bytes: float | None = None
     metric_class: MetricClass | None = None
     judge: bool = True
+    gate: bool | None = None
 
     def override_rule(self, class_rule: Rule, default: Rule, series: Series) -> Rule:
         """The rule of the class with what the table sets."""
@@ -177,6 +179,13 @@ class Policy:
         """Whether the series gets a verdict; others are still measured and shown."""
         override = self._match(series)[0]
         return override is None or override.judge
+
+    def gates(self, series: Series) -> bool:
+        """Whether a change of the series may fail a check or page somebody; others explain what does."""
+        override = self._match(series)[0]
+        if override is not None and override.gate is not None:
+            return override.gate
+        return metric_without_clock(series) not in EXPLAINING_COUNTS
 
     def _match(self, series: Series) -> tuple[PolicyOverride | None, MetricClassRule]:
         """The first table whose expression is found in the label of a series, and the rule of its class."""

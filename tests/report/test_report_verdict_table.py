@@ -7,6 +7,8 @@ import pytest
 from perfci.report.escaping import code_span, escape_csv_cell, make_printable
 from perfci.report.text_table import align_table
 from perfci.report.verdict_table import format_comparison, format_verdict_table
+from perfci.verdicts.policy import Policy
+from perfci.verdicts.related_metrics import group_verdicts
 from tests.support.report_builders import EXPECTED, a_series, a_verdict, one_verdict_per_kind
 
 HOSTILE = [
@@ -30,9 +32,9 @@ HOSTILE = [
 
 
 def test_the_terminal_table() -> None:
-    assert format_comparison(one_verdict_per_kind()) == (EXPECTED / "comparison.txt").read_text(
-        encoding="utf-8"
-    )
+    groups = group_verdicts(one_verdict_per_kind(), Policy().gates)
+
+    assert format_comparison(groups) == (EXPECTED / "comparison.txt").read_text(encoding="utf-8")
 
 
 def test_both_levels_of_a_row_share_a_unit() -> None:

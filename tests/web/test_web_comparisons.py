@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from flask.testing import FlaskClient
 from page_reading import COMPARE, P, read, words
 from web_builders import COMMITS, EMULATED, NOW, STEP, a_commit, a_series, a_store, a_verdict
 
-from perfci.model import Verdict, VerdictKind
+from perfci.model import Interval, TailVerdict, Verdict, VerdictKind
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import start_session
@@ -69,7 +70,7 @@ def test_shows_the_measurements_of_a_commit(client: FlaskClient) -> None:
 
 @pytest.fixture(scope="module")
 def long_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
-    """A comparison of 130 series, three of which moved."""
+    """A comparison of 130 series, three of which moved, and one of a slower prefill."""
     with closing(a_store(tmp_path_factory.mktemp("long"))) as store:
         ratios = [1.2, 1.1, 0.8, *(1 + k / 10_000 for k in range(127))]
         verdicts = [a_long_verdict(k, ratio) for k, ratio in enumerate(ratios)]
@@ -77,6 +78,8 @@ def long_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClien
             upsert_commits(tx, "acme/tiny-lm", [a_commit(1), a_commit(2)])
             start_session(tx, "acme/tiny-lm", "pairs", "compare", "spec", 7, 0, NOW)
             add_verdicts(tx, "acme/tiny-lm", "pairs", verdicts, NOW)
+            upsert_commits(tx, "acme/tiny-lm", [a_commit(3)])
+            add_verdicts(tx, "acme/tiny-lm", "pairs", slower_prefill(), NOW)
         yield create_app(store, clock=lambda: NOW).test_client()
 
 
@@ -85,6 +88,22 @@ def a_long_verdict(number: int, ratio: float) -> Verdict:
     if number < 3:
         kind = VerdictKind.REGRESSION if ratio > 1 else VerdictKind.IMPROVEMENT
     return a_verdict(a_series(f"long.time_{number:03}"), 2, kind, ratio)
+
+
+def slower_prefill() -> list[Verdict]:
+    """The time to the first token got worse at 52 batch sizes, and the whole request with it."""
+    tail = TailVerdict(VerdictKind.REGRESSION, 1.6, Interval(1.5, 1.7))
+    rows = [("ttft", 1.5), ("e2el", 1.2)]
+    return [
+        replace(
+            a_verdict(
+                a_series("gpt.Gpt.measure_generation", metric, batch=batch), 3, VerdictKind.REGRESSION, ratio
+            ),
+            tail=tail,
+        )
+        for batch in range(52)
+        for metric, ratio in rows
+    ]
 
 
 LONG = f"{P}/compare/{a_commit(1).sha}...{a_commit(2).sha}"
@@ -112,6 +131,18 @@ def test_a_long_comparison_shows_what_moved_most_and_pages_of_the_rest(long_clie
     assert benchmarks_in(third)[1:] == [f"long.time_{k:03}" for k in range(29, 2, -1)]
     assert f'href="{LONG}?show=unchanged&amp;page=2">← Previous' in third
     assert len(long_client.get(f"{LONG}.json").get_json()["verdicts"]) == 130
+
+
+def test_what_moved_with_changes_is_a_quiet_list_with_its_tails(long_client: FlaskClient) -> None:
+    address = f"{P}/compare/{a_commit(2).sha}...{a_commit(3).sha}"
+    first, second = words(read(long_client, address)), read(long_client, f"{address}?show=explaining&page=2")
+
+    assert "52 regressions. Worst: gpt.Gpt.measure_generation(0) · ttft" in first
+    assert "Everything Decided and open 52 Explaining 52" in first
+    assert "52 more that explain these, or gate nothing" in first
+    assert len(re.findall(r"measure_generation\(\d+\) e2el", words(second))) == 2
+    assert words(second).count("p90 worse") == 2
+    assert "<details open>" in second
 
 
 def test_a_search_filters_every_list_of_a_comparison(long_client: FlaskClient) -> None:

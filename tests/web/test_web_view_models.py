@@ -412,6 +412,25 @@ def test_shows_the_first_rows_of_every_list_and_pages_of_one() -> None:
     assert last.notable.page == 1
 
 
+def test_lists_apart_what_moved_with_a_change() -> None:
+    ttft, e2el = (
+        replace(SLOWER, series=a_series("gpt.Gpt.measure_generation", name)) for name in ("ttft", "e2el")
+    )
+    smaller, count = replace(e2el, ratio=1.01), replace(SLOWER, series=FLOPS)
+    (unchanged,) = many_verdicts(1)
+
+    page = a_comparison(ttft, smaller, count, unchanged)
+    lists = compare.select_lists(page, ListQuery())
+
+    assert (lists.notable.rows, lists.explaining.rows) == ((ttft,), (smaller, count))
+    assert (lists.explaining.total, lists.unchanged.rows) == (2, (unchanged,))
+    assert page.primary_verdicts == [ttft, unchanged]
+    assert compare.serialize_comparison(page)["counts"] == {"regression": 1, "unchanged": 1}
+    assert str(page.sentence).startswith(
+        "1 regression, 1 unchanged. Worst: gpt.Gpt.measure_generation · ttft"
+    )
+
+
 def test_searches_all_lists_of_a_comparison() -> None:
     page = a_comparison(SLOWER, *many_verdicts(120))
 

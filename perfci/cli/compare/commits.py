@@ -109,7 +109,7 @@ def write_commits_report(
         click.echo(f"head {findings.head.short_sha} {findings.head.subject}\n")
         pooled = format_pooled_verdict(findings.pooled) if findings.pooled else ""
         note = IDENTICAL_INPUTS_NOTE if findings.identical_inputs else ""
-        table = format_comparison(findings.verdicts)
+        table = format_comparison(findings.verdict_groups)
         quantiles = "" if curves is None else format_quantile_shifts(curves)
         parts = (table, quantiles, pooled, format_goals(findings.goals), note)
         click.echo("\n".join(part for part in parts if part))
@@ -140,6 +140,6 @@ def build_commits_report_input(
 
 def commits_exit_code(findings: Findings, statuses: Sequence[Status], *, strict: bool) -> int:
     """The exit code of a comparison of commits: those with identical inputs cannot fail, their goals can."""
-    kinds = {verdict.kind for verdict in findings.verdicts}
+    kinds = {verdict.kind for verdict in findings.primary_verdicts}
     failures = () if findings.identical_inputs else WORSE
     return comparison_exit_code(statuses, kinds, findings.goals, strict=strict, failures=failures)

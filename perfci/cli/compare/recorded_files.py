@@ -19,6 +19,7 @@ from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.related_metrics import group_verdicts
 
 
 def compare_recorded_files(base: Path, head: Path, options: ComparisonOptions) -> int:
@@ -29,7 +30,7 @@ def compare_recorded_files(base: Path, head: Path, options: ComparisonOptions) -
     require_recorded_metrics(goals, comparison.sides)
     goal_verdicts = judge_goals(goals, build_goal_inputs(comparison.sides, comparison.verdicts), policy)
     write_recorded_files_report(comparison, goal_verdicts, policy, (base, head), options)
-    return recorded_files_exit_code(comparison, goal_verdicts, strict=options.strict)
+    return recorded_files_exit_code(comparison, goal_verdicts, policy, strict=options.strict)
 
 
 def write_recorded_files_report(
@@ -67,13 +68,17 @@ def write_recorded_files_report(
         commits = (comparison.base, comparison.head)
         for side, path, commit in zip(("base", "head"), paths, commits, strict=True):
             click.echo(f"{side} {path}: {commit.short_sha} {commit.subject}".rstrip())
-        parts = (format_comparison(comparison.verdicts), format_goals(goals))
+        groups = group_verdicts(comparison.verdicts, policy.gates)
+        parts = (format_comparison(groups), format_goals(goals))
         click.echo("\n" + "\n".join(part for part in parts if part))
 
 
-def recorded_files_exit_code(comparison: FileComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
+def recorded_files_exit_code(
+    comparison: FileComparison, goals: list[GoalVerdict], policy: Policy, *, strict: bool
+) -> int:
     """The exit code of a comparison of files: 4 where they have no series in common."""
-    kinds = {verdict.kind for verdict in comparison.verdicts}
-    if kinds <= {VerdictKind.MISSING}:
+    if all(verdict.kind is VerdictKind.MISSING for verdict in comparison.verdicts):
         return 4
+    groups = group_verdicts(comparison.verdicts, policy.gates)
+    kinds = {group.primary.kind for group in groups if group.gates}
     return comparison_exit_code(None, kinds, goals, strict=strict)

@@ -29,6 +29,7 @@ from perfci.report.pulls.comparison_findings import Findings, compute_verdict_ba
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.variant_text import format_variants
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
+from perfci.verdicts.related_metrics import group_verdicts
 
 
 def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOptions) -> int:
@@ -122,7 +123,9 @@ def build_variants_report_input(
 
 def variants_exit_code(comparison: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
     """The exit code of a comparison of variants; a rejected variant counts like a regression."""
-    kinds = {contrast.verdict.kind for contrast in comparison.variants.contrasts}
+    verdicts = [contrast.verdict for contrast in comparison.variants.contrasts]
+    groups = group_verdicts(verdicts, comparison.variant_session.policy.gates)
+    kinds = {group.primary.kind for group in groups if group.gates}
     return comparison_exit_code(
         comparison.statuses, kinds, goals, strict=strict, is_rejected=bool(comparison.variants.rejections)
     )

@@ -58,7 +58,7 @@ def find_worst_slowdown_cells(findings: Findings) -> list[str]:
     bars = findings.bars_by_series
     slowdowns = [
         verdict
-        for verdict in findings.verdicts
+        for verdict in findings.primary_verdicts
         if verdict.kind is VerdictKind.REGRESSION
         and SECTION_TITLES[bars[verdict.series].metric_class] == "Time"
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind, TailVerdict
 from perfci.report.escaping import make_printable
@@ -21,6 +21,7 @@ from perfci.verdicts.incidents.incident_builder import is_provisional
 from perfci.verdicts.incidents.machine_shifts import MAX_SUSPICION, PROVISIONAL_CAUSES, UNMEASURED_CAUSE
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
 from perfci.verdicts.incidents.step_causes import is_next_commit
+from perfci.verdicts.related_metrics import group_related
 
 MAX_OBSERVED_SHOWN = 4
 """The number of environment changes named; an upgrade may change many at once."""
@@ -75,10 +76,13 @@ CommitsBySha = Mapping[str, Commit]
 
 def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
     """Describe what changed and where: ``2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
-    count = len({change.series for change in incident.members})
+    count = count_distinct_changes(incident.members)
     if incident.kind is IncidentKind.MIXED:
-        worse = len({change.series for change in incident.members if change.log_cost_change > 0})
-        change = f"{format_count(worse, 'series', 'series')} got worse and {count - worse:,} better"
+        worse = count_distinct_changes([change for change in incident.members if change.log_cost_change > 0])
+        better = count_distinct_changes(
+            [change for change in incident.members if change.log_cost_change <= 0]
+        )
+        change = f"{format_count(worse, 'series', 'series')} got worse and {better:,} better"
     else:
         phrase = "changed together" if is_provisional(incident) else CHANGE_PHRASES[incident.kind]
         change = f"{format_count(count, 'series', 'series')} {phrase}"
@@ -87,6 +91,16 @@ def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
     if last and (incident.last_good in last.parents or (good and is_next_commit(good, last))):
         return f"{change} at {name}"
     return f"{change} between {incident.last_good[:10]} (last good) and {name}"
+
+
+def count_distinct_changes(changes: Sequence[ChangePoint]) -> int:
+    """Count the series that moved, related ones of one model once."""
+    series = {change.series: change for change in changes}
+    return len(group_related(series.values(), lambda change: change.series, _change_size))
+
+
+def _change_size(change: ChangePoint) -> float:
+    return abs(change.log_cost_change)
 
 
 def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:

@@ -91,14 +91,15 @@ def decide_check_state(findings: Findings | NotMeasuredReason) -> CheckState:
     if isinstance(findings, NotMeasuredReason):
         return STATES_NOT_MEASURED[findings]
     outcomes = {goal.outcome for goal in findings.goals}
-    worse = [verdict for verdict in findings.verdicts if may_fail_check(verdict)]
+    primary_verdicts = findings.primary_verdicts
+    worse = [verdict for verdict in primary_verdicts if may_fail_check(verdict)]
     unexpected = [verdict for verdict in worse if not findings.is_expected(verdict)]
     if unexpected or outcomes & {GoalOutcome.BROKEN, GoalOutcome.REJECTED} or findings.rejections:
         return CheckState.ACCEPTED if findings.acceptance else CheckState.WORSE
     if worse:
         return CheckState.ACCEPTED
-    undecided = any(map(leaves_question_open, findings.verdicts)) or GoalOutcome.UNDECIDED in outcomes
-    labels = {verdict_count_label(verdict) for verdict in findings.verdicts}
+    undecided = any(map(leaves_question_open, primary_verdicts)) or GoalOutcome.UNDECIDED in outcomes
+    labels = set(map(verdict_count_label, findings.verdicts))
     nothing_judged = labels <= {"new", "not measured"}
     return CheckState.OPEN if undecided or nothing_judged else CheckState.PASSED
 

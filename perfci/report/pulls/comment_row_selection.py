@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import MetricClass, Series, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import VerdictBar, may_fail_check
+from perfci.verdicts.related_metrics import is_felt_by_users
 
 SECTION_TITLES = {
     MetricClass.TIME: "Time",
@@ -29,15 +30,16 @@ Without it an exactly counted metric, such as one more operator, would outrank a
 
 
 def sort_verdicts_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """Order verdicts: failures, then confirmed regressions, each by size of change relative to noise."""
+    """Order verdicts: failures, then confirmed regressions, what users feel first, by size over noise."""
 
-    def sort_key(verdict: Verdict) -> tuple[bool, bool, float, str]:
+    def sort_key(verdict: Verdict) -> tuple[bool, bool, bool, float, str]:
         size = math.inf
         if verdict.ratio is not None and verdict.ratio > 0:
             noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)
             size = abs(math.log(verdict.ratio)) / noise
         is_failed = verdict.kind is VerdictKind.FAILED
-        return not is_failed, not may_fail_check(verdict), -size, verdict.series.label
+        is_quiet = not is_felt_by_users(verdict.series)
+        return not is_failed, not may_fail_check(verdict), is_quiet, -size, verdict.series.label
 
     return sorted(verdicts, key=sort_key)
 

@@ -23,13 +23,16 @@ from perfci.report.pulls.comparison_findings import (
     may_fail_check,
     verdict_count_label,
 )
-from perfci.report.verdict_text import CHANGE_KINDS
+from perfci.report.verdict_text import CHANGE_KINDS, change_with_tail
 
 MAX_ROWS = 10
 """The number of regressions shown unfolded."""
 
 MAX_FOLDED_ROWS = 50
 """The number of rows of a folded table; the report page has all of them."""
+
+MAX_EXPLANATIONS = 6
+"""The number of metrics named that moved with a regression."""
 
 SECTIONS = tuple(dict.fromkeys(SECTION_TITLES.values()))
 MISSING_LABELS = (REMOVED, "not comparable", "new", "not measured")
@@ -47,6 +50,8 @@ def regression_blocks(findings: Findings) -> list[CommentBlock]:
         if rows:
             blocks.append(CommentBlock(f"**{name}**: {totals[name]:,} worse"))
             blocks.append(CommentBlock(columns.heading, [columns.render_row(verdict) for verdict in rows]))
+            if explanations := _explanation_lines(findings, rows):
+                blocks.append(CommentBlock(rows=explanations, row_noun="explanation"))
     shown_ids = {id(verdict) for verdict in shown}
     rest = [verdict for verdict in worse if id(verdict) not in shown_ids]
     return [*blocks, *_table_blocks(rest, columns, f"{len(rest):,} more worse")]
@@ -85,6 +90,7 @@ def folded_table_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the folded tables of all other verdicts; expanded if there is no regression."""
     expanded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
+    counts = [group.primary for group in findings.verdict_groups if not group.gates]
     labels = [verdict_count_label(verdict) for verdict in missing]
     missing_summary = [f"{labels.count(label):,} {label}" for label in MISSING_LABELS if label in labels]
     return [
@@ -108,6 +114,11 @@ def folded_table_blocks(findings: Findings) -> list[CommentBlock]:
         ),
         *_table_blocks(
             unchanged, comment_columns.unchanged_columns(hardware=hardware), f"{len(unchanged):,} unchanged"
+        ),
+        *_table_blocks(
+            counts,
+            comment_columns.change_columns(hardware=hardware),
+            f"{format_count(len(counts), 'count')} moved that gate nothing",
         ),
     ]
 
@@ -139,14 +150,30 @@ def environment_difference_blocks(findings: Findings) -> list[CommentBlock]:
 def _worse_verdicts(findings: Findings) -> list[Verdict]:
     return sort_verdicts_by_attention(
         verdict
-        for verdict in findings.verdicts
+        for verdict in findings.primary_verdicts
         if may_fail_check(verdict) or verdict_count_label(verdict) == CANDIDATE_REGRESSION
     )
 
 
+def _explanation_lines(findings: Findings, rows: Sequence[Verdict]) -> list[str]:
+    """Say beside each row what else moved with it: related metrics and counts."""
+    explanations = {id(group.primary): group.secondary for group in findings.verdict_groups}
+    lines = []
+    for verdict in rows:
+        others = explanations.get(id(verdict), ())
+        shown = [f"{code_span(other.series.metric.name)} {change_with_tail(other)}" for other in others]
+        more = [f"and {len(shown) - MAX_EXPLANATIONS} more"] if len(shown) > MAX_EXPLANATIONS else []
+        if shown:
+            name = code_span(verdict.series.label)
+            lines.append(f"- {name} with {', '.join([*shown[:MAX_EXPLANATIONS], *more])}")
+    return lines
+
+
 def _verdicts_of_kinds(findings: Findings, kinds: Iterable[VerdictKind]) -> list[Verdict]:
     """Select verdicts, removed benchmarks before new ones, then by section."""
-    selected = sort_verdicts_by_attention(verdict for verdict in findings.verdicts if verdict.kind in kinds)
+    selected = sort_verdicts_by_attention(
+        verdict for verdict in findings.primary_verdicts if verdict.kind in kinds
+    )
     sections = _sections_by_series(findings)
 
     def sort_key(verdict: Verdict) -> tuple[int, int]:

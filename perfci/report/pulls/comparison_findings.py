@@ -12,6 +12,7 @@ from perfci.verdicts.compare.pooled_verdict import PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.policy import Policy
+from perfci.verdicts.related_metrics import VerdictGroup, group_verdicts
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 
 MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]
@@ -31,10 +32,11 @@ IDENTICAL_INPUTS_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class VerdictBar:
-    """The metric class of a verdict and the smallest change that counts (0: any)."""
+    """The metric class of a verdict, the smallest change that counts (0: any), and whether it gates."""
 
     metric_class: MetricClass
     min_change: float
+    gates: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,17 @@ class Findings:
         )
 
     @property
+    def verdict_groups(self) -> list[VerdictGroup]:
+        """The verdicts grouped by the change they show; every verdict is in one group."""
+        bars = self.bars_by_series
+        return group_verdicts(self.verdicts, lambda series: bars[series].gates)
+
+    @property
+    def primary_verdicts(self) -> list[Verdict]:
+        """The primary verdict of each group, without counts that moved and gate nothing."""
+        return [group.primary for group in self.verdict_groups if group.gates]
+
+    @property
     def bars_by_series(self) -> dict[Series, VerdictBar]:
         """The bar of each series; those of the default policy unless given."""
         bars = self.bars or compute_verdict_bars(self.verdicts, Policy())
@@ -102,6 +115,7 @@ def compute_verdict_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[Ve
         VerdictBar(
             policy.metric_class_of(verdict.series),
             rule.effective_exact_bar if has_exact_interval(verdict) else rule.bar,
+            policy.gates(verdict.series),
         )
         for verdict, rule in zip(verdicts, rules, strict=True)
     ]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfci.model import VerdictKind
+from perfci.model import Verdict, VerdictKind
 from perfci.report.number_format import format_count
 from perfci.report.pulls.comparison_findings import (
     CANDIDATE_REGRESSION,
@@ -49,17 +49,16 @@ class Headline:
 
 
 def build_comparison_headline(findings: Findings) -> Headline:
-    """Count verdicts, broken goals and rejections; no foreign text appears in a title."""
-    counts = Counter(verdict_count_label(verdict) for verdict in findings.verdicts)
-    leading = [
-        *_format_counts(counts, LEADING_LABELS),
-    ]
+    """Count changes, broken goals and rejections; no foreign text appears in a title."""
+    primary_verdicts = findings.primary_verdicts
+    counts = Counter(map(verdict_count_label, primary_verdicts))
+    leading = _format_counts(counts, LEADING_LABELS)
     broken = sum(goal.outcome in (GoalOutcome.BROKEN, GoalOutcome.REJECTED) for goal in findings.goals)
     if broken:
         leading.append(f"{format_count(broken, 'goal')} broken")
     if findings.rejections:
         leading.append(f"{format_count(len(findings.rejections), 'variant')} rejected")
-    lead = ", ".join(leading) or _no_regression_text(findings)
+    lead = ", ".join(leading) or _no_regression_text(primary_verdicts or findings.verdicts)
     return Headline(lead, ", ".join(_format_counts(counts, TRAILING_LABELS)))
 
 
@@ -67,12 +66,12 @@ def _format_counts(counts: Counter[str], labels: Sequence[tuple[str, str]]) -> l
     return [format_count(counts[label], label, plural) for label, plural in labels if counts[label]]
 
 
-def _no_regression_text(findings: Findings) -> str:
+def _no_regression_text(verdicts: Sequence[Verdict]) -> str:
     """Return the lead without counts; it says that results are inconclusive where some are."""
-    if not findings.verdicts:
+    if not verdicts:
         return "nothing was compared"
-    if any(leaves_question_open(verdict) for verdict in findings.verdicts):
+    if any(map(leaves_question_open, verdicts)):
         return "no regression found, some results inconclusive"
-    if all(verdict.kind is VerdictKind.MISSING for verdict in findings.verdicts):
+    if all(verdict.kind is VerdictKind.MISSING for verdict in verdicts):
         return "nothing could be compared"
     return "no regression"

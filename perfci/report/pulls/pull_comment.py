@@ -105,7 +105,7 @@ def should_comment(findings: Findings) -> bool:
         goals
         or pooled
         or bool(findings.rejections)
-        or any(verdict_count_label(verdict) not in quiet for verdict in findings.verdicts)
+        or any(verdict_count_label(verdict) not in quiet for verdict in findings.primary_verdicts)
     )
 
 
@@ -167,7 +167,7 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
 def _budget_warning(findings: Findings) -> str:
     if not findings.spent_budget:
         return ""
-    open_count = sum(leaves_question_open(verdict) for verdict in findings.verdicts)
+    open_count = sum(map(leaves_question_open, findings.primary_verdicts))
     undecided = f"{format_count(open_count, 'comparison')} undecided"
     outcome = undecided if open_count else "every comparison was decided"
     return f"**The time budget** of {code_span(findings.spent_budget)} is used up: {outcome}."
@@ -247,7 +247,9 @@ def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     """Show the command that measures the worse and open benchmarks again."""
     base, head = findings.base, findings.head
     selected = [
-        verdict for verdict in findings.verdicts if may_fail_check(verdict) or leaves_question_open(verdict)
+        verdict
+        for verdict in findings.primary_verdicts
+        if may_fail_check(verdict) or leaves_question_open(verdict)
     ]
     if not selected:
         return []
@@ -266,7 +268,11 @@ def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _accept_blocks(findings: Findings) -> list[CommentBlock]:
-    if not findings.accept_command or findings.acceptance or not any(map(may_fail_check, findings.verdicts)):
+    if (
+        not findings.accept_command
+        or findings.acceptance
+        or not any(map(may_fail_check, findings.primary_verdicts))
+    ):
         return []
     instruction = "Is this intended? Anyone with write access can accept it, with a reason, in a comment:"
     command = code_block([f"{findings.accept_command} REASON"])

@@ -119,7 +119,7 @@ def write_job_summary_and_outputs(job: GitHubJob, results: PullResults) -> None:
         with job.summary.open("a", encoding="utf-8") as file:
             file.write(render_results_markdown(results, log_url=job.workflow_run_url))
     if job.outputs:
-        worse = sum(map(may_fail_check, results.findings.verdicts)) if results.findings else 0
+        worse = sum(map(may_fail_check, results.findings.primary_verdicts)) if results.findings else 0
         with job.outputs.open("a", encoding="utf-8") as file:
             file.write(f"verdict={decide_check_state(results.findings_or_reason)}\nregressions={worse}\n")
 

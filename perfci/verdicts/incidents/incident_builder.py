@@ -36,6 +36,7 @@ from perfci.verdicts.incidents.step_causes import (
     step_sort_key,
     step_without_evidence,
 )
+from perfci.verdicts.related_metrics import group_related, is_felt_by_users
 
 MAX_CANDIDATE_COMMITS = 10
 """Commits that are ranked; the range covers the others."""
@@ -156,9 +157,7 @@ def _build_incident(
     starts, ends = [step.commit_range.first for step in steps], [step.commit_range.last for step in steps]
     # what all ranges have in common, or their union where that is nothing
     first, last = (max(starts), min(ends)) if max(starts) < min(ends) else (min(starts), max(ends))
-    largest = sorted(
-        steps, key=lambda step: (-abs(step.reported_change.log_cost_change), *step_sort_key(step))
-    )
+    largest = _order_primary_first(steps)
     reversals = [step.reversal for step in largest if step.reversal is not None]
     worse = [step for step in steps if step.change.log_cost_change > 0]
     kind = cause.kind or (IncidentKind.MIXED if worse else IncidentKind.IMPROVEMENT)
@@ -201,6 +200,20 @@ def _build_incident(
         ongoing=any(step.ongoing for step in worse) and cause.kind is None,
         pair_to_measure=(good, bad) if is_unanswered else None,
         measured_at=min((visit.started_at for visit in visits), default=None),
+    )
+
+
+def _order_primary_first(steps: Sequence[ExplainedStep]) -> list[ExplainedStep]:
+    """The steps of primary metrics, then those that explain one, each by size."""
+    largest = sorted(
+        steps, key=lambda step: (-abs(step.reported_change.log_cost_change), *step_sort_key(step))
+    )
+    groups = group_related(
+        largest, lambda step: step.change.series, lambda step: abs(step.reported_change.log_cost_change)
+    )
+    explaining = {id(step) for _, secondary in groups for step in secondary}
+    return sorted(
+        largest, key=lambda step: id(step) in explaining or not is_felt_by_users(step.change.series)
     )
 
 

@@ -75,7 +75,9 @@ def compare_markdown(project: str, base: str, head: str) -> Response:
 
 
 def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.ComparisonView, ProjectLinks]:
-    with web_context().store.read() as tx:
+    context = web_context()
+    with context.store.read() as tx:
+        policy = context.load_policies(require_project(tx, project)).policy
         base_commit, head_commit = require_commit(tx, project, base), require_commit(tx, project, head)
         page = view_model.build_comparison_view(
             project,
@@ -90,6 +92,7 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             verdicts_and_change_points.load_change_points(
                 tx, project, last_good=base_commit.sha, commit=head_commit.sha
             ),
+            policy.gates,
         )
         all_series = load_project_series(tx, project)
     return page, build_project_links(project, all_series.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,8 @@ from perfci.report.verdict_text import (
     rank_verdicts_by_severity,
 )
 from perfci.store.queries.query_records import VerdictRecord
-from perfci.verdicts.policy import select_judged_series
+from perfci.verdicts.policy import Policy, select_judged_series
+from perfci.verdicts.related_metrics import group_verdicts
 from perfci_web.view_parts.commit_measurements import (
     collect_processes_by_series,
     merge_runs_into_dots,
@@ -36,6 +37,7 @@ MIN_SPAN, MAX_SPAN = 1.1, 4.0
 four.
 """
 
+DEFAULT_POLICY = Policy()
 MAX_COMMITS = 12
 MAX_PAIRS = 50
 
@@ -86,8 +88,9 @@ class SeriesAtTwoCommits:
 class ComparisonView:
     """The page of a comparison.
 
-    ``notable`` are the verdicts other than unchanged, without those on series that neither side could
-    measure; ``span`` is the largest ratio on the axis of the interval bars.
+    ``notable`` are the verdicts other than unchanged, one for each change, without those on series that
+    neither side could measure; ``explaining`` moved with one of them, or gate nothing. ``span`` is the
+    largest ratio on the axis of the interval bars.
     """
 
     project: str
@@ -97,6 +100,7 @@ class ComparisonView:
     counts: tuple[VerdictKindCount, ...]
     verdicts: tuple[Verdict, ...]
     notable: tuple[Verdict, ...]
+    explaining: tuple[Verdict, ...]
     unchanged: tuple[Verdict, ...]
     span: float
     informational: tuple[SeriesAtTwoCommits, ...]
@@ -105,6 +109,12 @@ class ComparisonView:
     environment: tuple[tuple[str, str, str], ...]
     commits: tuple[Commit, ...]
     commits_between: int
+
+    @property
+    def primary_verdicts(self) -> list[Verdict]:
+        """The verdicts, one for each change."""
+        explaining_ids = set(map(id, self.explaining))
+        return [verdict for verdict in self.verdicts if id(verdict) not in explaining_ids]
 
     @property
     def is_same_commit(self) -> bool:
@@ -148,10 +158,14 @@ def build_comparison_view(
     head_runs: Sequence[Run],
     commits: Sequence[Commit],
     changes: Iterable[ChangePoint] = (),
+    gates: Callable[[Series], bool] = DEFAULT_POLICY.gates,
 ) -> ComparisonView:
     """Join verdicts and runs of two commits; ``commits`` come newest first, ``changes`` are the change
     points between the two."""
     verdicts = rank_verdicts_by_severity(record.verdict for record in records)
+    groups = group_verdicts(verdicts, gates)
+    primary_verdicts = rank_verdicts_by_severity(group.primary for group in groups if group.gates)
+    primary_ids = set(map(id, primary_verdicts))
     sessions = {record.session_uid for record in records}
     base_runs, head_runs = _runs_of_sessions(base_runs, sessions), _runs_of_sessions(head_runs, sessions)
     # what was compared needs no values, unless the verdict may only say that neither side can measure it
@@ -165,7 +179,7 @@ def build_comparison_view(
     not_compared = [value for value in undecided if value.series in judged_series]
     notable = [
         verdict
-        for verdict in verdicts
+        for verdict in primary_verdicts
         if verdict.kind is not VerdictKind.UNCHANGED
         and not (verdict.kind is VerdictKind.MISSING and verdict.series in unavailable_series)
     ]
@@ -174,10 +188,11 @@ def build_comparison_view(
         project=project,
         base=base,
         head=head,
-        sentence=_format_sentence(verdicts, base, head, not_compared),
-        counts=tuple(count_verdicts_by_kind(verdicts)),
+        sentence=_format_sentence(primary_verdicts, base, head, not_compared, compared=bool(verdicts)),
+        counts=tuple(count_verdicts_by_kind(primary_verdicts)),
         verdicts=tuple(verdicts),
         notable=tuple(notable),
+        explaining=tuple(verdict for verdict in verdicts if id(verdict) not in primary_ids),
         unchanged=tuple(verdict for verdict in verdicts if verdict.kind is VerdictKind.UNCHANGED),
         span=_axis_span(verdicts),
         informational=tuple(value for value in undecided if value.series not in judged_series),
@@ -195,6 +210,7 @@ class ComparisonLists:
 
     query: ListQuery
     notable: ListPage[Verdict]
+    explaining: ListPage[Verdict]
     unchanged: ListPage[Verdict]
     not_compared: ListPage[CellRows[SeriesAtTwoCommits]]
     informational: ListPage[CellRows[SeriesAtTwoCommits]]
@@ -202,10 +218,10 @@ class ComparisonLists:
 
     @property
     def lists(self) -> tuple[ListPage[Any], ...]:
-        return self.notable, self.unchanged, self.not_compared, self.informational
+        return self.notable, self.explaining, self.unchanged, self.not_compared, self.informational
 
 
-LIST_NAMES = ("notable", "unchanged", "not_compared", "informational")
+LIST_NAMES = ("notable", "explaining", "unchanged", "not_compared", "informational")
 """Names of lists as an address has them."""
 
 
@@ -228,6 +244,7 @@ def select_lists(page: ComparisonView, query: ListQuery) -> ComparisonLists:
     return ComparisonLists(
         query,
         notable=cut_verdicts("notable", "Decided and open", page.notable),
+        explaining=cut_verdicts("explaining", "Explaining", page.explaining),
         unchanged=cut_verdicts("unchanged", "Unchanged", page.unchanged),
         not_compared=cut_values("not_compared", "Measured, not compared", page.not_compared),
         informational=cut_values("informational", "Informational", page.informational),
@@ -242,8 +259,9 @@ def serialize_comparison(page: ComparisonView) -> dict[str, Any]:
         "base": serialize_commit(page.base),
         "head": serialize_commit(page.head),
         "sentence": str(page.sentence),
-        "counts": dict(Counter(verdict.kind.value for verdict in page.verdicts)),
+        "counts": dict(Counter(verdict.kind.value for verdict in page.primary_verdicts)),
         "verdicts": [serialize_verdict(verdict) for verdict in page.verdicts],
+        "explaining": [verdict.series.label for verdict in page.explaining],
         "informational": [_serialize_value(value) for value in page.informational],
         "not_compared": [_serialize_value(value) for value in page.not_compared],
         "unavailable": [serialize_missing_reason(reason) for reason in page.unavailable],
@@ -254,10 +272,15 @@ def serialize_comparison(page: ComparisonView) -> dict[str, Any]:
 
 
 def _format_sentence(
-    verdicts: Sequence[Verdict], base: Commit, head: Commit, not_compared: Sequence[SeriesAtTwoCommits]
+    verdicts: Sequence[Verdict],
+    base: Commit,
+    head: Commit,
+    not_compared: Sequence[SeriesAtTwoCommits],
+    *,
+    compared: bool,
 ) -> PageSummary:
-    if verdicts:
-        return comparison_summary(verdicts)
+    if verdicts or compared:
+        return comparison_summary(verdicts, compared=compared)
     if not_compared and base.sha == head.sha:
         return PageSummary(f"{base.short_sha} was measured, but never against itself")
     if not_compared:

@@ -1,0 +1,205 @@
+"""Related metrics show one change: of those that moved one is primary, the others explain it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from perfci.model import CPU_METRIC_PREFIX, Series, Stage, Verdict, VerdictKind
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedMetrics:
+    """Metrics of one model at one point of its grid that move together when one thing changes.
+
+    Of the ``primary`` metrics that moved the one that moved most is what a user feels, the first of equals;
+    where none of them moved it is the first of ``secondary``.
+    """
+
+    name: str
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...] = ()
+
+
+RELATED_METRICS = (
+    RelatedMetrics(
+        "training step", ("step_time",), ("forward_time", "backward_time", "optimizer_time", "step_energy")
+    ),
+    RelatedMetrics(
+        "request",
+        ("e2el", "ttft", "tpot"),
+        (
+            "ttfb",
+            "itl_per_token",
+            "itl",
+            "tpot_growth",
+            "rtf",
+            "goodput",
+            "sla_attainment",
+            "prefill",
+            "decode",
+            "token_energy",
+        ),
+    ),
+    RelatedMetrics(
+        "start",
+        ("cold_start_time",),
+        (
+            "warm_start_time",
+            "first_output_time",
+            "compile_time",
+            "build_time",
+            "import_time",
+            "load",
+            "init",
+            "first_call",
+        ),
+    ),
+    RelatedMetrics(
+        "memory",
+        ("peak_allocated_bytes",),
+        (
+            "peak_tensor_bytes",
+            "fake_peak_bytes",
+            "kv_cache_bytes",
+            "parameter_bytes",
+            "optimizer_state_bytes",
+            "peak_active_bytes",
+            "peak_requested_bytes",
+            "peak_reserved_bytes",
+            "rounding_bytes",
+        ),
+    ),
+    RelatedMetrics("copies", ("copied_to_device_bytes", "pageable_copy_bytes", "blocking_copy_bytes")),
+    RelatedMetrics("numerics", ("loss_at_step_k",), ("grad_norm", "max_error", "max_relative_error")),
+)
+"""Related metrics of ``perfci.bench.ModelBench``; any other metric is related to none."""
+
+EXPLAINING_COUNTS = frozenset({"flops", "operators", "kernel_launches", "generated_kernels", "instructions"})
+"""Counts that say why something moved and are felt by nobody: they gate where a policy says so.
+
+Graph breaks, recompiles and waits for the device are no part of it: each of them is a fault by itself.
+"""
+
+CHANGE_KINDS = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
+
+COUNT_UNITS = frozenset({"count", "FLOP", "instructions"})
+
+Moved = TypeVar("Moved")
+
+
+def metric_without_clock(series: Series) -> str:
+    """Name of a metric whichever clock it was read from: its CPU seconds show the same change."""
+    return series.metric.name.removeprefix(CPU_METRIC_PREFIX)
+
+
+def is_felt_by_users(series: Series) -> bool:
+    """Whether somebody notices the metric itself: time, latency and memory, not counts and what explains."""
+    related = RELATED_BY_METRIC.get(metric_without_clock(series))
+    is_secondary = related is not None and metric_without_clock(series) in related.secondary
+    return series.metric.unit not in COUNT_UNITS and not is_secondary
+
+
+def model_of_series(series: Series) -> tuple[object, ...]:
+    """What all groups of metrics of one ModelBench share at one point of its grid on one machine."""
+    owner = re.sub(r"\.measure_\w+$", "", series.benchmark.name)
+    return owner, series.parameters, series.machine, series.variant, series.harness
+
+
+def group_related(
+    moved: Iterable[Moved], series_of: Callable[[Moved], Series], size_of: Callable[[Moved], Any]
+) -> list[tuple[Moved, tuple[Moved, ...]]]:
+    """Group what moved by related metrics: the primary one and the others of each group.
+
+    ``size_of`` gives something that can be compared, of which the largest is primary.
+    """
+    groups: dict[object, list[Moved]] = {}
+    for item in moved:
+        series = series_of(item)
+        related = RELATED_BY_METRIC.get(metric_without_clock(series))
+        key: object = object() if related is None else (*model_of_series(series), related.name)
+        groups.setdefault(key, []).append(item)
+    return [_split_group(group, series_of, size_of) for group in groups.values()]
+
+
+RELATED_BY_METRIC = {
+    metric: related for related in RELATED_METRICS for metric in (*related.primary, *related.secondary)
+}
+
+
+def _split_group(
+    group: Sequence[Moved], series_of: Callable[[Moved], Series], size_of: Callable[[Moved], Any]
+) -> tuple[Moved, tuple[Moved, ...]]:
+    related = RELATED_BY_METRIC.get(metric_without_clock(series_of(group[0])))
+    if related is None:
+        return group[0], tuple(group[1:])
+    order = (*related.primary, *related.secondary)
+    ranked = sorted(group, key=lambda item: order.index(metric_without_clock(series_of(item))))
+    felt = [item for item in ranked if metric_without_clock(series_of(item)) in related.primary]
+    primary = max(felt, key=size_of) if felt else ranked[0]
+    return primary, tuple(item for item in ranked if item is not primary)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictGroup:
+    """Verdicts on one change: the primary one, and those that explain it.
+
+    One that does not gate is a count that moved by itself: it is shown, and fails nothing.
+    """
+
+    primary: Verdict
+    secondary: tuple[Verdict, ...] = ()
+    gates: bool = True
+
+
+def group_verdicts(verdicts: Iterable[Verdict], gates: Callable[[Series], bool]) -> list[VerdictGroup]:
+    """Group verdicts that show one change; those that are no change stand alone.
+
+    A change of a series that does not gate explains the first change of its model in the same direction, and
+    stands alone where there is none.
+    """
+    verdicts = list(verdicts)
+    may_be_silent = (*CHANGE_KINDS, VerdictKind.INCONCLUSIVE)
+    silent = [v for v in verdicts if v.kind in may_be_silent and not gates(v.series)]
+    silent_ids = set(map(id, silent))
+    groups = []
+    for kind in VerdictKind:
+        of_kind = [v for v in verdicts if v.kind is kind and id(v) not in silent_ids]
+        if kind in CHANGE_KINDS:
+            changes = group_related(of_kind, lambda verdict: verdict.series, _verdict_size)
+            groups += _add_counts(changes, [v for v in silent if v.kind is kind])
+        else:
+            groups += [VerdictGroup(verdict) for verdict in of_kind]
+    groups += [VerdictGroup(v, gates=False) for v in silent if v.kind is VerdictKind.INCONCLUSIVE]
+    return groups
+
+
+def _verdict_size(verdict: Verdict) -> tuple[bool, float]:
+    """Confirmed changes before candidates, then by size."""
+    size = abs(math.log(verdict.ratio)) if verdict.ratio else math.inf
+    return verdict.stage is Stage.CONFIRMATION, size
+
+
+def _add_counts(
+    changes: Sequence[tuple[Verdict, tuple[Verdict, ...]]], silent: Sequence[Verdict]
+) -> list[VerdictGroup]:
+    """Changes with the counts that explain them, and the counts that explain nothing."""
+    first_change: dict[object, int] = {}
+    for index, (primary, _) in enumerate(changes):
+        first_change.setdefault(model_of_series(primary.series), index)
+    counts: dict[int, list[Verdict]] = {}
+    alone = []
+    for verdict in silent:
+        index = first_change.get(model_of_series(verdict.series), -1)
+        if index < 0:
+            alone.append(VerdictGroup(verdict, gates=False))
+        else:
+            counts.setdefault(index, []).append(verdict)
+    explained = [
+        VerdictGroup(primary, (*secondary, *counts.get(index, ())))
+        for index, (primary, secondary) in enumerate(changes)
+    ]
+    return [*explained, *alone]
