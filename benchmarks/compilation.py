@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from perfci.bench import Absent, Bench, Measurement, Metric, Reading, exact, informational, metrics
-from perfci.bench.compilers.compile_cost import compile_in_process, compile_twice
+from perfci.bench.compilers.compile_cost import compile_in_this_process, compile_twice
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.parity import NumericsRecord, check_parity, default_tolerance
 from perfci.bench.timers.timed_blocks import time_blocks
@@ -152,7 +152,7 @@ class FrontEnd(Bench):
         Metric("graphs", "count"),
     )
     def measure_front_end(self, backend: str, sizes: str) -> dict[str, Reading]:
-        compiled = compile_in_process(
+        compiled = compile_in_this_process(
             build_front_end_step, backend, None, [COMPILED.model.length], warm_backend=backend
         )
         return {
@@ -183,7 +183,7 @@ class Lengths(Bench):
     )
     def measure_lengths(self, shapes: str, sizes: str) -> dict[str, Reading]:
         dynamic = {"automatic": None, "static": False, "dynamic": True}[shapes]
-        compiled = compile_in_process(build_front_end_step, "eager", dynamic, COMPILED.lengths)
+        compiled = compile_in_this_process(build_front_end_step, "eager", dynamic, COMPILED.lengths)
         return {
             "compile_time": compiled.reading(),
             "graph_breaks": exact(compiled.graph_breaks),

@@ -22,7 +22,7 @@ from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.memory_use.fake_tensors import fake_tensors
 from perfci.bench.memory_use.peak_memory import fake_peak_bytes, peak_tensor_bytes
 from perfci.bench.parity import NumericsRecord, ParityFailed, check_parity, default_tolerance
-from perfci.bench.processes.collective_communication import CommunicationCounter, communication_seconds
+from perfci.bench.processes.collective_counts_and_seconds import CommunicationCounter, communication_seconds
 from perfci.bench.processes.distributed_ranks import missing_ranks_reason, run_ranks, time_ranks
 from perfci.bench.processes.run_in_child_processes import ChildOutOfMemory
 from perfci.bench.timers.timed_blocks import Timing

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from perfci.bench import Measurement, Metric, ModelBench, informational, metrics
-from perfci.bench.devices.compute_precision import create_gradient_scaler
+from perfci.bench.devices.torch_precision_settings import create_gradient_scaler
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .attention_kernels import require_attention

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import torch
 from asv_runner.benchmarks.mark import SkipNotImplemented
 
-from perfci.bench.devices.compute_precision import autocast_to
 from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.devices.torch_precision_settings import autocast_to
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ class ModelBench(Bench, ABC):
 
     def autocast(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
         """Cast to the number format of steps and requests, by the parameter ``dtype`` or ``precision``."""
-        from perfci.bench.devices.compute_precision import autocast_to
+        from perfci.bench.devices.torch_precision_settings import autocast_to
 
         return autocast_to(self.precision(p), self.target_device)
 
@@ -257,7 +257,7 @@ class ModelBench(Bench, ABC):
 
     def _float32_precision(self, p: Parameters) -> contextlib.AbstractContextManager[Any]:
         """Set what products of fp32 tensors are where a parameter says so; else the author's choice stays."""
-        from perfci.bench.devices.compute_precision import float32_precision
+        from perfci.bench.devices.torch_precision_settings import float32_precision
 
         if not any(name in p for name in PRECISION_PARAMETERS):
             return contextlib.nullcontext()
@@ -301,7 +301,7 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
 
 def _check_names(cls: type[ModelBench]) -> None:
     """Raise ``PerfciError`` for a group, hook, setting or parameter that the class names and nobody knows."""
-    from perfci.bench.devices.compute_precision import PRECISIONS
+    from perfci.bench.devices.torch_precision_settings import PRECISIONS
 
     own = {name: value for name, value in vars(cls).items() if not hasattr(ModelBench, name)}
     settings = (*VERSIONED_SETTINGS, *OTHER_SETTINGS)

@@ -26,14 +26,14 @@ from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload_and_flush import print_flush_report
 from perfci.config import Config
+from perfci.measure.cells_within_time_budget import TimeBudget
 from perfci.measure.measure_and_confirm_range import RangeResult, measure_and_confirm_range
 from perfci.measure.measurement_session import SessionScope
 from perfci.measure.open_measurement_session import (
     create_suite_runner,
-    plan_with_measured_costs,
     prepare_session_scope,
+    replace_declared_with_measured_costs,
 )
-from perfci.measure.time_budget import TimeBudget
 from perfci.model import Commit, Run, Status, VerdictKind
 from perfci.report.verdict_text import verdict_glyph, verdict_sentence
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -102,7 +102,7 @@ def run_command(
         if plan_only:
             return write_planned_cells(config, runner, scope, len(commits) * count, json_file)
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
-            scope = plan_with_measured_costs(store, runner, config.project, scope)
+            scope = replace_declared_with_measured_costs(store, runner, config.project, scope)
             limit = TimeBudget(math.inf if budget_s is None else budget_s)
             result = measure_and_confirm_range(
                 store,
@@ -144,7 +144,7 @@ def write_planned_cells(
 ) -> int:
     """Write what each cell costs by earlier runs or its declaration; return the exit code."""
     with closing(open_store_to_write(config)) as store:
-        planned = plan_with_measured_costs(store, runner, config.project, scope)
+        planned = replace_declared_with_measured_costs(store, runner, config.project, scope)
     write_plan(planned.cells, visits, json_file)
     return 0
 

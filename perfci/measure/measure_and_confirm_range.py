@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from perfci.config import Config
 from perfci.history.decision_records import build_decision_key
 from perfci.history.series_histories import update_change_points
+from perfci.measure.cells_within_time_budget import LeftOutCell, TimeBudget
 from perfci.measure.commit_range_screening import (
     ScreeningResult,
     pair_neighbouring_commits,
@@ -18,7 +19,6 @@ from perfci.measure.commit_range_screening import (
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
-from perfci.measure.time_budget import LeftOutCell, TimeBudget
 from perfci.model import Status, Verdict
 from perfci.project_policies import build_policy
 from perfci.runner import visit_plan

@@ -82,7 +82,7 @@ def _restrict_to_default_suite(cells: Sequence[Cell], on_message: OnMessage) -> 
     return selected
 
 
-def plan_with_measured_costs(
+def replace_declared_with_measured_costs(
     store: Store, runner: MeasurementRunner, project: str, scope: SessionScope
 ) -> SessionScope:
     """Replace declared costs of cells, and the timeouts that follow, by what earlier runs here measured."""

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from perfci.stats.alternating_steps import find_alternating_steps
 from perfci.stats.location_estimates import Floats, median
-from perfci.stats.mode_switching import find_alternating_steps
 from perfci.stats.optimal_partitioning import (
     CLIP_REACH,
     EMPTY_PARTITION,

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional_collectives
 
 from perfci.bench.processes import run_in_child_processes
-from perfci.bench.processes.collective_communication import CommunicationCounter, communication_seconds
+from perfci.bench.processes.collective_counts_and_seconds import CommunicationCounter, communication_seconds
 from perfci.bench.processes.distributed_ranks import fork_unsafe_reason, max_over_ranks, run_ranks, time_ranks
 
 

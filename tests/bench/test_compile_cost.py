@@ -12,7 +12,7 @@ from asv_runner.benchmarks.mark import SkipNotImplemented
 from fake_device import FakeDevice
 
 from perfci.bench.compilers import compile_cost
-from perfci.bench.compilers.compile_cost import compile_in_process, compile_twice
+from perfci.bench.compilers.compile_cost import compile_in_this_process, compile_twice
 
 TIMING = {"warmup_s": 0.01, "budget_s": 0.02}
 
@@ -28,7 +28,7 @@ def plain_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("breaks", [0, 1, 2])
 def test_counts_graph_breaks_and_nothing_else(breaks: int) -> None:
-    compiled = compile_in_process(compiling.broken, breaks)
+    compiled = compile_in_this_process(compiling.broken, breaks)
 
     assert compiled.graph_breaks == breaks
     assert compiled.recompiles == 0
@@ -36,15 +36,15 @@ def test_counts_graph_breaks_and_nothing_else(breaks: int) -> None:
 
 
 def test_counts_what_is_compiled_again() -> None:
-    compiled = compile_in_process(compiling.growing, [4, 5, 6])
+    compiled = compile_in_this_process(compiling.growing, [4, 5, 6])
 
     assert (compiled.recompiles, compiled.graphs, compiled.graph_breaks) == (2, 3, 0)
 
 
 def test_compilation_ends_when_no_call_compiles_any_more() -> None:
     at_once, at_the_third = (
-        compile_in_process(compiling.growing, [4]),
-        compile_in_process(compiling.growing, [4, 5, 6]),
+        compile_in_this_process(compiling.growing, [4]),
+        compile_in_this_process(compiling.growing, [4, 5, 6]),
     )
 
     assert (at_once.calls, at_the_third.calls) == (1, 3)
@@ -55,13 +55,13 @@ def test_endless_compilation_has_no_steady_state(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(compile_cost, "MAX_CALLS", 6)
 
     with pytest.raises(RuntimeError, match="something is compiled even after 6 calls"):
-        compile_in_process(compiling.growing, list(range(4, 40)))
+        compile_in_this_process(compiling.growing, list(range(4, 40)))
 
 
 def test_a_second_compilation_counts_from_nothing() -> None:
     counts = [
         (c.graphs, c.graph_breaks, c.recompiles)
-        for c in (compile_in_process(compiling.broken, 1) for _ in range(2))
+        for c in (compile_in_this_process(compiling.broken, 1) for _ in range(2))
     ]
 
     assert counts[0] == counts[1]
@@ -86,7 +86,7 @@ def test_subtracts_the_time_of_steady_calls(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_cpu_seconds_are_judged_only_where_there_is_no_gpu() -> None:
-    compiled = compile_in_process(compiling.growing, [4])
+    compiled = compile_in_this_process(compiling.growing, [4])
 
     assert compiled.reading(FakeDevice(kind="cpu")).cpu == (compiled.cpu_seconds,)
     assert compiled.reading(FakeDevice(kind="cuda")).cpu == ()
@@ -125,6 +125,6 @@ def test_a_warm_compilation_finds_all_that_the_cold_one_made(tmp_path: Path) -> 
 
 
 def test_leaves_dynamo_as_it_was() -> None:
-    compile_in_process(compiling.broken, 1)
+    compile_in_this_process(compiling.broken, 1)
 
     assert float(torch.compile(torch.Tensor.sum, backend="eager")(torch.ones(3))) == 3

@@ -15,7 +15,7 @@ import pytest
 from fake_device import FakeDevice
 
 from perfci.bench.processes import distributed_ranks
-from perfci.bench.processes.collective_communication import DEVICE_EVENT
+from perfci.bench.processes.collective_counts_and_seconds import DEVICE_EVENT
 from perfci.bench.processes.distributed_ranks import missing_ranks_reason, run_ranks, time_ranks
 
 PROBE = Path(__file__).parent / "ranks_probe.py"

@@ -24,7 +24,7 @@ from perfci.bench.call_counts.flops import (
 )
 from perfci.bench.call_counts.uncounted_operators import multiplies_big_tensors
 from perfci.bench.call_counts.utilisation import mbu, utilisation_readings
-from perfci.bench.devices.compute_precision import Float32Switches
+from perfci.bench.devices.torch_precision_settings import Float32Switches
 from perfci.bench.memory_use.fake_tensors import fake_tensors
 from perfci.bench.readings import Absent, informational
 from perfci.model import PerfciError

@@ -15,9 +15,9 @@ from benchmarks.workload_sizes import SIZES
 from perfci.bench import Absent, Reading
 from perfci.bench.call_counts.flops import model_flops_per_token, record_flops
 from perfci.bench.call_counts.utilisation import utilisation_readings
-from perfci.bench.devices.compute_precision import float32_precision
 from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import this_device
+from perfci.bench.devices.torch_precision_settings import float32_precision
 from perfci.bench.timers.timed_blocks import time_blocks
 from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
 

@@ -124,12 +124,12 @@ def _compile_isolated(
     if this_device().kind == "cpu":
         torch.set_num_threads(1)
         config.compile_threads = 1  # else compilers run beside, and their CPU seconds are not known
-    return compile_in_process(
+    return compile_in_this_process(
         make_function, *arguments, warm_backend="aot_eager", timing=timing, caches=caches
     )
 
 
-def compile_in_process(
+def compile_in_this_process(
     make_function: Callable[..., Callable[[], Any]],
     *arguments: Any,
     warm_backend: str = "eager",

@@ -11,7 +11,7 @@ import tempfile
 import time
 from typing import Any
 
-from perfci.bench.devices.compute_precision import create_gradient_scaler
+from perfci.bench.devices.torch_precision_settings import create_gradient_scaler
 from perfci.bench.metric_groups.model_requests import infer_in_precision, make_request_inputs, open_request
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.processes.run_in_child_processes import kill_children_on_exit, spawn_child, wait_for_results

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from perfci.bench.devices.compute_precision import AUTOCAST_DTYPES
+from perfci.bench.devices.torch_precision_settings import AUTOCAST_DTYPES
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 
 

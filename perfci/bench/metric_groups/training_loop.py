@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from perfci.bench.devices.compute_precision import create_gradient_scaler
+from perfci.bench.devices.torch_precision_settings import create_gradient_scaler
 from perfci.bench.loader_batches import KEPT_BATCHES
 from perfci.bench.metric_groups.own_step_phases import mark_own_phases
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables

@@ -18,8 +18,8 @@ from perfci.measure.compare_commits import CommitComparison, measure_commit_comp
 from perfci.measure.judge_goals import judge_commit_goals, parse_goals, require_known_metrics
 from perfci.measure.open_measurement_session import (
     create_suite_runner,
-    plan_with_measured_costs,
     prepare_session_scope,
+    replace_declared_with_measured_costs,
 )
 from perfci.measure.quantile_shift_curves import load_quantile_shift_curves
 from perfci.model import Commit, Status
@@ -75,7 +75,7 @@ def measure_and_judge_commits(
         with lock_machine_and_open_store(
             config, "perfci compare", progress, no_wait=options.no_wait
         ) as store:
-            subject = plan_with_measured_costs(store, runner, config.project, subject)
+            subject = replace_declared_with_measured_costs(store, runner, config.project, subject)
             comparison = measure_commit_comparison(
                 store,
                 runner,

@@ -8,11 +8,11 @@ import click
 
 from perfci.cli.incidents import change_incident, expected_run_interval, mute, notification_destination
 from perfci.cli.incidents.incident_listing import (
+    find_stored_incident,
     format_derived_incident,
     format_derived_incident_list,
     format_stored_incident,
     format_stored_incident_list,
-    load_stored_incident,
     load_stored_incident_list,
 )
 from perfci.cli.shared.command_output import write_json
@@ -68,7 +68,7 @@ def list_command(json_file: str | None) -> None:
 @global_options
 def show_command(name: str, json_file: str | None) -> None:
     """Show one incident with its series, candidate commits and history, by number or beginning of its id."""
-    if stored := load_stored_incident(name):
+    if stored := find_stored_incident(name):
         project, detail = stored
         if json_file:
             write_json(json_file, serialize_incident_detail(project, detail))

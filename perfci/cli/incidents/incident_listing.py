@@ -73,7 +73,7 @@ def format_stored_incident_list(overview: IncidentOverview) -> Iterator[str]:
                 yield from (f"  {entry['sentence']}", f"    {entry['command']}")
 
 
-def load_stored_incident(name: str) -> tuple[Project, IncidentDetail] | None:
+def find_stored_incident(name: str) -> tuple[Project, IncidentDetail] | None:
     """The stored incident with a number, or whose derived id begins with ``name``.
 
     Notifications sent before an incident had a number hold only the derived id.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.measure.time_budget import LeftOutCell
+from perfci.measure.cells_within_time_budget import LeftOutCell
 from perfci.report.number_format import format_count, format_duration
 from perfci.report.text_table import align_table
 from perfci.runner.suite_cells import Cell, CostSource

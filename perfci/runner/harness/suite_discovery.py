@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .declared_plan import declared_costs, default_suite_cells
+from .declared_costs_and_default_suite import declared_costs, default_suite_cells
 from .messages import JsonMessage, build_module_error
 
 CLOCKS = ("wall", "cpu", "device", "exact", "value", "informational")

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.series_counts import add_to_series_count
+from perfci.store.new_series_counts import add_to_new_series_count
 
 PER_PULL_REQUEST = (
     "This pull request would bring {} new series to {}, more than the {} of [server] "
@@ -42,9 +42,9 @@ class SeriesQuota:
         day = f"{at:%Y-%m-%d}"
         if self.pull_request:
             day = f"pull requests {day}"
-            total = add_to_series_count(tx, project_id, f"pull request {self.pull_request}", new, at)
+            total = add_to_new_series_count(tx, project_id, f"pull request {self.pull_request}", new, at)
             if total > self.per_pull_request:
                 raise SeriesQuotaExceeded(PER_PULL_REQUEST.format(total, slug, self.per_pull_request))
-        total = add_to_series_count(tx, project_id, day, new, at)
+        total = add_to_new_series_count(tx, project_id, day, new, at)
         if total > self.per_day:
             raise SeriesQuotaExceeded(PER_DAY.format(total, slug, self.per_day))

@@ -12,7 +12,7 @@ from fake_device import FakeDevice
 from torch import Tensor, nn
 
 from perfci.bench import ModelBench
-from perfci.bench.devices.compute_precision import Float32Switches, float32_precision
+from perfci.bench.devices.torch_precision_settings import Float32Switches, float32_precision
 
 GPU = FakeDevice()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci.measure.time_budget import TimeBudget
+from perfci.measure.cells_within_time_budget import TimeBudget
 from perfci.runner.suite_cells import Cell
 
 

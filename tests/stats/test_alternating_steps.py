@@ -1,6 +1,6 @@
 """Switches of a machine between modes, told from changes of code."""
 
-from perfci.stats.mode_switching import count_alternations, find_alternating_steps
+from perfci.stats.alternating_steps import count_alternations, find_alternating_steps
 
 TWO_MODES = [0.0, 10.0] * 4
 

@@ -16,7 +16,7 @@ KEPT_DAYS = 90
 """Days for which a count is kept after it last grew."""
 
 
-def add_to_series_count(tx: Session, project_id: int, scope: str, new: int, at: datetime) -> int:
+def add_to_new_series_count(tx: Session, project_id: int, scope: str, new: int, at: datetime) -> int:
     """Add to the count of a scope; return what it is now."""
     key = {"project_id": project_id, "scope": scope}
     row = tx.scalar(build_insert_or_ignore(tx, SeriesCountRow, "id"), {**key, "count": 0, "counted_at": at})

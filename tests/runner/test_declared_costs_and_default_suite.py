@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perfci.runner.harness.declared_plan import declared_costs, default_suite_cells
+from perfci.runner.harness.declared_costs_and_default_suite import declared_costs, default_suite_cells
 from perfci.runner.suite_cells import (
     Cell,
     CostSource,
