@@ -228,7 +228,7 @@ def compare_requests() -> Iterator[Comparison]:
 def time_requests_by_hand(model: GPT, requests: int = 12) -> dict[str, float]:
     seconds: dict[str, list[float]] = {"ttft": [], "tpot": [], "e2el": []}
     prompt = torch.arange(PROMPT_TOKENS).remainder(SMALL.vocab)[None]
-    with torch.inference_mode():
+    with torch.no_grad():
         for _ in range(requests + 2):
             begin = time.perf_counter()
             cache = ModelCache(SMALL, "cpu", batch=1, length=PROMPT_TOKENS + NEW_TOKENS)
