@@ -323,40 +323,40 @@ def test_training_a_convolution_takes_three_times_its_forward_pass(layer: torch.
 
 
 @pytest.fixture(scope="module")
-def mystery() -> Callable[[torch.Tensor], torch.Tensor]:
-    @torch.library.custom_op("perfci_test::mystery", mutates_args=())
-    def mystery(x: torch.Tensor) -> torch.Tensor:
+def square() -> Callable[[torch.Tensor], torch.Tensor]:
+    @torch.library.custom_op("foreign::square", mutates_args=())
+    def square(x: torch.Tensor) -> torch.Tensor:
         return x @ x
 
-    return mystery
+    return square
 
 
 def test_an_operator_without_a_formula_leaves_no_count_and_is_named(
-    mystery: Callable[[torch.Tensor], torch.Tensor],
+    square: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:
-    counted = count_flops(lambda: [mystery(torch.ones(64, 64)) for _ in range(2)])
+    counted = count_flops(lambda: [square(torch.ones(64, 64)) for _ in range(2)])
 
     assert counted == Absent(
-        "there is no FLOP formula for perfci_test::mystery (2 calls); "
+        "there is no FLOP formula for foreign::square (2 calls); "
         "torch.utils.flop_counter.register_flop_formula adds one"
     )
-    with pytest.raises(PerfciError, match="perfci_test::mystery"):
-        require_flops(lambda: mystery(torch.ones(64, 64)))
+    with pytest.raises(PerfciError, match="foreign::square"):
+        require_flops(lambda: square(torch.ones(64, 64)))
 
 
-def test_small_tensors_do_not_matter(mystery: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    assert count_flops(lambda: mystery(torch.ones(8, 8)) @ torch.ones(8, 8)) == 2 * 8**3
+def test_small_tensors_do_not_matter(square: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    assert count_flops(lambda: square(torch.ones(8, 8)) @ torch.ones(8, 8)) == 2 * 8**3
 
 
 def test_takes_a_formula_that_was_registered_with_torch(
-    mystery: Callable[[torch.Tensor], torch.Tensor], monkeypatch: pytest.MonkeyPatch
+    square: Callable[[torch.Tensor], torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from torch.utils import flop_counter
 
-    packet = torch.ops.perfci_test.mystery
+    packet = torch.ops.foreign.square
     monkeypatch.setitem(flop_counter.flop_registry, packet, lambda x, out_val: 2 * x.shape[0] ** 3)
 
-    assert count_flops(lambda: mystery(torch.ones(64, 64))) == 2 * 64**3
+    assert count_flops(lambda: square(torch.ones(64, 64))) == 2 * 64**3
 
 
 @pytest.mark.parametrize(
