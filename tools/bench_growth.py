@@ -22,12 +22,12 @@ from perfci.store import Store, open_store
 from perfci.store.dialects import database_size, is_sqlite
 from perfci.store.projects import find_project
 from perfci.store.queries import (
-    commit_levels,
     comparison_verdicts,
     measured_samples,
     paged_lists,
     series_and_commits,
 )
+from perfci.store.queries.levels_at_two_commits import load_levels_of_two_commits
 from tests.support.builders import NOON, PROJECT, a_sha
 from tests.support.databases import fresh_database
 from tests.support.stored_runs import ingest_run
@@ -43,7 +43,7 @@ def build_timed_queries(commits: int, dice: random.Random) -> dict[str, Callable
     between = comparison_verdicts.CommitPair(1, base, head)
     return {
         "points of a series": lambda tx: measured_samples.load_history(tx, dice.randrange(1, SERIES)),
-        "levels of two commits": lambda tx: commit_levels.load_levels_of_two_commits(tx, 1, base, head),
+        "levels of two commits": lambda tx: load_levels_of_two_commits(tx, 1, base, head),
         "verdicts between them, counted": lambda tx: comparison_verdicts.count_ranked_verdicts(tx, between),
         "page of 100 of these": lambda tx: comparison_verdicts.list_ranked_verdicts(tx, between, limit=101),
         "page of 100 series": lambda tx: paged_lists.load_series_page(

@@ -12,7 +12,7 @@ import scipy
 import perfci
 from perfci.model import PerfciError, Series, Verdict
 from perfci.stats.location_shift import NoisePrior
-from perfci.store.verdict_decisions import DecisionRecord, LookRecord
+from perfci.store.verdict_decision_records import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise_verdict import Look
 from perfci.verdicts.comparison_rule import Rule
 

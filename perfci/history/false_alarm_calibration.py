@@ -17,7 +17,7 @@ from perfci.store.queries.false_alarm_inputs import (
     load_verdicts_of_changed_pairs,
 )
 from perfci.store.queries.query_records import VerdictCount
-from perfci.store.verdict_decisions import load_aa_results
+from perfci.store.verdict_decision_records import load_aa_results
 from perfci.verdicts.false_alarm_calibration import (
     Calibration,
     CalibrationWindow,

@@ -26,10 +26,10 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.runs_and_sessions import find_sessions_started_after
 from perfci.store.queries.series_and_commits import PULL_REQUEST_KIND
-from perfci.store.verdict_decisions import (
+from perfci.store.verdict_decision_records import (
     AAResult,
     DecisionRecord,
-    add_verdict_decisions,
+    add_verdict_decision_records,
     load_aa_results,
     load_latest_verdict_id,
 )
@@ -162,4 +162,4 @@ def save_verdicts_with_decisions(
     """Store verdicts with their decisions; the verdicts they replace are marked, never edited."""
     row_ids = add_verdicts(tx, project, uid, [verdict for verdict, _ in verdict_decisions], now)
     decisions = (replace(record, rate=FALSE_DISCOVERY_RATE) for _, record in verdict_decisions)
-    add_verdict_decisions(tx, dict(zip(row_ids, decisions, strict=True)))
+    add_verdict_decision_records(tx, dict(zip(row_ids, decisions, strict=True)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from perfci.model import MetricClass, Series
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store import Store
-from perfci.store.verdict_decisions import AAResult, load_aa_results, load_latest_verdict_id
+from perfci.store.verdict_decision_records import AAResult, load_aa_results, load_latest_verdict_id
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 
 

@@ -16,7 +16,12 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import SessionRecord, VerdictRecord
 from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.queries.series_and_commits import load_project_series
-from perfci.store.verdict_decisions import AAResult, DecisionRecord, load_aa_results, load_verdict_decisions
+from perfci.store.verdict_decision_records import (
+    AAResult,
+    DecisionRecord,
+    load_aa_results,
+    load_verdict_decision_records,
+)
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
@@ -83,7 +88,7 @@ def _rejudge_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator
     """Re-judge session by session, the oldest first, with the samples of one in memory."""
     current = load_verdict_records(tx, project, with_pull_requests=True)
     records = [record for record in current if record.verdict.kind in NUMERIC_KINDS]
-    decisions = load_verdict_decisions(tx, project)
+    decisions = load_verdict_decision_records(tx, project)
     for session in reversed(load_sessions(tx, project)):
         own = [record for record in reversed(records) if record.session_uid == session.uid]
         if not own:

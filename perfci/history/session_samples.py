@@ -14,7 +14,7 @@ from perfci.history.complete_process_pairs import (
 from perfci.history.decision_records import METHOD_ROUNDS, parse_recorded_prior
 from perfci.model import Measured, Role, Series, Verdict
 from perfci.store.queries.query_records import MeasuredProcess
-from perfci.store.verdict_decisions import DecisionRecord, LookRecord
+from perfci.store.verdict_decision_records import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.policy import ProcessesByCommit, group_judged_processes

@@ -13,12 +13,12 @@ from perfci.model import Series, TailVerdict, Verdict
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import VerdictRecord
-from perfci.store.verdict_decisions import (
+from perfci.store.verdict_decision_records import (
     AAResult,
     DecisionRecord,
     LookRecord,
     load_aa_results,
-    load_verdict_decisions,
+    load_verdict_decision_records,
 )
 from perfci.store.verdicts_and_change_points import load_ids_of_verdicts_before_tails, load_verdict_records
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
@@ -59,7 +59,7 @@ RecordedDecision = tuple[VerdictRecord, DecisionRecord]
 def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
     """Recompute every verdict, superseded ones too, except those from before looks were stored."""
     with store.read() as tx:
-        decisions = load_verdict_decisions(tx, project)
+        decisions = load_verdict_decision_records(tx, project)
         records = load_verdict_records(tx, project, current_only=False, with_pull_requests=True)
         recorded = [(record, decisions[record.id]) for record in reversed(records) if record.id in decisions]
         before_tails = load_ids_of_verdicts_before_tails(tx, project)

@@ -23,7 +23,7 @@ from perfci.measure.measurement_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look_pairs
 from perfci.stats.location_shift import NoisePrior, Shift
-from perfci.store.verdict_decisions import DecisionRecord, LookRecord
+from perfci.store.verdict_decision_records import DecisionRecord, LookRecord
 from perfci.verdicts.compare.false_discovery import control_false_discoveries, is_exact_verdict
 from perfci.verdicts.compare.nonstatistical_verdict import have_same_exact_value
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis

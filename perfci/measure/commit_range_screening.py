@@ -17,7 +17,7 @@ from perfci.measure.measurement_session import SessionReadings, SessionScope
 from perfci.model import Verdict
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
-from perfci.store.verdict_decisions import DecisionRecord
+from perfci.store.verdict_decision_records import DecisionRecord
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, select_candidates
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict

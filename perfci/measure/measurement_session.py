@@ -31,7 +31,7 @@ from perfci.runner.suite_cells import Cell, DiscoveredBenchmark
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.verdict_decisions import DecisionRecord, add_verdict_decisions
+from perfci.store.verdict_decision_records import DecisionRecord, add_verdict_decision_records
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import (
@@ -163,7 +163,7 @@ class MeasurementSession:
                 decision = decisions.get(build_decision_key(verdict))
                 if decision is not None:
                     records[row_id] = replace(decision, rate=false_discovery_rate)
-            add_verdict_decisions(tx, records)
+            add_verdict_decision_records(tx, records)
 
     def measure_visit(
         self,

@@ -19,7 +19,7 @@ from perfci.store.incidents.incident_store import load_incidents
 from perfci.store.projects import find_project
 from perfci.store.queries import project_status
 from perfci.store.queries.judging_inputs import load_judged_series
-from perfci.store.verdict_decisions import load_aa_results
+from perfci.store.verdict_decision_records import load_aa_results
 from perfci.store.verdicts_and_change_points import load_verdict_records
 from tests.support.builders import (
     NOON,

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Clock, Stage
 from perfci.store import (
     open_store,
-    verdict_decisions,
+    verdict_decision_records,
     verdicts_and_change_points,
 )
 from perfci.store.tables.access import AuditRow, SecretRow
@@ -28,7 +28,7 @@ from perfci.store.tables.incidents import (
 from perfci.store.tables.measurements import MachineRow, ProjectRow, RunRow, SeriesRow, UnresolvedResultRow
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
-from perfci.store.verdict_decisions import DecisionRecord
+from perfci.store.verdict_decision_records import DecisionRecord
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -59,7 +59,7 @@ def fill(url: str) -> None:
             tx, PROJECT, "session-1", [screened, confirmed], NOON
         )
         record = DecisionRecord("pairs", {"bar": 0.05, "subject": "time"}, 0, ())
-        verdict_decisions.add_verdict_decisions(tx, {verdict_ids[0]: record})
+        verdict_decision_records.add_verdict_decision_records(tx, {verdict_ids[0]: record})
         replace_change_points(tx, PROJECT, a_series(), [a_change_point()])
         project_id = tx.scalar(sa.select(ProjectRow.id))
         series_id, run_id = tx.scalar(sa.select(SeriesRow.id)), tx.scalar(sa.select(RunRow.id))

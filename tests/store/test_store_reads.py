@@ -36,7 +36,7 @@ from perfci.store.queries import (
 from perfci.store.queries.judging_inputs import load_judged_series
 from perfci.store.queries.series_and_commits import sort_commits
 from perfci.store.transactions import SERIES_CACHE
-from perfci.store.verdict_decisions import load_aa_results
+from perfci.store.verdict_decision_records import load_aa_results
 from perfci.store.writes import find_or_add_rows, ingest, measured_sessions
 from tests.support.builders import (
     NOON,

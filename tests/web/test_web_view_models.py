@@ -56,8 +56,8 @@ from perfci_web.comparisons import view_model as compare
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
-from perfci_web.view_parts import commit_measurements as measured
-from perfci_web.view_parts.long_lists import ListQuery, parse_list_query
+from perfci_web.view_parts import measurements_by_series as measured
+from perfci_web.view_parts.list_search_and_paging import ListQuery, parse_list_query
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from perfci.formats.json_filters.filter_documents import (
+from perfci.formats.json_filters.input_documents import (
     DetectDocument,
     Document,
     Name,

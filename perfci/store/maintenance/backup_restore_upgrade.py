@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from perfci.model import PerfciError
-from perfci.store.maintenance.dump import load_dump, write_dump
+from perfci.store.maintenance.dump_and_load import load_dump, write_dump
 from perfci.store.open_database import (
     SQLITE_HEADER,
     check_sqlite_file,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Status
 from perfci.store.column_conversions import series_identity, unpack_samples
-from perfci.store.maintenance import service_integrity_checks
+from perfci.store.maintenance import job_incident_access_checks
 from perfci.store.open_database import open_store
 from perfci.store.queries import series_and_commits
 from perfci.store.tables.measurements import (
@@ -40,7 +40,7 @@ def check_integrity(url: str) -> list[str]:
         )
         return [
             problem
-            for find_problems in (*rows, *service_integrity_checks.CHECKS)
+            for find_problems in (*rows, *job_incident_access_checks.CHECKS)
             for problem in find_problems(tx)
         ]
 

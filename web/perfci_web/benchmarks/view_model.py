@@ -17,7 +17,7 @@ from perfci.report.series_trend import (
 )
 from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries, series_matches_search
-from perfci_web.view_parts.long_lists import paginate_cells
+from perfci_web.view_parts.list_search_and_paging import paginate_cells
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
     MissingReason,

@@ -15,7 +15,7 @@ from perfci.store.queries.series_and_commits import load_project_series
 from perfci_web.comparisons import view_model
 from perfci_web.page_urls import ProjectLinks
 from perfci_web.url_lookups import build_project_links, require_commit, require_project
-from perfci_web.view_parts.long_lists import parse_list_query
+from perfci_web.view_parts.list_search_and_paging import parse_list_query
 from perfci_web.web_context import web_context
 
 blueprint = Blueprint("comparisons", __name__)

@@ -6,15 +6,15 @@ from datetime import timedelta
 import pytest
 
 from perfci.store import Store, verdicts_and_change_points
-from perfci.store.verdict_decisions import (
+from perfci.store.verdict_decision_records import (
     AA_WINDOW,
     AAResult,
     DecisionRecord,
     LookRecord,
-    add_verdict_decisions,
+    add_verdict_decision_records,
     load_aa_results,
     load_latest_verdict_id,
-    load_verdict_decisions,
+    load_verdict_decision_records,
 )
 from perfci.store.writes import measured_sessions
 from tests.support.builders import NOON, PROJECT, a_series, a_verdict
@@ -41,11 +41,11 @@ def test_a_decision_comes_back_bit_for_bit(store: Store, verdict_ids: list[int])
     decision = DecisionRecord("pairs", {"bar": 0.05, "looks": [5, 6]}, 3, looks, 0.01, "perfci 0.1.0")
 
     with store.begin() as tx:
-        add_verdict_decisions(tx, {verdict_ids[0]: decision})
+        add_verdict_decision_records(tx, {verdict_ids[0]: decision})
 
     with store.read() as tx:
-        assert load_verdict_decisions(tx, PROJECT) == {verdict_ids[0]: decision}
-        assert load_verdict_decisions(tx, "another/project") == {}
+        assert load_verdict_decision_records(tx, PROJECT) == {verdict_ids[0]: decision}
+        assert load_verdict_decision_records(tx, "another/project") == {}
 
 
 def test_loads_the_results_of_aa_runs_up_to_any_verdict(store: Store, verdict_ids: list[int]) -> None:

@@ -66,7 +66,7 @@ class AAResult(NamedTuple):
     pairs: int
 
 
-def add_verdict_decisions(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
+def add_verdict_decision_records(tx: Session, records: Mapping[int, DecisionRecord]) -> None:
     """Store how verdicts were reached, by verdict id."""
     rows = [
         {
@@ -84,7 +84,7 @@ def add_verdict_decisions(tx: Session, records: Mapping[int, DecisionRecord]) ->
         tx.execute(sa.insert(DecisionRow.__table__), rows)
 
 
-def load_verdict_decisions(tx: Session, project: str) -> dict[int, DecisionRecord]:
+def load_verdict_decision_records(tx: Session, project: str) -> dict[int, DecisionRecord]:
     """Load how the verdicts of a project were reached, by verdict id."""
     query = (
         sa.select(*DecisionRow.__table__.c)
