@@ -266,6 +266,48 @@ def cell_name(benchmark: str, parameters: NamedValues) -> str:
     return f"{benchmark}({', '.join(value for _, value in parameters)})" if parameters else benchmark
 
 
+class PrecisionTolerance(NamedTuple):
+    """Relative differences of numerics that pass."""
+
+    loss: float
+    grad_norm: float
+    outputs: float
+
+
+PRECISION_TOLERANCES = {  # finest first
+    "fp64": PrecisionTolerance(1e-7, 1e-6, 1e-7),
+    "fp32": PrecisionTolerance(1e-5, 1e-4, 1e-5),
+    "tf32": PrecisionTolerance(2e-3, 2e-2, 3e-3),
+    "fp16": PrecisionTolerance(2e-3, 2e-2, 3e-3),
+    "bf16": PrecisionTolerance(5e-3, 5e-2, 2e-2),
+    "fp8": PrecisionTolerance(2e-2, 2e-1, 1e-1),
+}
+"""Allowed difference of a variant from the same model in fp32, by the number format it computes in.
+
+fp32 (another attention kernel), fp16 and bf16 (autocast) are at least four times the largest difference
+seen in small GPTs on a CPU: in 60 steps, two seeds, the loss falling from 6.4 to 1.1, and in the outputs of
+4 and 12 layers, three seeds. Those were 2.7e-7, 2.6e-4 and 5.8e-4 in the loss, 1.4e-6, 1.4e-3 and 2.4e-3 in
+the gradient norm, 5.3e-7, 5.5e-4 and 4.7e-3 in the outputs. A model that magnifies the rounding of its
+weights is allowed more (``perfci.bench.metric_groups.rounding_tolerance``). fp64 is the
+rtol of ``torch.testing.assert_close``. tf32 has the mantissa of fp16 and so its tolerance. fp8 is a third of
+the rounding of e4m3 (2^-4) for the loss; neither it nor tf32 has been measured here.
+"""
+
+PRECISION_NAMES = {
+    "float64": "fp64",
+    "float32": "fp32",
+    "float16": "fp16",
+    "half": "fp16",
+    "bfloat16": "bf16",
+}
+
+
+def short_precision_name(precision: str) -> str:
+    """``bf16`` for ``torch.bfloat16``; what has no short name is returned in lower case."""
+    name = precision.removeprefix("torch.").lower()
+    return "fp8" if name.startswith("float8") else PRECISION_NAMES.get(name, name)
+
+
 ALTERNATING_FLAG = "in turns"
 """Flag of a process whose k-th sample was taken next to the k-th sample of the other one of its
 pair."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perfci.bench.readings import Absent, Measurement, Reading, exact_if_repeated, informational
-from perfci.model import Metric
+from perfci.model import PRECISION_TOLERANCES, Metric, short_precision_name
 
 if TYPE_CHECKING:
     import torch
@@ -72,33 +72,16 @@ class Tolerance:
 BITWISE_TOLERANCE = Tolerance(0.0, 0.0, 0.0)
 """Bitwise equality: same kernels in the same type, as in torchtitan's loss comparison."""
 
-TOLERANCES = {
-    "fp64": Tolerance(1e-7, 1e-6, 1e-7),
-    "fp32": Tolerance(1e-5, 1e-4, 1e-5),
-    "tf32": Tolerance(2e-3, 2e-2, 3e-3),
-    "fp16": Tolerance(2e-3, 2e-2, 3e-3),
-    "bf16": Tolerance(5e-3, 5e-2, 2e-2),
-    "fp8": Tolerance(2e-2, 2e-1, 1e-1),
-}
+TOLERANCES = {precision: Tolerance(*values) for precision, values in PRECISION_TOLERANCES.items()}
 """Allowed difference of a variant from the same model in fp32, by the number format it computes in.
 
-fp32 (another attention kernel), fp16 and bf16 (autocast) are at least four times the largest difference
-seen in small GPTs on a CPU: in 60 steps, two seeds, the loss falling from 6.4 to 1.1, and in the outputs of
-4 and 12 layers, three seeds. Those were 2.7e-7, 2.6e-4 and 5.8e-4 in the loss, 1.4e-6, 1.4e-3 and 2.4e-3 in
-the gradient norm, 5.3e-7, 5.5e-4 and 4.7e-3 in the outputs. A model that magnifies the rounding of its
-weights is allowed more (``perfci.bench.metric_groups.rounding_tolerance``). fp64 is the
-rtol of ``torch.testing.assert_close``. tf32 has the mantissa of fp16 and so its tolerance. fp8 is a third of
-the rounding of e4m3 (2^-4) for the loss; neither it nor tf32 has been measured here. A model that needs
-another one gives a ``Tolerance`` of its own, or one of ``tolerance_from_seeds``.
+A model that needs another one gives a ``Tolerance`` of its own, or one of ``tolerance_from_seeds``.
 """
-
-DTYPE_NAMES = {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 
 
 def default_tolerance(precision: str | torch.dtype) -> Tolerance:
     """Look a tolerance up by precision (``bf16``) or torch type; ``ValueError`` for an unknown one."""
-    name = str(precision).removeprefix("torch.")
-    name = "fp8" if name.startswith("float8") else DTYPE_NAMES.get(name, name)
+    name = short_precision_name(str(precision))
     if name not in TOLERANCES:
         raise ValueError(
             f"no tolerance is known for {precision}; known: {', '.join(TOLERANCES)}, or give a Tolerance"

@@ -13,41 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from perfci.model import NamedValues, Process, Series, Status
+from perfci.model import PRECISION_TOLERANCES, NamedValues, Process, Series, Status, short_precision_name
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
 from perfci.verdicts.process_levels import select_usable_processes, steady_levels
 
 PARITY_FAILED = "parity failed"
 """Message of a benchmark that refuses to be timed, ``perfci.bench.parity.ParityFailed``."""
-
-
-@dataclass(frozen=True, slots=True)
-class PrecisionTolerance:
-    """Relative differences that pass, as in ``perfci.bench.parity``, which gives their sources."""
-
-    loss: float
-    grad_norm: float
-    outputs: float
-
-
-TOLERANCES = {
-    "fp64": PrecisionTolerance(1e-7, 1e-6, 1e-7),
-    "fp32": PrecisionTolerance(1e-5, 1e-4, 1e-5),
-    "tf32": PrecisionTolerance(2e-3, 2e-2, 3e-3),
-    "fp16": PrecisionTolerance(2e-3, 2e-2, 3e-3),
-    "bf16": PrecisionTolerance(5e-3, 5e-2, 2e-2),
-    "fp8": PrecisionTolerance(2e-2, 2e-1, 1e-1),
-}
-"""By precision, finest first; a test keeps them equal to those of ``ModelBench``."""
-
-PRECISION_NAMES = {
-    "float64": "fp64",
-    "float32": "fp32",
-    "float16": "fp16",
-    "half": "fp16",
-    "bfloat16": "bf16",
-}
-"""Short names of precisions."""
 
 
 class ParityOutcome(StrEnum):
@@ -91,27 +62,23 @@ def check_numeric_parity(
     if not select_usable_processes(base) or not select_usable_processes(head):
         return None
     precision = find_coarsest_precision(base_parameters, series.parameters)
-    tolerances, precision_note = (
-        TOLERANCES[precision],
-        "" if declared_tolerance is not None else f" for {precision}",
-    )
-    name = series.metric.name
+    name, note = series.metric.name, "" if declared_tolerance is not None else f" for {precision}"
+    by_default = PRECISION_TOLERANCES[precision]
     if "error" in name:
-        allowed = (
-            tolerances.outputs if declared_tolerance is None and "relative" in name else declared_tolerance
-        )
-        return None if allowed is None else _check_error(series, base, head, allowed, precision_note)
-    default = tolerances.grad_norm if "grad_norm" in name else tolerances.loss
-    return _check_relative_difference(
-        series, base, head, default if declared_tolerance is None else declared_tolerance, precision_note
-    )
+        default = by_default.outputs if "relative" in name else None
+    else:
+        default = by_default.grad_norm if "grad_norm" in name else by_default.loss
+    allowed = default if declared_tolerance is None else declared_tolerance
+    if allowed is None:
+        return None
+    check = _check_error if "error" in name else _check_relative_difference
+    return check(series, base, head, allowed, note)
 
 
 def find_coarsest_precision(*sides: NamedValues) -> str:
     """Coarsest precision that parameters name; fp32 where none does."""
-    names = list(TOLERANCES)
-    values = [value.strip("'\"").removeprefix("torch.").lower() for side in sides for _, value in side]
-    short = ["fp8" if value.startswith("float8") else PRECISION_NAMES.get(value, value) for value in values]
+    names = list(PRECISION_TOLERANCES)
+    short = [short_precision_name(value.strip("'\"")) for side in sides for _, value in side]
     return max((name for name in short if name in names), key=names.index, default="fp32")
 
 
