@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from perfci.demo.machine_noise import FRESH_PAIRS
 from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.stats.incremental_segmentation import MIN_POINTS, SegmentedSeries, update_segmentations
-from perfci.verdicts.compare.confirmation_candidates import FRESH_PAIRS
 from tools.write_study_page import describe_circumstances, replace_figures
 
 SEED = 20_261_207

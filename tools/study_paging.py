@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from perfci.demo.machine_noise import FRESH_PAIRS
 from perfci.model import (
     Benchmark,
     ChangePoint,
@@ -35,7 +36,6 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
-from perfci.verdicts.compare.confirmation_candidates import FRESH_PAIRS
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.history.change_point_detection import build_change_point, measure_change_point

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfci.config import Config, load_config
+from perfci.demo.machine_noise import detectable_effect_of_pairs, noise_floor_of_pairs
 from perfci.demo.sample_repository import make_sample_repository
 from perfci.measure.measure_and_confirm_range import measure_and_confirm_range
 from perfci.measure.measurement_session import SessionProgress
@@ -22,7 +23,7 @@ from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.verdicts_and_change_points import load_verdict_records
-from perfci.verdicts.compare.confirmation_candidates import compute_noise_floors, minimum_detectable_effects
+from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
 from perfci.verdicts.policy import group_judged_processes
 
 DEMO_ROUNDS = 5
@@ -88,8 +89,12 @@ def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:
         measured = _load_judged_processes(store, config.project)
         with store.read() as tx:
             verdicts = [record.verdict for record in load_verdict_records(tx, config.project)]
+    pair_noise = compute_pair_noise(measured, line)
     return DemoResults(
-        commits, verdicts, compute_noise_floors(measured, line), minimum_detectable_effects(measured, line)
+        commits,
+        verdicts,
+        {series: noise_floor_of_pairs(noise) for series, noise in pair_noise.items()},
+        {series: detectable_effect_of_pairs(noise) for series, noise in pair_noise.items()},
     )
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from perfci.demo.machine_noise import detectable_effect_of_pairs, noise_floor_of_pairs
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
 from perfci.verdicts.compare.confirmation_candidates import (
-    compute_noise_floors,
     compute_pair_noise,
-    minimum_detectable_effects,
     select_candidates,
 )
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
@@ -195,12 +194,10 @@ def test_selects_a_commit_that_stops_working_as_failed() -> None:
 def test_the_detectable_effect_follows_the_noise() -> None:
     quiet, loaded = (session({}, seed=3, loaded=load)[1] for load in (False, True))
 
-    visible = [minimum_detectable_effects(measured, LINE) for measured in (quiet, loaded)]
-    floors = [compute_noise_floors(measured, LINE) for measured in (quiet, loaded)]
+    noises = [compute_pair_noise(measured, LINE)[TRAIN] for measured in (quiet, loaded)]
 
-    assert 0.05 < visible[0][TRAIN] < 0.08 < visible[1][TRAIN]
-    assert floors[0][TRAIN] < 0.03 < floors[1][TRAIN]
-    assert minimum_detectable_effects(quiet, LINE, pairs=40)[GENERATE] < visible[0][GENERATE]
+    assert 0.05 < detectable_effect_of_pairs(noises[0]) < 0.08 < detectable_effect_of_pairs(noises[1])
+    assert noise_floor_of_pairs(noises[0]) < 0.03 < noise_floor_of_pairs(noises[1])
 
 
 def test_the_spread_of_a_pair_is_pooled_over_commits_whatever_their_levels() -> None:
@@ -216,4 +213,4 @@ def test_no_measurements_give_no_candidates() -> None:
 
     assert select_candidates(empty, LINE) == []
     assert select_candidates({}, []) == []
-    assert minimum_detectable_effects(empty, LINE) == {}
+    assert compute_pair_noise(empty, LINE) == {}

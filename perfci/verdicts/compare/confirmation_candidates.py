@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfci.model import Clock, Interval, Process, Series, Stage, Verdict, VerdictKind
-from perfci.stats import statistical_power
 from perfci.stats.commit_level_steps import (
     CommitLevels,
     CommitLevelStep,
@@ -26,11 +25,11 @@ from perfci.stats.commit_level_steps import (
 )
 from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior
+from perfci.stats.noise_floor import NORMAL_95
 from perfci.stats.session_drift import DriftCorrectedValues, correct_session_drift
 from perfci.stats.variance_prior import pooled_within_group_sd
-from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
-from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
+from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule, RuleLookup, default_rule
 from perfci.verdicts.process_levels import process_level, select_usable_processes
 
 SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
@@ -44,12 +43,6 @@ quarter more."""
 
 MIN_BAR_SHARE = 0.5
 """A step below half the bar would not be confirmed, so it is not worth pairs."""
-
-FRESH_PAIRS = 10
-"""Pairs that confirm a candidate (docs/design/statistics.md, section 8)."""
-
-NORMAL_95 = 1.96
-"""97.5 % quantile of the normal distribution."""
 
 NO_VALUES = DriftCorrectedValues(np.empty(0), np.empty(0))
 """Values of a commit that was not measured."""
@@ -83,34 +76,6 @@ def select_candidates(
     )
 
 
-def minimum_detectable_effects(
-    measured: SeriesProcesses,
-    commit_pairs: CommitPairs,
-    *,
-    rules: RuleLookup = default_rule,
-    pairs: int = FRESH_PAIRS,
-) -> dict[Series, float]:
-    """Smallest change (0.08 = 8 %) that so many fresh pairs would confirm, per series."""
-    effects = {}
-    for series, prior in compute_pair_noise(measured, commit_pairs).items():
-        limits = DecisionLimits.from_rule(rules(series))
-        error = prior.sd / math.sqrt(pairs)
-        effects[series] = math.expm1(
-            statistical_power.minimum_detectable_effect(error, prior.df, limits.bar, limits.null)
-        )
-    return effects
-
-
-def compute_noise_floors(
-    measured: SeriesProcesses, commit_pairs: CommitPairs, *, pairs: int = FRESH_PAIRS
-) -> dict[Series, float]:
-    """Difference of an A/A comparison over so many pairs that 95 in 100 stay below, per series."""
-    return {
-        series: math.expm1(NORMAL_95 * prior.sd / math.sqrt(pairs))
-        for series, prior in compute_pair_noise(measured, commit_pairs).items()
-    }
-
-
 def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> dict[Series, NoisePrior]:
     """Standard deviation of one pair's log ratio, pooled over the commits; 0 for what repeats
     exactly."""
@@ -135,7 +100,7 @@ def _exact_candidates(
     for base, head in commit_pairs:
         processes = [by_commit.get(base, ()), by_commit.get(head, ())]
         verdict = screening_verdict(series, base, head, processes[0], processes[1], rule=rule)
-        moved = verdict.kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
+        moved = verdict.kind in MOVE_KINDS
         exact = all(process.clock is Clock.EXACT for side in processes for process in side)
         if verdict.kind is VerdictKind.FAILED or (moved and exact):
             candidates.append(ConfirmationCandidate(series, base, head, verdict, math.inf, verdict.reason))
