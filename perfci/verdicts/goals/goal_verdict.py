@@ -27,6 +27,8 @@ from perfci.model import (
 from perfci.stats.location_shift import student_paired_shift
 from perfci.stats.statistical_power import MAX_PAIRS_TO_DECIDE
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
+from perfci.verdicts.compare.reason_text import format_missing_reason
+from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE
 from perfci.verdicts.goals.goal_clauses import Goal, GoalClause, resolve_metric_name, unit_conversion_factor
 from perfci.verdicts.goals.tradeoffs import Tradeoff, find_tradeoffs
 from perfci.verdicts.process_levels import select_usable_processes, steady_levels
@@ -181,18 +183,13 @@ def _clause_outcome(clause: GoalClause, interval: Interval) -> GoalOutcome:
     return GoalOutcome.UNDECIDED if any(inside) or spans else GoalOutcome.BROKEN
 
 
-ROUNDING_TOLERANCE = 1e-9
-"""What arithmetic may do to a ratio of values that repeat exactly."""
-
-
 def _measure_ratio(compared: ComparedSeries) -> tuple[float | None, Interval | None, str]:
     """Ratio and interval of the verdict, or of screening for a series without one."""
     verdict = compared.verdict or screening_verdict(compared.series, "", "", compared.base, compared.head)
     if verdict.interval is not None:
         return verdict.ratio, verdict.interval, ""
-    detail = (
-        verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""
-    )  # without the numbers, told beside it
+    # without the numbers, which are shown beside it
+    detail = verdict.reason.partition(": ")[2] if verdict.ratio is not None else ""
     return verdict.ratio, None, detail or verdict.reason
 
 
@@ -210,7 +207,9 @@ def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float 
     factor = unit_conversion_factor(clause, compared.series.metric.unit)
     levels = [level / factor for level in steady_levels(select_usable_processes(compared.head), [])[0]]
     if not levels:
-        return None, None, _missing_reason(compared.head)
+        is_flagged = any(process.status is Status.OK for process in compared.head)
+        missing = "has flagged processes only" if is_flagged else format_missing_reason(compared.head)
+        return None, None, f"the head {missing}"
     samples = {sample for process in select_usable_processes(compared.head) for sample in process.samples}
     if len(set(levels)) == len(samples) == 1:
         return levels[0], Interval(levels[0], levels[0]), ""
@@ -222,13 +221,3 @@ def _measure_level(clause: GoalClause, compared: ComparedSeries) -> tuple[float 
     shift = student_paired_shift(np.zeros_like(logs), logs)
     low, high = shift.bounds()
     return math.exp(shift.centre), Interval(math.exp(low), math.exp(high)), ""
-
-
-def _missing_reason(side: Sequence[Process]) -> str:
-    if not side:
-        return "the head was not measured"
-    if all(process.status is Status.SKIPPED for process in side):
-        return f"not available: {side[0].reason or 'no reason given'}"
-    if any(process.status is Status.OK for process in side):
-        return "every process of the head was flagged"
-    return f"the head {side[0].status.value}" + (f": {side[0].reason}" if side[0].reason else "")
