@@ -25,11 +25,11 @@ import numpy as np
 
 from perfci.formats.asv.asv_reader import read_imported_runs
 from perfci.formats.format_types import ImportDefaults
-from perfci.model import ChangePoint, Point, Series
+from perfci.model import ChangePoint, Series
 from perfci.report.number_format import format_signed_percent
 from perfci.stats.incremental_segmentation import MIN_POINTS
 from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
-from perfci.verdicts.process_levels import judged_point_level
+from perfci.verdicts.process_levels import summarize_processes
 from tools.history_charts import Panel, draw_sheet, format_call
 from tools.write_study_page import replace_figures
 
@@ -128,8 +128,10 @@ def load_histories(archive: Path = ARCHIVE) -> list[History]:
     for document in read_imported_runs(archive, ImportDefaults(PROJECT), warn=print):
         run = document.run
         for result in run.results:
-            point = Point(run.commit, result.status, result.processes, result.summary, result.boundaries)
-            level = judged_point_level(point)
+            measured_summary = summarize_processes(result.processes)
+            level = measured_summary.level if measured_summary else None
+            if level is None and result.summary:
+                level = result.summary.value
             written = run.commit.committed_at
             if level is not None and written is not None:
                 is_late = run.started_at - written > LATE

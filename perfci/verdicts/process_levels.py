@@ -30,14 +30,13 @@ def process_level(process: Process, warmup: int = 0) -> float:
     return lower_quartile(samples) if process.clock is Clock.CPU else float(median(samples))
 
 
-def judged_point_level(point: Point) -> float | None:
-    """Level of one commit: the median of its usable processes, or a foreign tool's summary."""
-    return _median_or_summary_level(select_usable_processes(point.processes), point)
-
-
 def displayed_point_level(point: Point) -> float | None:
-    """Level to show: the judged one, or that of flagged processes if there are no others."""
-    return _median_or_summary_level(select_displayed_processes(point.processes), point)
+    """Level of one commit to show: the median of its usable processes, or of flagged ones if there are no
+    others, or a foreign tool's summary."""
+    processes = select_displayed_processes(point.processes)
+    if processes:
+        return median([process_level(process) for process in processes])
+    return point.summary.value if point.summary else None
 
 
 def summarize_processes(processes: Sequence[Process]) -> ResultSummary | None:
@@ -128,9 +127,3 @@ def is_cpu_bound_by_levels(cpu: Mapping[int, float], wall: Mapping[int, float]) 
     return any(
         level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0
     )
-
-
-def _median_or_summary_level(processes: Sequence[Process], point: Point) -> float | None:
-    if processes:
-        return median([process_level(process) for process in processes])
-    return point.summary.value if point.summary else None

@@ -26,7 +26,6 @@ from perfci.store.queries.judging_inputs import save_result_summaries
 from perfci.store.queries.series_and_commits import load_series_by_ids
 from perfci.verdicts.history.change_point_detection import SegmentationCache, find_change_points_in_levels
 from perfci.verdicts.policy import Policy, select_judged_series
-from perfci.verdicts.process_levels import judged_point_level
 from tests.support.builders import (
     PROJECT,
     a_commit,
@@ -38,7 +37,7 @@ from tests.support.builders import (
     a_sha,
     a_summary,
 )
-from tests.support.level_histories import find_change_points_of_many
+from tests.support.level_histories import find_change_points_of_many, judged_level
 from tests.support.stored_runs import ingest_run
 
 COMMITS = 24
@@ -111,7 +110,7 @@ def change_points_from_samples(store: Store, ids: list[int]) -> dict[Series, lis
     }
     judged = select_judged_series(processes)
     left = {
-        verdict: [(p.commit.sha, v) for p in lines[verdict] if (v := judged_point_level(p))]
+        verdict: [(p.commit.sha, v) for p in lines[verdict] if (v := judged_level(p))]
         for verdict in judged
         if not processes[verdict]
     }

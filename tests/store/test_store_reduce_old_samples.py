@@ -9,9 +9,9 @@ from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Clock, Process, Series
 from perfci.store import Store, check_integrity, projects, verdicts_and_change_points
 from perfci.store.maintenance.reduce_old_samples import REDUCED_FLAG, ReducedSamples, reduce_old_samples
 from perfci.store.queries import measured_samples, series_search
-from perfci.verdicts.process_levels import judged_point_level, process_level
+from perfci.verdicts.process_levels import process_level
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_verdict
-from tests.support.level_histories import find_change_points
+from tests.support.level_histories import find_change_points, judged_level
 from tests.support.stored_runs import ingest_run
 
 LATER = NOON + timedelta(days=400)
@@ -74,7 +74,7 @@ def judged(store: Store, series: Series) -> tuple[list[float | None], list[Chang
             if each_series.series == series
         )
         history = measured_samples.load_history(tx, result.id)
-    return [judged_point_level(point) for point in history], find_change_points(series, history)
+    return [judged_level(point) for point in history], find_change_points(series, history)
 
 
 def samples(store: Store, series: Series, session: str = "session-0") -> list[int]:

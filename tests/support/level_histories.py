@@ -12,11 +12,18 @@ from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
-from perfci.verdicts.process_levels import judged_point_level, summarize_processes
+from perfci.verdicts.process_levels import summarize_processes
 from tests.support.builders import NOON, PROJECT, a_commit, a_sha
 
 LENGTH = 40
 CALM = Environment((("torch", "2.12.1"),))
+
+
+def judged_level(point: Point) -> float | None:
+    """The level of a point as it is stored for judging."""
+    if summary := summarize_processes(point.processes):
+        return summary.level
+    return point.summary.value if point.summary else None
 
 
 def a_line(length: int = LENGTH) -> list[Commit]:
@@ -100,9 +107,7 @@ def find_change_points_of_many(
 ) -> dict[Series, list[ChangePoint]]:
     """Change points of many series."""
     levels = {
-        series: [
-            (point.commit.sha, level) for point in points if (level := judged_point_level(point)) is not None
-        ]
+        series: [(point.commit.sha, level) for point in points if (level := judged_level(point)) is not None]
         for series, points in histories.items()
     }
     exact_series = set()

@@ -6,7 +6,6 @@ from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, Status
 from perfci.verdicts.process_levels import (
     displayed_point_level,
     is_cpu_bound,
-    judged_point_level,
     process_level,
     select_usable_processes,
     steady_levels,
@@ -41,8 +40,8 @@ def test_a_process_that_was_throttled_or_shared_its_gpu_is_shown_and_not_judged(
     only_flagged, mixed = (Point(a_commit(), Status.OK, some) for some in ((hot, crowded), (hot, spawned)))
 
     assert select_usable_processes([hot, crowded, spawned]) == [spawned]
-    assert (judged_point_level(only_flagged), displayed_point_level(only_flagged)) == (None, 8.5)
-    assert (judged_point_level(mixed), displayed_point_level(mixed)) == (1.0, 1.0)
+    assert displayed_point_level(only_flagged) == 8.5
+    assert displayed_point_level(mixed) == 1.0
 
 
 def test_a_benchmark_that_sleeps_is_not_judged_by_cpu_time() -> None:
