@@ -22,10 +22,10 @@ from perfci.history.decision_records import (
 )
 from perfci.history.session_samples import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
+from perfci.store.queries.history_conditions import PULL_REQUEST_KIND
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import VerdictRecord
 from perfci.store.queries.runs_and_sessions import find_sessions_started_after
-from perfci.store.queries.series_and_commits import PULL_REQUEST_KIND
 from perfci.store.verdict_decision_records import (
     AAResult,
     DecisionRecord,

@@ -13,7 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Series
-from perfci.store.queries.series_and_commits import load_series_by_ids, project_id_matches
+from perfci.store.queries.history_conditions import project_id_condition
+from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.tables.measurements import SessionRow
 from perfci.store.tables.verdicts import DecisionRow, VerdictRow
 
@@ -89,7 +90,7 @@ def load_verdict_decision_records(tx: Session, project: str) -> dict[int, Decisi
     query = (
         sa.select(*DecisionRow.__table__.c)
         .join(VerdictRow, DecisionRow.verdict_id == VerdictRow.id)
-        .where(project_id_matches(VerdictRow.project_id, project))
+        .where(project_id_condition(VerdictRow.project_id, project))
     )
     return {
         row.verdict_id: DecisionRecord(
@@ -127,7 +128,7 @@ def load_aa_results(
         sa.select(VerdictRow.series_id, VerdictRow.ratio, VerdictRow.pairs)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
-            project_id_matches(VerdictRow.project_id, project),
+            project_id_condition(VerdictRow.project_id, project),
             SessionRow.kind == "aa",
             VerdictRow.created_at >= window_end - AA_WINDOW,
         )

@@ -20,15 +20,14 @@ from perfci.store.column_conversions import (
     change_point_values,
     tail_verdict_values,
 )
-from perfci.store.queries.query_records import VerdictRecord
-from perfci.store.queries.series_and_commits import (
+from perfci.store.queries.history_conditions import (
     PULL_REQUEST_KIND,
     Condition,
-    build_verdict_record,
-    is_session_of_pull_request,
-    load_series_by_ids,
-    project_id_matches,
+    project_id_condition,
+    pull_request_session_condition,
 )
+from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
 from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import in_chunks
@@ -123,7 +122,7 @@ def _supersede_answers(tx: Session, new: int, same_question: Condition) -> None:
 
 def _supersede_answers_of_pulls(tx: Session, new: int, same_question: Condition) -> None:
     """Supersede the older answers of pull requests, or the new one by an answer that is of none."""
-    of_pull = is_session_of_pull_request(VerdictRow.session_id)
+    of_pull = pull_request_session_condition(VerdictRow.session_id)
     other = tx.scalar(sa.select(VerdictRow.id).where(same_question, ~of_pull))
     if other is None:
         _supersede_answers(tx, new, sa.and_(same_question, of_pull))
@@ -172,7 +171,7 @@ def load_verdict_records(
 def load_ids_of_verdicts_before_tails(tx: Session, project: str) -> frozenset[int]:
     """Load the ids of the verdicts that were stored before verdicts on the tail were."""
     query = sa.select(VerdictRow.id).where(
-        project_id_matches(VerdictRow.project_id, project), VerdictRow.tail_kind.is_(None)
+        project_id_condition(VerdictRow.project_id, project), VerdictRow.tail_kind.is_(None)
     )
     return frozenset(tx.scalars(query))
 
@@ -211,7 +210,7 @@ def load_change_points(
         sa.select(*ChangePointRow.__table__.c)
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(project_id_matches(BenchmarkRow.project_id, project))
+        .where(project_id_condition(BenchmarkRow.project_id, project))
         .order_by(ChangePointRow.id)
     )
     wanted = {

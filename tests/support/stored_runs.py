@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, ChangePoint, Run, Series
-from perfci.store.queries.series_and_commits import project_id_matches
+from perfci.store.queries.history_conditions import project_id_condition
 from perfci.store.tables.measurements import BenchmarkRow
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.store.writes.find_or_add_rows import ensure_project_id, ensure_series_id
@@ -44,5 +44,5 @@ def load_benchmark_code(tx: Session, project: str, benchmark: Benchmark) -> str 
     """Load the stored source code of one version of a benchmark."""
     named = (BenchmarkRow.name == benchmark.name, BenchmarkRow.version == benchmark.version)
     return tx.scalar(
-        sa.select(BenchmarkRow.code).where(project_id_matches(BenchmarkRow.project_id, project), *named)
+        sa.select(BenchmarkRow.code).where(project_id_condition(BenchmarkRow.project_id, project), *named)
     )

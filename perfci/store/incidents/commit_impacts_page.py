@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from perfci.model import ChangePoint, IncidentState, Series
 from perfci.store.column_conversions import build_interval
 from perfci.store.incidents.incident_records import ImpactRecord
-from perfci.store.queries.series_and_commits import load_series_by_ids, sha_starts_with
+from perfci.store.queries.project_commits import sha_prefix_condition
+from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.tables.incidents import ImpactRow, IncidentRow
 from perfci.store.tables.measurements import SeriesRow
 
@@ -47,7 +48,7 @@ def load_commit_impacts_page(
         .order_by(IMPACTS.c.id.desc())
         .limit(limit + 1)
     )
-    query = query if commit is None else query.where(sha_starts_with(IMPACTS.c.commit, commit))
+    query = query if commit is None else query.where(sha_prefix_condition(IMPACTS.c.commit, commit))
     if worse is not None:
         joined = query.join(SeriesRow, IMPACTS.c.series_id == SeriesRow.id)
         query = joined.where(IS_WORSE if worse else sa.not_(IS_WORSE))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.incidents.incident_records import Mute
-from perfci.store.queries.series_and_commits import project_id_matches
+from perfci.store.queries.history_conditions import project_id_condition
 from perfci.store.tables.incidents import ExpectedChangeRow, MutedBenchmarkRow
 from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
@@ -79,7 +79,7 @@ def load_expected_changes(tx: Session, project: str) -> list[ExpectedChangeRecor
     query = sa.select(*(EXPECTED_CHANGES.c[name] for name in CHANGE_FIELDS)).order_by(EXPECTED_CHANGES.c.id)
     return [
         ExpectedChangeRecord(*row)
-        for row in tx.execute(query.where(project_id_matches(EXPECTED_CHANGES.c.project_id, project)))
+        for row in tx.execute(query.where(project_id_condition(EXPECTED_CHANGES.c.project_id, project)))
     ]
 
 

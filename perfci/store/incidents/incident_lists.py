@@ -16,7 +16,7 @@ from perfci.store.incidents.incident_store import (
     UNRESOLVED,
     load_incidents,
 )
-from perfci.store.queries.series_and_commits import sha_starts_with
+from perfci.store.queries.project_commits import sha_prefix_condition
 
 _HELD = INCIDENTS.c.disposition.in_(["held_back", "weak"])
 _WAITING = INCIDENTS.c.disposition == "waiting"
@@ -47,7 +47,7 @@ def list_incidents(
     chosen: list[sa.ColumnElement[bool]] = []
     chosen += [INCIDENTS.c.kind.in_(list(kinds))] if kinds else []
     chosen += [INCIDENTS.c.assignee == assignee] if assignee is not None else []
-    chosen += [sha_starts_with(INCIDENTS.c.commit, commit)] if commit is not None else []
+    chosen += [sha_prefix_condition(INCIDENTS.c.commit, commit)] if commit is not None else []
     chosen += [INCIDENTS.c.number < before] if before is not None else []
     return load_incidents(tx, project_id, *chosen, states=states, limit=limit)
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.projects import enqueue_work, mark_projects_changed
-from perfci.store.queries.series_and_commits import HISTORY_KINDS, is_session_of_pull_request
+from perfci.store.queries.history_conditions import HISTORY_KINDS, pull_request_session_condition
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.deletions import DeletionRow
@@ -215,7 +215,7 @@ def _delete_verdicts(tx: Session, condition: Condition, limit: int) -> bool:
 
 def _restore_superseded(tx: Session, following: Mapping[int, int | None]) -> None:
     """Let what the deleted verdicts superseded be current again, or superseded by what follows them."""
-    of_pull = is_session_of_pull_request(VerdictRow.session_id)
+    of_pull = pull_request_session_condition(VerdictRow.session_id)
     earlier = sa.and_(VerdictRow.superseded_by.in_(following), VerdictRow.id.not_in(following))
     columns = (VerdictRow.id, VerdictRow.superseded_by)
     # The one that becomes current comes first: the newest, of no pull request if there is such a one.

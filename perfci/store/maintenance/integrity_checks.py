@@ -13,7 +13,7 @@ from perfci.model import Status
 from perfci.store.column_conversions import series_identity, unpack_samples
 from perfci.store.maintenance import job_incident_access_checks
 from perfci.store.open_database import open_store
-from perfci.store.queries import series_and_commits
+from perfci.store.queries import history_conditions, project_series
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -94,7 +94,7 @@ def _check_run_projects(tx: Session) -> Iterator[str]:
 
 
 def _check_series_identities(tx: Session) -> Iterator[str]:
-    for row_id, stored, project, series in series_and_commits.load_series_identities(tx):
+    for row_id, stored, project, series in project_series.load_series_identities(tx):
         if stored != series_identity(project, series):
             yield f"Series {row_id} ({series.label}) does not match its identity."
 
@@ -109,7 +109,7 @@ def _check_current_verdicts(tx: Session) -> Iterator[str]:
         sa.select(VerdictRow.id)
         .join(later, VerdictRow.superseded_by == later.id)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
-        .where(later.id <= VerdictRow.id, SessionRow.kind != series_and_commits.PULL_REQUEST_KIND)
+        .where(later.id <= VerdictRow.id, SessionRow.kind != history_conditions.PULL_REQUEST_KIND)
     )
     for row_id in tx.scalars(wrong):
         yield f"Verdict {row_id} is superseded by an older one."

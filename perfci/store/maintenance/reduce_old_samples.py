@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Status
 from perfci.store.column_conversions import build_process, pack_samples, unpack_samples
-from perfci.store.queries.series_and_commits import HISTORY_KINDS
+from perfci.store.queries.history_conditions import HISTORY_KINDS
 from perfci.store.tables.measurements import ProcessRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import VerdictRow
 

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Machine, NamedValues, Status, Variant
 from perfci.store.column_conversions import hash_values, machine_identity, named_values_from_json
-from perfci.store.queries.series_and_commits import project_id_matches
+from perfci.store.queries.history_conditions import project_id_condition
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     MachineRow,
@@ -36,7 +36,7 @@ def load_cell_durations(
         .join(MachineRow, RunRow.machine_id == MachineRow.id)
         .join(VariantRow, RunRow.variant_id == VariantRow.id)
         .where(
-            project_id_matches(SessionRow.project_id, project),
+            project_id_condition(SessionRow.project_id, project),
             MachineRow.identity == machine_identity(machine),
             VariantRow.identity == hash_values(variant.values),
         )

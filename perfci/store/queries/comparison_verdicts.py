@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import VerdictKind
-from perfci.store.queries.query_records import VerdictRecord
-from perfci.store.queries.series_and_commits import build_verdict_record, load_series_by_ids
+from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
 from perfci.store.tables.measurements import SessionRow
 from perfci.store.tables.verdicts import VerdictRow
 

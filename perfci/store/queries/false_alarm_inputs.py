@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Stage, VerdictKind
 from perfci.store.column_conversions import EPOCH
+from perfci.store.queries.history_conditions import Condition, project_id_condition
+from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import VerdictCount, VerdictOutcome
-from perfci.store.queries.series_and_commits import Condition, load_series_by_ids, project_id_matches
 from perfci.store.tables.measurements import RunRow, SessionRow
 from perfci.store.tables.verdicts import VerdictRow
 
@@ -32,7 +33,7 @@ def count_aa_verdicts(tx: Session, project: str, since: datetime = EPOCH) -> lis
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .outerjoin(suite, suite.c.session_id == VerdictRow.session_id)
         .where(
-            project_id_matches(VerdictRow.project_id, project),
+            project_id_condition(VerdictRow.project_id, project),
             VerdictRow.created_at >= since,
             _is_aa_verdict(),
         )
@@ -63,7 +64,7 @@ def load_verdicts_of_changed_pairs(
         sa.select(*question, VerdictRow.stage, VerdictRow.kind)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
-            project_id_matches(VerdictRow.project_id, project),
+            project_id_condition(VerdictRow.project_id, project),
             VerdictRow.base != VerdictRow.head,
             VerdictRow.created_at >= since,
             has_verdict,
@@ -84,7 +85,7 @@ def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tup
         sa.select(sa.func.count(VerdictRow.session_id.distinct()), latest)
         .join(SessionRow, VerdictRow.session_id == SessionRow.id)
         .where(
-            project_id_matches(VerdictRow.project_id, project),
+            project_id_condition(VerdictRow.project_id, project),
             VerdictRow.created_at >= since,
             SessionRow.kind == "aa",
         )

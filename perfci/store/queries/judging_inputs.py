@@ -17,16 +17,16 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Clock, Machine, Process, ProcessBoundaries, ResultSummary, Series, Status
 from perfci.store.column_conversions import CLOCKS, STATUSES, build_process
-from perfci.store.queries.measured_samples import load_processes_where
-from perfci.store.queries.measured_series import load_clocks_of_results
-from perfci.store.queries.series_and_commits import (
+from perfci.store.queries.history_conditions import (
     HISTORY_KINDS,
-    load_machines,
-    load_series_by_ids,
-    project_id_matches,
+    project_id_condition,
     restrict_to_history,
     select_results_without_pulls,
 )
+from perfci.store.queries.machines_variants_environments import load_machines
+from perfci.store.queries.measured_samples import load_processes_where
+from perfci.store.queries.measured_series import load_clocks_of_results
+from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -107,7 +107,7 @@ def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
     latest = (
         sa.select(SeriesRow.id.label("series_id"), newest.label("result_id"))
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(project_id_matches(BenchmarkRow.project_id, project), history)
+        .where(project_id_condition(BenchmarkRow.project_id, project), history)
         .subquery()
     )
     query = sa.select(latest, ResultRow.clock).outerjoin(ResultRow, ResultRow.id == latest.c.result_id)
@@ -235,7 +235,7 @@ def load_commit_visits(tx: Session, project: str) -> list[VisitRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(
-            project_id_matches(CommitRow.project_id, project),
+            project_id_condition(CommitRow.project_id, project),
             SessionRow.kind.in_(HISTORY_KINDS),
             CommitRow.dirty.is_(False),
         )
@@ -253,7 +253,7 @@ def load_levels_at_commits(
     tx: Session, project: str, shas: Collection[str], series: Collection[int]
 ) -> Iterator[CommitLevel]:
     """Load the levels of some series at some clean commits, with the sha of each."""
-    clean = (project_id_matches(COMMITS.c.project_id, project), COMMITS.c.dirty.is_(False))
+    clean = (project_id_condition(COMMITS.c.project_id, project), COMMITS.c.dirty.is_(False))
     rows = tx.execute(sa.select(COMMITS.c.id, COMMITS.c.sha).where(*clean))
     sha_of = {row_id: sha for row_id, sha in rows if sha in shas}
     series_ids = series if len(series) <= MAX_SERIES_BY_ID else None

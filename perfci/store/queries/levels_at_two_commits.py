@@ -8,7 +8,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.queries.series_and_commits import HISTORY_KINDS
+from perfci.store.queries.history_conditions import HISTORY_KINDS
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (

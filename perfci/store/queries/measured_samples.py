@@ -27,18 +27,16 @@ from perfci.store.column_conversions import (
     hash_values,
     named_values_from_json,
 )
-from perfci.store.queries.query_records import (
-    MeasuredProcess,
-)
-from perfci.store.queries.series_and_commits import (
-    Condition,
-    load_commits,
+from perfci.store.queries.history_conditions import Condition, restrict_to_history
+from perfci.store.queries.machines_variants_environments import (
     load_environments,
     load_machines,
-    load_series_by_ids,
     load_variants,
-    restrict_to_history,
-    sort_commits,
+)
+from perfci.store.queries.project_commits import load_commits, sort_commits
+from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.query_records import (
+    MeasuredProcess,
 )
 from perfci.store.tables.measurements import (
     CommitRow,

@@ -13,16 +13,15 @@ from perfci.model import (
     Series,
     Status,
 )
+from perfci.store.queries.history_conditions import (
+    project_id_condition,
+    restrict_to_history,
+    select_results_without_pulls,
+)
+from perfci.store.queries.project_commits import load_commits, sort_commits
 from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
-)
-from perfci.store.queries.series_and_commits import (
-    load_commits,
-    project_id_matches,
-    restrict_to_history,
-    select_results_without_pulls,
-    sort_commits,
 )
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -106,7 +105,7 @@ def load_series_with_newest_commits(
 def count_series_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
     """Count the commits in the history of each series that has one."""
     counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
-    query = restrict_to_history(counted).where(project_id_matches(SessionRow.project_id, project))
+    query = restrict_to_history(counted).where(project_id_condition(SessionRow.project_id, project))
     return dict(tx.execute(_filter_series(series_ids, query).group_by(ResultRow.series_id)).all())
 
 
@@ -116,7 +115,7 @@ def load_newest_series_commits(
     """Load the newest commit of each history; most histories end within the newest commits, so those come
     first.
     """
-    commits = load_commits(tx, project_id_matches(CommitRow.project_id, project))
+    commits = load_commits(tx, project_id_condition(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
     newest_first = sorted(places, key=places.__getitem__, reverse=True)
@@ -148,7 +147,7 @@ def _load_series_results(tx: Session, project: str, series_ids: Collection[int])
     query = (
         sa.select(SeriesRow.id, newest.scalar_subquery(), measured.scalar_subquery(), tried)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(project_id_matches(BenchmarkRow.project_id, project))
+        .where(project_id_condition(BenchmarkRow.project_id, project))
     )
     rows = tx.connection().execute(_filter_series(series_ids, query, SeriesRow.id))
     return {
@@ -196,7 +195,9 @@ def load_series_ids_with_results_since(tx: Session, project: str, result_id: int
     newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
     return sorted(
-        tx.scalars(query.where(project_id_matches(BenchmarkRow.project_id, project), SeriesRow.id.in_(newer)))
+        tx.scalars(
+            query.where(project_id_condition(BenchmarkRow.project_id, project), SeriesRow.id.in_(newer))
+        )
     )
 
 

@@ -12,16 +12,11 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
 from perfci.store.column_conversions import named_values_from_json
-from perfci.store.queries.query_records import VerdictRecord
-from perfci.store.queries.series_and_commits import (
-    PULL_REQUEST_KIND,
-    build_verdict_record,
-    is_series_only_in_pulls,
-    load_commits,
-    load_machines,
-    load_series_by_ids,
-    sha_starts_with,
-)
+from perfci.store.queries.history_conditions import PULL_REQUEST_KIND, series_only_in_pulls_condition
+from perfci.store.queries.machines_variants_environments import load_machines
+from perfci.store.queries.project_commits import load_commits, sha_prefix_condition
+from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -88,7 +83,7 @@ def load_runs_page(
 ) -> list[RunListItem]:
     """Load a page of runs, newest arrivals first, below the id ``before`` (0: from the start)."""
     narrowed = [
-        *([sha_starts_with(CommitRow.sha, filters.commit)] if filters.commit else []),
+        *([sha_prefix_condition(CommitRow.sha, filters.commit)] if filters.commit else []),
         *([RunRow.suite == filters.suite] if filters.suite else []),
         *([SessionRow.uid == filters.session] if filters.session else []),
         *([RunRow.started_at >= filters.since] if filters.since else []),
@@ -126,7 +121,7 @@ def load_series_page(
 ) -> list[SeriesListItem]:
     """Load a page of series in the order they were first stored, without those of pull requests only."""
     narrowed = [
-        ~is_series_only_in_pulls(),
+        ~series_only_in_pulls_condition(),
         *([BenchmarkRow.name == benchmark] if benchmark else []),
         *([SeriesRow.metric == metric] if metric else []),
     ]
@@ -172,8 +167,8 @@ def load_verdicts_page(
 ) -> list[VerdictRecord]:
     """Load a page of verdicts, newest first."""
     narrowed = [
-        *([sha_starts_with(VerdictRow.base, filters.base)] if filters.base else []),
-        *([sha_starts_with(VerdictRow.head, filters.head)] if filters.head else []),
+        *([sha_prefix_condition(VerdictRow.base, filters.base)] if filters.base else []),
+        *([sha_prefix_condition(VerdictRow.head, filters.head)] if filters.head else []),
         *([VerdictRow.kind == filters.kind] if filters.kind else []),
         *([VerdictRow.stage == filters.stage] if filters.stage else []),
         *([VerdictRow.series_id == filters.series_id] if filters.series_id is not None else []),

@@ -11,21 +11,21 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.store.column_conversions import build_change_point, build_verdict
+from perfci.store.queries.history_conditions import (
+    HISTORY_KINDS,
+    Condition,
+    project_id_condition,
+    pull_request_session_condition,
+    restrict_to_history,
+)
 from perfci.store.queries.measured_series import (
     LATEST_MEASURED_RESULT,
     LATEST_RESULT,
     load_newest_series_commits,
     load_statuses_and_reasons,
 )
-from perfci.store.queries.series_and_commits import (
-    HISTORY_KINDS,
-    Condition,
-    is_session_of_pull_request,
-    load_commits_newest_first,
-    load_series_by_ids,
-    project_id_matches,
-    restrict_to_history,
-)
+from perfci.store.queries.project_commits import load_commits_newest_first
+from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import in_chunks
@@ -33,7 +33,7 @@ from perfci.store.transactions import in_chunks
 COMMIT_BATCH = 32
 """Commits per query in the search for a measured one: heads of pull requests may be newer."""
 
-CURRENT = sa.and_(VerdictRow.superseded_by.is_(None), ~is_session_of_pull_request(VerdictRow.session_id))
+CURRENT = sa.and_(VerdictRow.superseded_by.is_(None), ~pull_request_session_condition(VerdictRow.session_id))
 """The newest verdict on each question; a pull request says nothing about the status of the main branch."""
 
 CONFIRMED = sa.and_(
@@ -92,7 +92,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
     head = next(_measured_commits(tx, project), None)
     if head is None:
         return HeadStatus()
-    of_head = (project_id_matches(CommitRow.project_id, project), CommitRow.sha == head.sha)
+    of_head = (project_id_condition(CommitRow.project_id, project), CommitRow.sha == head.sha)
     ends = _load_latest_results_at(tx, of_head)
     unmeasured = {series_id: newest for series_id, newest, measured in ends.values() if measured is None}
     why, series = load_statuses_and_reasons(tx, unmeasured.values()), load_series_by_ids(tx, unmeasured)
@@ -107,7 +107,7 @@ def load_head_status(tx: Session, project: str) -> HeadStatus:
 
 def count_changes_and_undecided_verdicts(tx: Session, project: str) -> DecisionCounts:
     """Count the decisions of a project."""
-    mine = (project_id_matches(VerdictRow.project_id, project), CURRENT)
+    mine = (project_id_condition(VerdictRow.project_id, project), CURRENT)
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)
     compared = sa.select(VerdictRow.id).where(*mine).exists()
     moves = _select_change_points(sa.func.count(), project)
@@ -118,7 +118,7 @@ def count_changes_and_undecided_verdicts(tx: Session, project: str) -> DecisionC
 def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
     """Find the series with confirmed changes, newest first, and those with the largest changes."""
     confirmed = sa.select(VerdictRow.series_id).where(
-        project_id_matches(VerdictRow.project_id, project), CONFIRMED
+        project_id_condition(VerdictRow.project_id, project), CONFIRMED
     )
     newest = confirmed.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
     largest = _select_change_points(ChangePointRow.series_id, project).order_by(
@@ -161,7 +161,7 @@ def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
     )
     return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(
-        project_id_matches(BenchmarkRow.project_id, project)
+        project_id_condition(BenchmarkRow.project_id, project)
     )
 
 
@@ -174,7 +174,7 @@ def _measured_commits(tx: Session, project: str) -> Iterator[Commit]:
         for start in range(0, len(newest_first), COMMIT_BATCH):
             some = newest_first[start : start + COMMIT_BATCH]
             chosen = (
-                project_id_matches(CommitRow.project_id, project),
+                project_id_condition(CommitRow.project_id, project),
                 CommitRow.sha.in_([item.sha for item in some]),
             )
             measured = set(tx.scalars(_select_measured_shas().where(*chosen)))
@@ -227,7 +227,7 @@ def _find_series_not_run(
         sa.select(SeriesRow.id, *CELL_COLUMNS)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
         .where(
-            project_id_matches(BenchmarkRow.project_id, project),
+            project_id_condition(BenchmarkRow.project_id, project),
             SeriesRow.id.not_in(at_head),
             history.exists(),
         )

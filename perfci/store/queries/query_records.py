@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from perfci.model import (
     Clock,
@@ -18,6 +18,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
+from perfci.store.column_conversions import build_verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +154,14 @@ def series_matches_search(series: Series, search: str) -> bool:
     parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
     haystack = " ".join(parts).lower()
     return all(word in haystack for word in search.lower().split())
+
+
+def build_verdict_record(row: Any, series: Series) -> VerdictRecord:
+    """Build a verdict record from a row of ``verdicts`` that also has the ``session_uid``."""
+    return VerdictRecord(
+        id=row.id,
+        verdict=build_verdict(row, series),
+        session_uid=row.session_uid,
+        created_at=row.created_at,
+        superseded_by=row.superseded_by,
+    )

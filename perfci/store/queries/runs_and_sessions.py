@@ -14,18 +14,16 @@ from perfci.model import (
     Status,
 )
 from perfci.store.column_conversions import named_values_from_json
-from perfci.store.queries.query_records import (
-    RunRecord,
-    SessionRecord,
-)
-from perfci.store.queries.series_and_commits import (
-    HISTORY_KINDS,
-    load_commits,
+from perfci.store.queries.history_conditions import HISTORY_KINDS, project_id_condition
+from perfci.store.queries.machines_variants_environments import (
     load_environments,
     load_machines,
     load_variants,
-    project_id_matches,
-    sort_commits,
+)
+from perfci.store.queries.project_commits import load_commits, sort_commits
+from perfci.store.queries.query_records import (
+    RunRecord,
+    SessionRecord,
 )
 from perfci.store.tables.measurements import (
     CommitRow,
@@ -74,10 +72,10 @@ def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
     rows = tx.execute(
         sa.select(RunRow.id, RunRow.commit_id)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .where(project_id_matches(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
+        .where(project_id_condition(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
         .order_by(RunRow.started_at, RunRow.id)
     ).all()
-    commits = load_commits(tx, project_id_matches(CommitRow.project_id, project))
+    commits = load_commits(tx, project_id_condition(CommitRow.project_id, project))
     ids = {commit: row_id for row_id, commit in commits.items()}
     place = {ids[commit]: number for number, commit in enumerate(sort_commits(ids))}
     ordered = sorted(rows, key=lambda row: place[row.commit_id])
@@ -94,7 +92,7 @@ def load_run_ids_in_sha_order(tx: Session, project: str, max_results: int) -> li
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .join(ResultRow, ResultRow.run_id == RunRow.id)
-        .where(project_id_matches(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
+        .where(project_id_condition(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
         .group_by(RunRow.id, RunRow.commit_id, CommitRow.sha)
         .order_by(CommitRow.sha, RunRow.id)
     )
@@ -123,7 +121,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
-        .where(project_id_matches(CommitRow.project_id, project), CommitRow.sha == sha)
+        .where(project_id_condition(CommitRow.project_id, project), CommitRow.sha == sha)
         .group_by(RunRow.id, SessionRow.uid)
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
@@ -150,7 +148,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
 
 def load_sessions(tx: Session, project: str) -> list[SessionRecord]:
     """Load the sessions of a project, newest first."""
-    query = sa.select(*SessionRow.__table__.c).where(project_id_matches(SessionRow.project_id, project))
+    query = sa.select(*SessionRow.__table__.c).where(project_id_condition(SessionRow.project_id, project))
     newest_first = query.order_by(SessionRow.started_at.desc(), SessionRow.id.desc())
     return [build_session_record(row, project) for row in tx.execute(newest_first)]
 

@@ -9,13 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.column_conversions import EPOCH
+from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_newest_commits
+from perfci.store.queries.project_series import load_project_series
 from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
     series_matches_search,
 )
-from perfci.store.queries.series_and_commits import is_series_only_in_pulls, load_project_series
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ResultRow,
@@ -36,7 +37,7 @@ def search_series(tx: Session, project: str, *, search: str = "") -> list[Series
 
 def search_series_without_histories(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
     """Load the series of a project whose names contain every word of ``search``, without histories."""
-    all_series = load_project_series(tx, project, ~is_series_only_in_pulls())
+    all_series = load_project_series(tx, project, ~series_only_in_pulls_condition())
     matching = (
         {row_id: item for row_id, item in all_series.items() if series_matches_search(item, search)}
         if search

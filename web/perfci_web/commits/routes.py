@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template, request
 
-from perfci.store.queries import measured_samples, runs_and_sessions, series_and_commits
-from perfci.store.queries.series_and_commits import load_series_of_same_cells
+from perfci.store.queries import measured_samples, project_commits, runs_and_sessions
+from perfci.store.queries.project_series import load_series_of_same_cells
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, select_lists
 from perfci_web.url_lookups import build_project_links, require_commit
@@ -27,7 +27,7 @@ def commit_page(project: str, sha: str) -> str:
         page = build_commit_view(
             project,
             commit,
-            series_and_commits.load_commits_newest_first(tx, project),
+            project_commits.load_commits_newest_first(tx, project),
             records,
             [measured_samples.load_run(tx, record.id) for record in records],
             verdicts,

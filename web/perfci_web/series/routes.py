@@ -12,8 +12,9 @@ from perfci.report.series_trend import Trend, downsample_trend, hide_levels_of_i
 from perfci.store import verdicts_and_change_points
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import measured_samples, series_search
+from perfci.store.queries.history_conditions import series_only_in_pulls_condition
+from perfci.store.queries.project_series import load_project_series
 from perfci.store.queries.query_records import SeriesRecord
-from perfci.store.queries.series_and_commits import is_series_only_in_pulls, load_project_series
 from perfci_web.csv_response import build_csv_response
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.series import view_model
@@ -124,7 +125,7 @@ def _load_trends(
 
 
 def _benchmark_not_found(tx: Session, project: str, requested_name: str) -> PageNotFound:
-    all_series = load_project_series(tx, project, ~is_series_only_in_pulls()).values()
+    all_series = load_project_series(tx, project, ~series_only_in_pulls_condition()).values()
     by_label = {series.label: series for series in all_series}
     links = build_project_links(project, all_series)
     return PageNotFound(
