@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from perfci.config import HistoryTable, Settings, apply_project_override_tables, parse_project_override_tables
 from perfci.store.projects import Project
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.policy import Policy, PolicyOverride
+from perfci.verdicts.judging_policy import Policy, PolicyOverride
 
 
 @dataclass(frozen=True, slots=True)

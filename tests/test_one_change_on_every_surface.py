@@ -33,7 +33,7 @@ from perfci.store.projects import find_project
 from perfci.store.queries.project_series import load_project_series
 from perfci.store.verdicts_and_change_points import add_verdicts, load_change_points
 from perfci.store.writes.measured_sessions import start_session
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci_web import create_app
 from perfci_web.page_urls import ProjectLinks
 from tests.support.builders import (

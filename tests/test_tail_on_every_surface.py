@@ -35,7 +35,7 @@ from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_r
 from perfci.store.writes.measured_sessions import start_session
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.compare.tail_shift import remove_tail_sentence
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.related_metrics import VerdictGroup
 from perfci_web import create_app
 from perfci_web.page_urls import ProjectLinks

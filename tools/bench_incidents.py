@@ -28,7 +28,7 @@ from perfci.store import Store, open_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.store.writes.find_or_add_rows import ensure_series_ids
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci_web import create_app
 from tests.support.builders import NOON, a_commit, a_series, a_sha, acting_as
 from tests.support.databases import KINDS, fresh_database

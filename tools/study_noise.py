@@ -44,7 +44,7 @@ from perfci.store import Store, open_store
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.policy import select_judged_series
+from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.process_levels import select_usable_processes
 from tools.write_study_page import describe_circumstances, replace_figures
 

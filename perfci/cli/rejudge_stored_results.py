@@ -22,7 +22,7 @@ from perfci.model import ChangePoint, PerfciError
 from perfci.project_policies import build_policy
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.serializers import serialize_change_size
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 
 @click.command("check")

@@ -25,7 +25,7 @@ from perfci.store import open_store
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.policy import select_judged_series
+from perfci.verdicts.judged_series import select_judged_series
 
 AA_SUITE_FOLDER = Path(__file__).parent / "sample" / "perfci_aa"
 """The suite of the A/A run, which does the same steady work on every machine."""

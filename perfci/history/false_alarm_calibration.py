@@ -28,7 +28,7 @@ from perfci.verdicts.false_alarm_calibration import (
     count_false_alarms,
     count_retracted_confirmations,
 )
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 MeterName = TypeVar("MeterName", bound=str)
 

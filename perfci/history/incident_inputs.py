@@ -37,7 +37,7 @@ from perfci.verdicts.incidents.step_causes import (
     add_confirmed_steps,
     group_confirmations,
 )
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 RELEASE_REACH_FACTOR = 3
 """How many times further to search around a release: a series may be measured at every third commit only."""

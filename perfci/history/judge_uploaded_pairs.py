@@ -37,7 +37,7 @@ from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_r
 from perfci.store.writes.find_or_add_rows import load_session_kinds
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 VerdictDecision = tuple[Verdict, DecisionRecord]
 """A verdict and how it was reached."""

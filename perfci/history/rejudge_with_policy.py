@@ -26,7 +26,7 @@ from perfci.store.verdicts_and_change_points import load_change_points, load_ver
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.comparison_rule import MOVE_KINDS
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 NUMERIC_KINDS = (*MOVE_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
 """The kinds of verdict that depend on the policy; a crash or a missing side does not."""

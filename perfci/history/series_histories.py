@@ -29,11 +29,8 @@ from perfci.verdicts.history.change_point_detection import (
     SegmentationCache,
     find_change_points_in_levels,
 )
-from perfci.verdicts.policy import (
-    Policy,
-    StatusAndClock,
-    select_judged_series_by_status,
-)
+from perfci.verdicts.judged_series import StatusAndClock, select_judged_series_by_status
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.process_levels import is_cpu_bound, is_cpu_bound_by_levels, summarize_processes
 
 ReadingSet = frozenset[StatusAndClock]

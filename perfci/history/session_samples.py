@@ -17,7 +17,7 @@ from perfci.store.queries.query_records import MeasuredProcess
 from perfci.store.verdict_decision_records import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.policy import ProcessesByCommit, group_judged_processes
+from perfci.verdicts.judged_series import ProcessesByCommit, group_judged_processes
 
 
 @dataclass(frozen=True, slots=True)

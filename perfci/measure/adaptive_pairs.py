@@ -28,7 +28,7 @@ from perfci.verdicts.compare.false_discovery import control_false_discoveries, i
 from perfci.verdicts.compare.nonstatistical_verdict import have_same_exact_value
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis
 from perfci.verdicts.comparison_rule import MOVE_KINDS
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 CONFIRMATION_PAIRS = 10
 """Fewest fresh pairs for a statistical confirmation.

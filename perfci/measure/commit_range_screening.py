@@ -22,7 +22,8 @@ from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, 
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.policy import Policy, group_judged_processes
+from perfci.verdicts.judged_series import group_judged_processes
+from perfci.verdicts.judging_policy import Policy
 
 NeighbourPairs = Sequence[tuple[str, str]]
 """Base and head of each pair of neighbouring commits."""

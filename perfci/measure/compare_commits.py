@@ -19,7 +19,7 @@ from perfci.store import Store
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pooled_verdict_of_series
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 from perfci.verdicts.history.step_evidence import diff_environments
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

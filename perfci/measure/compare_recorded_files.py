@@ -21,7 +21,7 @@ from perfci.verdicts.compare.judge_recorded_runs import (
     collect_recorded_series,
     judge_recorded_series,
 )
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

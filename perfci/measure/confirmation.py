@@ -12,7 +12,7 @@ from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Stage, Status, Verdict
 from perfci.report.number_format import format_count
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.query_records import MeasuredProcess
 from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, validate_goal_metrics
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalVerdict, judge_goal
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 
 def parse_goals(config: Config) -> list[Goal]:

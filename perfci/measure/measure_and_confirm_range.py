@@ -27,7 +27,7 @@ from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
 from perfci.store.queries.measured_series import load_series_ids_of_session
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 LONGER_THAN_PLANNED = "what was measured before it took longer than planned; the next call goes on with it"
 LATER_ROUND = "a later round, which begins when the one before it is complete"

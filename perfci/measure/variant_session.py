@@ -13,7 +13,7 @@ from perfci.model import MetricClass, Role, Series
 from perfci.runner import visit_plan
 from perfci.runner.suite_cells import Cell
 from perfci.verdicts.goals.goal_clauses import Goal
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.variants import numeric_parity
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
 from perfci.verdicts.variants.variant_contrast import VariantRejection

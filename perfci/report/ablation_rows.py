@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.model import MetricClass, Series, Verdict
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.variants.stepwise_ablation import Ablation, AblationStep
 
 

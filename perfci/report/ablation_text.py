@@ -21,7 +21,7 @@ from perfci.report.verdict_text import (
     interval_cell,
     tail_cell,
 )
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.variants.stepwise_ablation import Ablation
 
 HEADINGS = ("", "step", "level", "change", "95 % interval", "tail", "gain", "rounds", "")

@@ -11,7 +11,7 @@ from perfci.history.series_histories import update_change_points
 from perfci.model import ChangePoint, ProcessBoundaries, Series
 from perfci.store import Store, open_store, verdicts_and_change_points
 from perfci.store.queries import measured_series
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import (
     PROJECT,
     a_change_point,

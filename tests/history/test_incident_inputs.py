@@ -10,7 +10,7 @@ from perfci.model import Process, Result, Status
 from perfci.store import Store
 from perfci.store.queries.judging_inputs import VisitRecord
 from perfci.verdicts.history.release_creep import Release
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.process_levels import summarize_processes
 from tests.support.builders import (
     NOON,

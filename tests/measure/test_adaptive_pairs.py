@@ -15,7 +15,7 @@ from perfci.measure.measurement_session import MeasurementSession, SessionReadin
 from perfci.model import Clock, Process, Stage, VerdictKind
 from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import a_process, a_series, a_sha
 
 BASE, HEAD = a_sha(1), a_sha(2)

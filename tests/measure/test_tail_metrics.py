@@ -9,7 +9,7 @@ import pytest
 from perfci.measure.measurement_session import SessionReadings
 from perfci.measure.tail_metrics import add_tail_metrics
 from perfci.model import Clock, MetricClass, Series, Status
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import a_failed_process, a_process, a_series, a_sha
 
 TIME = a_series(metric="time")

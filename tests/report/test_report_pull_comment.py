@@ -30,7 +30,7 @@ from perfci.report.pulls.pull_comment import MAX_COMMENT_BYTES, render_pull_comm
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_clauses import GoalClause
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.variants.stepwise_ablation import Ablation, AblationStep
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 from tests.support.comment_forms import (

@@ -10,7 +10,7 @@ from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.variant_text import format_variants
 from perfci.verdicts.goals.tradeoffs import Tradeoff
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
 from perfci.verdicts.variants.stepwise_ablation import Ablation, AblationStep
 from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantRejection, VariantResults

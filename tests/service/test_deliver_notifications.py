@@ -25,7 +25,7 @@ from perfci.service.notify.senders import SenderConfig, compute_signature
 from perfci.store import Store, open_store
 from perfci.store.jobs import notification_queue
 from perfci.store.jobs.notification_destinations import Destination, save_destination
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import NOON, PROJECT, acting_as
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 from tests.support.notification_receivers import GitHub, Hook, Mailbox, a_github, a_hook, a_mailbox

@@ -18,7 +18,7 @@ from perfci.store.jobs.notification_destinations import Destination, save_destin
 from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import (
     NOON,
     PROJECT,

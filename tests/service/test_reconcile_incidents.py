@@ -26,7 +26,7 @@ from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.jobs.notification_queue import load_deliveries
 from perfci.verdicts.incidents.paging_budget import Disposition
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import NOON, a_sha, acting_as
 from tests.support.evaluations import (
     a_budgeted_incident,

@@ -14,7 +14,7 @@ from perfci.store import Store, projects
 from perfci.store.projects import Project
 from perfci.store.writes.find_or_add_rows import ensure_series_ids
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import NOON, PROJECT, a_change_point, a_commit, a_series, a_sha
 
 LINE = 60

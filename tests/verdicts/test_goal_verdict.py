@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from perfci.model import Clock, Interval, Role, Series, Status, VerdictKind
 from perfci.verdicts.goals.goal_clauses import Goal, parse_clause, unit_conversion_factor
 from perfci.verdicts.goals.goal_verdict import ComparedSeries, GoalOutcome, GoalVerdict, judge_goal
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import a_failed_process, a_pair, a_process, a_series, a_verdict
 
 STEP = a_series("model.Gpt.measure_training", "step_time")

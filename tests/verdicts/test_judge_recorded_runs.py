@@ -6,7 +6,7 @@ from typing import Any
 
 from perfci.model import Process, ProcessBoundaries, Result, Role, Run, Verdict, VerdictKind
 from perfci.verdicts.compare.judge_recorded_runs import collect_recorded_series, judge_recorded_series
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import (
     a_commit,
     a_machine,

@@ -12,7 +12,7 @@ from perfci.formats.json_filters.judge_cases import judge_cases_json
 from perfci.model import Series
 from perfci.stats.location_shift import Shift
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pooled_verdict_of_series
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import a_series
 
 

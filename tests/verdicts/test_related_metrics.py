@@ -16,7 +16,7 @@ from perfci.bench.metric_groups import (
     training_numerics,
 )
 from perfci.model import Series, Stage, Verdict, VerdictKind
-from perfci.verdicts.policy import Policy, PolicyOverride
+from perfci.verdicts.judging_policy import Policy, PolicyOverride
 from perfci.verdicts.related_metrics import (
     EXPLAINING_COUNTS,
     RELATED_METRICS,

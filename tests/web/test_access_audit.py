@@ -23,7 +23,7 @@ from perfci.store.column_conversions import series_identity
 from perfci.store.jobs.notification_destinations import Destination, save_destination
 from perfci.store.projects import load_projects
 from perfci.store.writes.find_or_add_rows import upsert_commits
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci_web.api.operation import API_PREFIX
 from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import NOON, PROJECT, a_commit, a_result, a_run, a_series, a_sha

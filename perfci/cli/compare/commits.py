@@ -35,7 +35,7 @@ from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.pulls.results_artifact_files import write_run_documents
 from perfci.verdicts.compare.quantile_shift_curve import QuantileShiftCurve
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 
 def compare_commits(base: str, head: str, options: ComparisonOptions, results: Path | None) -> int:

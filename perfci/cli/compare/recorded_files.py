@@ -18,7 +18,7 @@ from perfci.report.pulls.comparison_findings import Findings, compute_verdict_ba
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.verdict_table import format_comparison
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.related_metrics import group_verdicts
 
 

@@ -11,7 +11,7 @@ from perfci.report.verdict_text import verdict_label
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.related_metrics import VerdictGroup, group_verdicts
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 

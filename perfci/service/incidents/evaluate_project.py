@@ -37,7 +37,7 @@ from perfci.verdicts.incidents.paging_budget import (
     match_expected_changes,
 )
 from perfci.verdicts.incidents.step_causes import HistoryContext
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 CREEP_DAYS = (30, 90)
 """Slow drifts are also computed against the first commits of the months in which these many days ago

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from perfci.model import Process, ProcessBoundaries, Result, Run, Series, Stage, Verdict, VerdictKind
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
-from perfci.verdicts.policy import Policy, select_judged_series
+from perfci.verdicts.judged_series import select_judged_series
+from perfci.verdicts.judging_policy import Policy
 
 SeriesKey = tuple[str, object, str, object]
 """Benchmark, parameters, metric and variant of a series."""

@@ -18,7 +18,7 @@ from perfci.model import Interval, MetricClass, Series
 from perfci.stats.binomial_statistics import passes_sign_test
 from perfci.stats.location_shift import Shift
 from perfci.stats.random_effects import PooledShift, pool_shifts
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 POOLED_CLASSES = (MetricClass.TIME, MetricClass.THROUGHPUT)
 """Pooled metric classes: time, and throughput, its inverse. Memory and counts repeat and need no

@@ -17,7 +17,7 @@ from perfci.report.verdict_text import (
     verdict_counts_sentence,
 )
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
-from perfci.verdicts.policy import select_judged_series
+from perfci.verdicts.judged_series import select_judged_series
 from perfci_web.view_parts.list_search_and_paging import ListPage, ListQuery, cut_cells, cut_rows, search_rows
 from perfci_web.view_parts.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
 from perfci_web.view_parts.table_row_groups import (

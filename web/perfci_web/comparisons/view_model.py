@@ -18,7 +18,8 @@ from perfci.report.verdict_text import (
     rank_verdicts_by_severity,
 )
 from perfci.store.queries.query_records import VerdictRecord
-from perfci.verdicts.policy import Policy, select_judged_series
+from perfci.verdicts.judged_series import select_judged_series
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.related_metrics import group_verdicts
 from perfci_web.view_parts.list_search_and_paging import ListPage, ListQuery, cut_cells, cut_rows, search_rows
 from perfci_web.view_parts.measurements_by_series import (

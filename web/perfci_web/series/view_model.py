@@ -12,7 +12,7 @@ from perfci.report.page_summaries import PageSummary, trend_summary, unmeasurabl
 from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
-from perfci.verdicts.policy import select_judged_series
+from perfci.verdicts.judged_series import select_judged_series
 from perfci_web.page_urls import series_matches_url_query
 from perfci_web.view_parts.table_row_groups import group_rows_by_benchmark_cell
 

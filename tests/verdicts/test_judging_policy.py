@@ -12,7 +12,12 @@ from perfci.verdicts.compare.confirmation_candidates import select_candidates
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
-from perfci.verdicts.policy import ALLOCATOR_BLOCK_BYTES, ALLOCATOR_SEGMENT_BYTES, Policy, PolicyOverride
+from perfci.verdicts.judging_policy import (
+    ALLOCATOR_BLOCK_BYTES,
+    ALLOCATOR_SEGMENT_BYTES,
+    Policy,
+    PolicyOverride,
+)
 from tests.support.builders import a_commit, a_process, a_series, a_sha
 from tests.support.level_histories import find_change_points
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Metric, Process, Series, Status
-from perfci.verdicts.policy import group_judged_processes, select_judged_series
+from perfci.verdicts.judged_series import group_judged_processes, select_judged_series
 from tests.support.builders import a_failed_process, a_process, a_series
 
 BASE, HEAD = "a" * 40, "b" * 40
