@@ -24,7 +24,7 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.verdicts_and_change_points import load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
-from perfci.verdicts.policy import group_judged_processes
+from perfci.verdicts.judged_series import group_judged_processes
 
 DEMO_ROUNDS = 5
 """Rounds of the demo's session."""

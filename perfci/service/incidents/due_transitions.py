@@ -27,7 +27,7 @@ from perfci.store.incidents.incident_store import (
 from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.project_status import load_change_points_of_series
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 FIX_VERIFICATION_POINTS = 3
 """Points needed to verify a fix: one or two may be a spike (see docs/design/statistics.md)."""

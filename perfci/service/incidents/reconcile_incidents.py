@@ -47,7 +47,7 @@ from perfci.store.incidents.incident_store import (
 )
 from perfci.store.projects import Project, find_project, mark_projects_changed
 from perfci.store.queries.project_series import load_project_series
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 
 MAX_ROWS_PER_TRANSACTION = 500
 """Rows written in one transaction, which takes some ten milliseconds."""
