@@ -33,7 +33,7 @@ from perfci.bench import (
     peak_tensor_bytes,
     skip_exception,
 )
-from perfci.bench.call_counts.flops import require_flops
+from perfci.bench.call_counts.count_flops import require_flops
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.memory_use.peak_memory import allocator_readings
 from perfci.bench.parity import TOLERANCES, ParityFailed, max_relative_error

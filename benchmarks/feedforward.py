@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from perfci.bench import Bench, Measurement, Metric, exact, informational, metrics
-from perfci.bench.call_counts.flops import require_flops
+from perfci.bench.call_counts.count_flops import require_flops
 from perfci.bench.timers.timed_blocks import time_blocks
 
 from .workload_sizes import DEVICE, KERNELS, SIZES, declare_cost, require_dtype, seed_and_pin_threads

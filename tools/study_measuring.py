@@ -37,7 +37,7 @@ from benchmarks.parallel_strategies import batch_rows
 from benchmarks.workload_sizes import PARALLEL, SIZES
 from perfci.bench import Absent, ModelBench
 from perfci.bench.call_counts.count_call import count_call
-from perfci.bench.call_counts.flops import count_flops
+from perfci.bench.call_counts.count_flops import count_flops
 from tools.write_study_page import describe_circumstances, replace_figures
 
 PAGE = Path(__file__).parent.parent / "docs" / "measuring.md"

@@ -276,14 +276,20 @@ def _metric_groups() -> tuple[MetricGroup, ...]:
         generation_latency,
         generation_stages,
         stream_request_counts,
-        training,
         training_numerics,
+        training_step,
         training_step_counts,
     )
 
     trains, streams = (("batch", "loader"), ("loss", "step")), (("stream",),)
     return (
-        MetricGroup("training", trains, training.METRICS, training.measure, training.build_profiled_step),
+        MetricGroup(
+            "training",
+            trains,
+            training_step.METRICS,
+            training_step.measure,
+            training_step.build_profiled_step,
+        ),
         MetricGroup("step_counts", trains, training_step_counts.METRICS, training_step_counts.measure),
         MetricGroup("numerics", trains, training_numerics.METRICS, training_numerics.measure),
         MetricGroup(

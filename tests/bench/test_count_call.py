@@ -30,7 +30,7 @@ from perfci.bench.call_counts.compilation_counts import (
     count_generated_kernels,
 )
 from perfci.bench.call_counts.count_call import count_kernel_launches, count_launch_events
-from perfci.bench.call_counts.flops import record_flops
+from perfci.bench.call_counts.count_flops import count_flops_by_format
 from perfci.bench.call_counts.instruction_counter import count_instructions
 from perfci.bench.memory_use.storage_tracker import tensor_storage_bytes
 from perfci.bench.readings import UNITS, Absent, Reading
@@ -76,7 +76,7 @@ def test_counts_are_absent_where_a_call_runs_only_compiled() -> None:
 
     assert counts.flops == counts.operators == counts.peak_tensor_bytes == Absent(reason)
     torch.compile(lambda x: x, backend="eager")(query)  # compiled code runs as eager code from now on
-    assert record_flops(lambda: flex_attention(query, query, query)).total == Absent(reason)
+    assert count_flops_by_format(lambda: flex_attention(query, query, query)).total == Absent(reason)
     torch._dynamo.reset()
 
 

@@ -11,7 +11,7 @@ from fake_device import FakeDevice
 from torch import Tensor, nn
 
 from perfci.bench import ModelBench
-from perfci.bench.metric_groups.dropout import disable_dropout, dropout_probabilities
+from perfci.bench.metric_groups.disable_dropout import disable_dropout, dropout_probabilities
 from perfci.bench.parity import ParityFailed
 
 

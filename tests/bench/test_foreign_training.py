@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from perfci.bench import ModelBench
-from perfci.bench.metric_groups import training_data
+from perfci.bench.metric_groups import data_wait
 from perfci.bench.parity import ParityFailed
 
 Parameters = Mapping[str, Any]
@@ -222,7 +222,7 @@ def test_a_starved_loader_is_a_stall(
             clock.work(0.010)  # what a step takes
             return super().loss(model, batch)
 
-    clock.install(monkeypatch, training_data.__name__)
+    clock.install(monkeypatch, data_wait.__name__)
     (stall,) = measure(Timed, "training")["data_stall"]["samples"]
 
     assert low < stall < high

@@ -124,7 +124,7 @@ def test_without_an_allocator_memory_is_absent_and_not_zero() -> None:
 def test_tokens_per_second_are_tokens_over_the_time_that_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two threads compute: a step of 1 s costs 2 s of CPU time.
     timing = Timing((1.0,) * 7, (2.0,) * 7, (), 1, 3, True)
-    monkeypatch.setattr("perfci.bench.metric_groups.training.time_blocks", lambda *_, **__: timing)
+    monkeypatch.setattr("perfci.bench.metric_groups.training_step.time_blocks", lambda *_, **__: timing)
 
     readings = measure(Trained, "training")
 

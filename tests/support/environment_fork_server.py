@@ -49,7 +49,9 @@ def import_harness(harness: str, preload: list[str]) -> Any:
     sys.modules["perfci_harness"] = package
     environment = importlib.import_module("perfci_harness.fork_server")
     environment.import_shared_modules(preload)
-    environment.back_heap_with_huge_pages = lambda: None  # a fork has them already, and would copy them all
+    environment.speed_up_forks_with_huge_pages = lambda: (
+        None
+    )  # a fork has them already, and would copy them all
     return environment
 
 

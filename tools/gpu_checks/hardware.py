@@ -17,7 +17,7 @@ from perfci.bench import Absent, ModelBench
 from perfci.bench.devices.device_monitor import monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.torch_devices import this_device
-from perfci.bench.metric_groups.training_data import read_data_wait
+from perfci.bench.metric_groups.data_wait import read_data_wait
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
 

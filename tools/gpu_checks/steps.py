@@ -13,7 +13,8 @@ from benchmarks.memory import Checkpointing
 from benchmarks.training import MaxBatch, TrainingSetup
 from benchmarks.workload_sizes import SIZES
 from perfci.bench import Absent, Reading
-from perfci.bench.call_counts.flops import model_flops_per_token, record_flops
+from perfci.bench.call_counts.count_flops import count_flops_by_format
+from perfci.bench.call_counts.model_flops import model_flops_per_token
 from perfci.bench.call_counts.utilisation import utilisation_readings
 from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import this_device
@@ -65,7 +66,7 @@ def check_utilisation() -> CheckResult:
     setup = make_step()
     seconds = statistics.median(time_blocks(setup.step).judged_samples)
     device = this_device().name
-    ours = utilisation_readings(record_flops(setup.step), seconds, device)["mfu"]
+    ours = utilisation_readings(count_flops_by_format(setup.step), seconds, device)["mfu"]
     peak = peak_flops(device, "bf16")
     if isinstance(ours, Absent) or peak is None:
         return CheckResult(f"absent: {ours}", holds=False)

@@ -138,7 +138,7 @@ def count_operators(function: Callable[[], object]) -> int:
 
 def _count_dispatched(function: Callable[[], object]) -> dict[str, int | Absent]:
     """Counts by name of what one eager call dispatches; absent together where it runs only compiled."""
-    from perfci.bench.call_counts.flop_count import RunsOnlyCompiled
+    from perfci.bench.call_counts.flop_count_by_format import RunsOnlyCompiled
 
     try:
         operators, live, flops = _run_counted(function)
@@ -152,7 +152,7 @@ def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, Stora
     """Run one call below three dispatch modes. The innermost, the FLOP counter, decomposes composite
     operators first.
     """
-    from perfci.bench.call_counts.flops import create_flop_counter, force_eager
+    from perfci.bench.call_counts.count_flops import create_flop_counter, force_eager
     from perfci.bench.call_counts.operator_counter import OperatorCounter
     from perfci.bench.memory_use.storage_tracker import StorageTracker
 

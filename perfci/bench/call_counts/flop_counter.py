@@ -14,11 +14,11 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass_type
 from torch.utils.flop_counter import flop_registry
 
-from perfci.bench.call_counts.flop_count import FlopCount, RunsOnlyCompiled
+from perfci.bench.call_counts.flop_count_by_format import FlopCount, RunsOnlyCompiled
 from perfci.bench.call_counts.flop_formulas import FLOP_FORMULAS, Arguments
+from perfci.bench.call_counts.missing_flop_formulas import may_multiply_big_tensors
 from perfci.bench.call_counts.operator_counter import list_tensors
-from perfci.bench.call_counts.uncounted_operators import multiplies_big_tensors
-from perfci.bench.memory_use.fused_layers import run_fused_layer
+from perfci.bench.memory_use.expand_fused_layers import run_fused_layer_expanded
 
 FORMAT_NAMES = {
     torch.float64: "fp64",
@@ -67,7 +67,7 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
             return func(*args, **kwargs)
         if any(map(is_traceable_wrapper_subclass_type, types)):
             return NotImplemented  # a tensor made of others (jagged, distributed) does its work on those
-        result = run_fused_layer(self, func, args, kwargs)
+        result = run_fused_layer_expanded(self, func, args, kwargs)
         if result is NotImplemented and func.namespace != "prim":
             with self:
                 result = func.decompose(*args, **kwargs)
@@ -86,10 +86,10 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
         elif packet in flop_registry:
             flops = int(flop_registry[packet](*args, **kwargs, out_val=result))
         else:
-            if multiplies_big_tensors(func, tensors):
+            if may_multiply_big_tensors(func, tensors):
                 self._uncounted[str(packet).replace(".", "::")] += 1
             return
-        self._flops_by_format[name_format(func, tensors)] += flops
+        self._flops_by_format[operator_number_format(func, tensors)] += flops
         if _is_recomputing():
             self._recomputed += flops
 
@@ -99,7 +99,7 @@ def _name_arguments(func: Any, args: Any, kwargs: Any) -> Arguments:
     return {**dict(zip(names, args, strict=False)), **kwargs}
 
 
-def name_format(func: Any, tensors: list[Any]) -> str:
+def operator_number_format(func: Any, tensors: list[Any]) -> str:
     """The number format of an operator's factors; matrix units round fp32 to tf32 where torch lets them."""
     first = tensors[0]
     if first.dtype is torch.float32 and first.device.type == "cuda":

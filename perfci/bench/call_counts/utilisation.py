@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci.bench.call_counts.flop_count import FlopCount
+from perfci.bench.call_counts.flop_count_by_format import FlopCount
 from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.readings import Absent, Reading, informational
 

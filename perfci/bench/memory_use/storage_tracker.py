@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
-from perfci.bench.memory_use.fused_layers import run_fused_layer
+from perfci.bench.memory_use.expand_fused_layers import run_fused_layer_expanded
 from perfci.bench.readings import Absent
 from perfci.model import PerfciError
 
@@ -70,7 +70,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        result = run_fused_layer(self, func, args, kwargs)
+        result = run_fused_layer_expanded(self, func, args, kwargs)
         if result is not NotImplemented:
             return result
         if func in SCRATCH_TAKING_OPERATORS:

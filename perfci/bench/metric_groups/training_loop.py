@@ -9,7 +9,7 @@ import torch
 
 from perfci.bench.devices.torch_precision_settings import create_gradient_scaler
 from perfci.bench.loader_batches import KEPT_BATCHES
-from perfci.bench.metric_groups.own_step_phases import mark_own_phases
+from perfci.bench.metric_groups.custom_step_phases import mark_custom_step_phases
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
@@ -79,7 +79,9 @@ class TrainingLoop:
     def train_on_batch(self, batch: Any, mark_phase: PhaseMarker = null_phase) -> None:
         """Train on one batch. Nothing here waits for the device: no ``.item()``, no print."""
         if self._own_step is not None:
-            phases = contextlib.nullcontext() if mark_phase is null_phase else mark_own_phases(mark_phase)
+            phases = (
+                contextlib.nullcontext() if mark_phase is null_phase else mark_custom_step_phases(mark_phase)
+            )
             with phases:
                 loss = self._own_step(self.model, batch, self.optimizer, self._scaler)
             self.last_loss = _require_scalar("step", loss).detach()

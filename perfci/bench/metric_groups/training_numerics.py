@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from perfci.bench.metric_groups.dropout import disable_dropout, dropout_probabilities
+from perfci.bench.metric_groups.disable_dropout import disable_dropout, dropout_probabilities
 from perfci.bench.metric_groups.numerics_recording import record_training_numerics
 from perfci.bench.metric_groups.rounding_tolerance import widen_for_rounding
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables

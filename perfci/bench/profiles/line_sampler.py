@@ -61,7 +61,7 @@ def sample_lines(
     seen = [(place, spent) for place, spent in sampler.cpu_by_line.items() if spent > 0]
     largest = sorted(seen, key=lambda row: row[1], reverse=True)[:MAX_ROWS]
     return tuple(
-        TimeShare(sampler.locator.format_source_line(place), spent / calls, spent / whole)
+        TimeShare(sampler.locator.format_line_with_source(place), spent / calls, spent / whole)
         for place, spent in largest
     )
 
@@ -158,7 +158,7 @@ class SourceLocator:
             return "perfci"
         return "project" if self._roots is None and not real.startswith(LIBRARY_ROOTS) else ""
 
-    def format_source_line(self, source_line: SourceLine) -> str:
+    def format_line_with_source(self, source_line: SourceLine) -> str:
         """``model/net.py:31: x = self.layers(x)``"""
         name, line = source_line
         return f"{self._display_path(os.path.realpath(name))}:{line}: {linecache.getline(name, line).strip()}"

@@ -85,7 +85,7 @@ def import_shared_modules(preload: list[str]) -> JsonMessage:
     gc.enable()
     gc.collect()
     gc.freeze()  # children must not copy pages by counting references in them
-    back_heap_with_huge_pages()
+    speed_up_forks_with_huge_pages()
     return {
         "event": "hello",
         "python": sys.version.split()[0],
@@ -93,7 +93,7 @@ def import_shared_modules(preload: list[str]) -> JsonMessage:
     }
 
 
-def back_heap_with_huge_pages() -> None:
+def speed_up_forks_with_huge_pages() -> None:
     """Back the heap that torch's import left with huge pages: a fork then copies a third of the page tables.
 
     MADV_COLLAPSE needs Linux 6.1; where it is refused, forks are only slower (13 ms instead of 4 ms

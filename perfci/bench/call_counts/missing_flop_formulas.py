@@ -32,7 +32,7 @@ BIG_TENSOR_ELEMENTS = 4096
 """An operator without a formula leaves a count incomplete where it reads so many numbers, 64 x 64."""
 
 
-def multiplies_big_tensors(operator: Any, tensors: list[Any]) -> bool:
+def may_multiply_big_tensors(operator: Any, tensors: list[Any]) -> bool:
     """Whether an operator without a formula may multiply matrices or convolve, on tensors that matter."""
     namespace, _, name = operator.name().partition("::")
     if namespace in CHEAP_NAMESPACES or not any(tensor.numel() >= BIG_TENSOR_ELEMENTS for tensor in tensors):

@@ -13,7 +13,7 @@ from perfci.bench.timers.stage_timers import PhaseMarker
 
 
 @contextlib.contextmanager
-def mark_own_phases(mark_phase: PhaseMarker) -> Iterator[None]:
+def mark_custom_step_phases(mark_phase: PhaseMarker) -> Iterator[None]:
     """Mark every backward pass and every step of an optimizer; all the rest is marked as forward.
 
     The rest holds what a step does beside them, clipping for example. Not for steps that are timed as a

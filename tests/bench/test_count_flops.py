@@ -13,16 +13,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.flop_counter import FlopCounterMode
 
-from perfci.bench.call_counts.flop_count import FlopCount
-from perfci.bench.call_counts.flop_counter import name_format
+from perfci.bench.call_counts.count_flops import count_flops, count_flops_by_format, require_flops
+from perfci.bench.call_counts.flop_count_by_format import FlopCount
+from perfci.bench.call_counts.flop_counter import operator_number_format
 from perfci.bench.call_counts.flop_formulas import FLOP_FORMULAS
-from perfci.bench.call_counts.flops import (
-    count_flops,
-    model_flops_per_token,
-    record_flops,
-    require_flops,
-)
-from perfci.bench.call_counts.uncounted_operators import multiplies_big_tensors
+from perfci.bench.call_counts.missing_flop_formulas import may_multiply_big_tensors
+from perfci.bench.call_counts.model_flops import model_flops_per_token
 from perfci.bench.call_counts.utilisation import mbu, utilisation_readings
 from perfci.bench.devices.torch_precision_settings import Float32Switches
 from perfci.bench.memory_use.fake_tensors import fake_tensors
@@ -417,7 +413,7 @@ def test_what_moves_looks_up_or_normalises_is_cheap_at_any_size(name: str) -> No
     operator = getattr(torch.ops.aten, name)
     overload = getattr(operator, operator.overloads()[0])
 
-    assert not multiplies_big_tensors(overload, [torch.empty(1 << 20, device="meta")])
+    assert not may_multiply_big_tensors(overload, [torch.empty(1 << 20, device="meta")])
 
 
 @pytest.mark.parametrize(
@@ -427,8 +423,8 @@ def test_what_multiplies_has_a_name_that_says_so(name: str) -> None:
     operator = getattr(torch.ops.aten, name)
     overload = getattr(operator, operator.overloads()[0])
 
-    assert multiplies_big_tensors(overload, [torch.empty(1 << 20, device="meta")])
-    assert not multiplies_big_tensors(overload, [torch.empty(1 << 10, device="meta")])
+    assert may_multiply_big_tensors(overload, [torch.empty(1 << 20, device="meta")])
+    assert not may_multiply_big_tensors(overload, [torch.empty(1 << 10, device="meta")])
 
 
 # ------------------------------------------------------------------ utilisation
@@ -439,7 +435,7 @@ H200 = "NVIDIA H200"
 def test_a_model_is_held_to_the_peak_of_the_format_it_computes_in() -> None:
     model = tiny.TinyGPT().to(torch.bfloat16)
 
-    count = record_flops(lambda: model.loss(tiny.some_tokens()).backward())
+    count = count_flops_by_format(lambda: model.loss(tiny.some_tokens()).backward())
 
     assert count.main_format == "bf16"
     assert utilisation_readings(FlopCount({"bf16": 400_000}, 0, {}), 1e-9, H200)["mfu"] == informational(
@@ -454,7 +450,7 @@ def test_autocast_counts_its_products_in_the_narrow_format() -> None:
     model = tiny.TinyGPT()
 
     with torch.autocast("cpu", torch.bfloat16):
-        count = record_flops(lambda: model.loss(tiny.some_tokens()))
+        count = count_flops_by_format(lambda: model.loss(tiny.some_tokens()))
 
     assert set(count.by_format) == {"bf16"}
 
@@ -466,7 +462,7 @@ def test_products_of_fp32_on_cuda_are_tf32_where_torch_rounds_them(tf32: bool, e
     before = Float32Switches.read()
     Float32Switches.all_set(tf32=tf32).apply()
     try:
-        formats = {name_format(operator, on_cuda) for operator in operators}
+        formats = {operator_number_format(operator, on_cuda) for operator in operators}
     finally:
         before.apply()
 
@@ -480,7 +476,7 @@ def test_what_checkpointing_computes_again_is_hardware_work_and_none_of_the_mode
     def step() -> None:
         torch.utils.checkpoint.checkpoint(block, x, use_reentrant=reentrant)[0].sum().backward()
 
-    count, plain = record_flops(step), count_flops(lambda: block(x)[0].sum().backward())
+    count, plain = count_flops_by_format(step), count_flops(lambda: block(x)[0].sum().backward())
 
     assert count.model == plain
     assert count.total == plain + count.recomputed
@@ -494,7 +490,7 @@ def test_gradients_of_gradients_are_the_models_own_work() -> None:
         (gradient,) = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
         gradient.square().sum().backward()
 
-    assert record_flops(penalty).recomputed == 0
+    assert count_flops_by_format(penalty).recomputed == 0
 
 
 def test_utilisation_leaves_out_what_was_recomputed() -> None:

@@ -20,7 +20,7 @@ FUSED_LAYERS = frozenset(
 FUSED_LAYER_BACKENDS = {"cpu": "CPU", "cuda": "CUDA"}
 
 
-def run_fused_layer(mode: TorchDispatchMode, func: Any, args: Any, kwargs: Any) -> Any:
+def run_fused_layer_expanded(mode: TorchDispatchMode, func: Any, args: Any, kwargs: Any) -> Any:
     """Run the kernel of a fused layer while the mode sees the operators that it is made of.
 
     ``NotImplemented`` for any other operator, and on devices without such a kernel.

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from perfci.bench import Absent, ModelBench, Reading
 from perfci.bench.loader_batches import EndlessLoader, LoaderEnded, move_to_device
-from perfci.bench.metric_groups import training_data
+from perfci.bench.metric_groups import data_wait
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 
 BATCH = torch.ones(2, 4)
@@ -64,9 +64,9 @@ def measure_wait(
 
     if loader is not None:
         Net.loader = lambda self, p: loader()
-    device.install(monkeypatch, training_data.__name__)
+    device.install(monkeypatch, data_wait.__name__)
     callables = Net().bind_callables({})
-    return training_data.read_data_wait(callables, TrainingLoop(callables), budget_s=0.0)
+    return data_wait.read_data_wait(callables, TrainingLoop(callables), budget_s=0.0)
 
 
 def value(reading: Reading | Absent) -> float:

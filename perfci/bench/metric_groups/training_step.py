@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 
-from perfci.bench.call_counts.flops import record_flops
+from perfci.bench.call_counts.count_flops import count_flops_by_format
 from perfci.bench.call_counts.utilisation import utilisation_readings
 from perfci.bench.compilers.compile_cache_fingerprint import cache_fingerprint_flags
 from perfci.bench.devices.device_monitor import CONDITION_METRICS, monitor_device
 from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readings
-from perfci.bench.metric_groups import training_data
+from perfci.bench.metric_groups import data_wait
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.metric_groups.training_numerics import require_parity
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
@@ -28,7 +28,7 @@ METRICS = (
     Metric("flop_per_s", "FLOP/s", "higher"),
     Metric("mfu", "ratio", "higher"),  # of the model's own operations
     Metric("hfu", "ratio", "higher"),  # with those that checkpointing computes again
-    *training_data.METRICS,
+    *data_wait.METRICS,
     Metric("step_energy", "joules"),
     *MEMORY_METRICS,
     *CONDITION_METRICS,
@@ -53,7 +53,7 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
             training.step, device=device, warmup_s=callables.budget_s / 4, budget_s=callables.budget_s
         )
         phases = _phase_readings(training, device)
-        data = training_data.read_data_wait(callables, training, budget_s=callables.budget_s / 2)
+        data = data_wait.read_data_wait(callables, training, budget_s=callables.budget_s / 2)
     training.check_loss_finite(f"after {training.steps} steps")
     readings = {
         "step_time": timing.reading(),
@@ -92,5 +92,5 @@ def _rate_readings(
     tokenless = Absent("it defines no tokens_per_batch")
     return {
         "tokens_per_s": informational(tokens / step_s) if tokens else tokenless,
-        **utilisation_readings(record_flops(training.step), step_s, callables.device.name),
+        **utilisation_readings(count_flops_by_format(training.step), step_s, callables.device.name),
     }

@@ -1,4 +1,4 @@
-"""Floating point operations: counted from operators, and computed from a model's shape.
+"""Count the floating point operations of one call from its operators.
 
 One multiplication and one addition are two operations, as in PaLM (arXiv:2204.02311, appendix B), torch's
 own counter, torchtitan and nanochat. Counted are matrix products, convolutions, attention, recurrent layers
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from perfci.bench.call_counts.flop_count import FlopCount, RunsOnlyCompiled
+from perfci.bench.call_counts.flop_count_by_format import FlopCount, RunsOnlyCompiled
 from perfci.bench.readings import Absent
 from perfci.model import PerfciError
 
@@ -38,7 +38,7 @@ def count_flops(function: Callable[[], object]) -> int | Absent:
     Absent, with their names, where operators without a formula read big tensors. Kernels that are called
     past torch's dispatcher (from an extension, or Triton's ``kernel[grid]``) are not seen at all.
     """
-    return record_flops(function).total
+    return count_flops_by_format(function).total
 
 
 def require_flops(function: Callable[[], object]) -> int:
@@ -49,7 +49,7 @@ def require_flops(function: Callable[[], object]) -> int:
     return counted
 
 
-def record_flops(function: Callable[[], object]) -> FlopCount:
+def count_flops_by_format(function: Callable[[], object]) -> FlopCount:
     """Count the operations of one call by number format, with what was recomputed and not counted."""
     try:
         with force_eager(), create_flop_counter() as counting:
@@ -58,16 +58,6 @@ def record_flops(function: Callable[[], object]) -> FlopCount:
         return FlopCount({}, 0, {}, failure=str(error))
     count: FlopCount = counting.count()
     return count
-
-
-def model_flops_per_token(parameters: int, layers: int, heads: int, head_dim: int, length: int) -> int:
-    """Work out the operations that training a decoder takes per token: 6N + 12 L H Q T.
-
-    ``parameters`` are those that take part in a matrix product (no embedding that is only looked up),
-    ``length`` the tokens of a sequence. Forward and backward, causal attention in full, nothing computed
-    twice. Source: PaLM (arXiv:2204.02311), appendix B; torchtitan and nanochat use the same.
-    """
-    return 6 * parameters + 12 * layers * heads * head_dim * length
 
 
 @contextlib.contextmanager
