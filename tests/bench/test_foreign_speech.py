@@ -70,7 +70,7 @@ def test_a_dropped_cache_is_named_by_the_time_per_token(monkeypatch: pytest.Monk
             )
             return model
 
-    clock.install(monkeypatch, "perfci.bench.streams.stream_requests", "perfci.bench.timers.warmup")
+    clock.install(monkeypatch, "perfci.bench.streams.stream_clock", "perfci.bench.timers.warmup")
     healthy, dropped = (measure(Timed, "generation", cache, "fp32") for cache in (True, False))
 
     assert healthy["tpot"] == pytest.approx([TOKEN_S] * 4)

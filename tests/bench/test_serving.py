@@ -34,7 +34,7 @@ def cpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
 
     monkeypatch.setattr("time.sleep", sleep)
     monkeypatch.setattr("perfci.bench.streams.serving.perf_counter", lambda: device.host_s)
-    return device.install(monkeypatch, "perfci.bench.streams.stream_requests", "perfci.bench.timers.warmup")
+    return device.install(monkeypatch, "perfci.bench.streams.stream_clock", "perfci.bench.timers.warmup")
 
 
 def working(device: FakeDevice, *seconds: float) -> Callable[[], Iterator[str]]:

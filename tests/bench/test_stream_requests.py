@@ -23,7 +23,11 @@ from perfci.bench.streams.stream_requests import (
 from perfci.model import Clock
 
 PREFILL_S, TOKEN_S = 0.03, 0.002
-CLOCKED = ("perfci.bench.streams.stream_requests", "perfci.bench.timers.warmup")
+CLOCKED = (
+    "perfci.bench.streams.stream_requests",
+    "perfci.bench.streams.stream_clock",
+    "perfci.bench.timers.warmup",
+)
 
 
 @pytest.fixture

@@ -7,12 +7,10 @@ from typing import Any
 
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.streams.request_metrics import InputAudio
+from perfci.bench.streams.stream_clock import ClockReadings
 
 AudioPieces = Iterable[tuple[Any, float]]
 """Pieces of sound in the order they are spoken, each with its length in seconds."""
-
-ClockReadings = tuple[float, float]
-"""Wall and CPU seconds, read at one moment."""
 
 
 class ArrivingAudio:

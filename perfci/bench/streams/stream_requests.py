@@ -11,8 +11,9 @@ from typing import Any
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.streams import request_metrics
-from perfci.bench.streams.arriving_audio import ArrivingAudio, AudioPieces, ClockReadings
+from perfci.bench.streams.arriving_audio import ArrivingAudio, AudioPieces
 from perfci.bench.streams.request_metrics import InputAudio, RequestTrace, SlaObjective
+from perfci.bench.streams.stream_clock import ClockReadings, StreamClock
 from perfci.bench.timers.timed_blocks import gc_disabled
 from perfci.bench.timers.turn_taking import offer_turn
 from perfci.bench.timers.warmup import OneOffEvents, default_warmup_s, warm_up
@@ -148,36 +149,37 @@ class StreamRequest:
         audio = None if self.audio_in is None else ArrivingAudio(self.audio_in(), self.device, _read_clocks)
         self.device.synchronize()
         if audio is None:
-            moments, chunks = self._read_stream(inputs, _read_clocks)
-            return self._build_traces(moments, chunks)
+            clock = StreamClock()
+            chunks = self._read_stream(inputs, clock.read)
+            return self._build_traces(clock.read_last(), chunks)
         audio.start()
+        moments: list[ClockReadings] = []
         input_arrivals: list[ClockReadings] = []
 
-        def read_clocks() -> ClockReadings:
+        def read_clocks() -> None:
             input_arrivals.append(audio.newest_arrival)
-            return audio.read_clocks()
+            moments.append(audio.read_clocks())
 
-        moments, chunks = self._read_stream([*inputs, iter(audio)], read_clocks)
+        chunks = self._read_stream([*inputs, iter(audio)], read_clocks)
+        read_clocks()
         # The first reading is before the stream was opened, the second at its first chunk.
         moments[0] = input_arrivals[1]
         return self._build_traces(moments, chunks, audio.describe(moments[-1]))
 
-    def _read_stream(
-        self, inputs: Sequence[Any], read_clocks: Callable[[], ClockReadings]
-    ) -> tuple[list[ClockReadings], list[Any]]:
-        """Both clocks before the stream, at each of its chunks and at its end, and the chunks."""
-        moments, chunks = [read_clocks()], []
+    def _read_stream(self, inputs: Sequence[Any], read_clocks: Callable[[], None]) -> list[Any]:
+        """Read the clocks before the stream and at each of its chunks; return these when it has ended."""
+        chunks = []
+        read_clocks()
         for chunk in self._open_stream(inputs):
             self.device.synchronize()
-            moments.append(read_clocks())
+            read_clocks()
             chunks.append(chunk)
         self.device.synchronize()
-        moments.append(read_clocks())
         if not chunks:
             raise ValueError(
                 "the stream yielded nothing; it has to yield each chunk of output as it becomes visible"
             )
-        return moments, chunks
+        return chunks
 
     def _build_traces(
         self,
