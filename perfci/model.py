@@ -473,11 +473,13 @@ class Verdict:
     def as_change_point(self) -> ChangePoint:
         """The change that these pairs measured; without levels, of a level of 1."""
         before = 1.0 if self.base_level is None else self.base_level
-        after = level_after(before, self.ratio, before if self.head_level is None else self.head_level)
+        after = level_matching_ratio(
+            before, self.ratio, before if self.head_level is None else self.head_level
+        )
         return ChangePoint(self.series, self.head, self.base, before, after, self.interval)
 
 
-def level_after(before: float, ratio: float | None, measured: float) -> float:
+def level_matching_ratio(before: float, ratio: float | None, measured: float) -> float:
     """The level that is shown beside this ratio: the measured one, unless dividing it gives another ratio."""
     if ratio is None or math.isclose(measured, before * ratio, rel_tol=1e-9):
         return measured

@@ -268,7 +268,7 @@ class RepositoryBinding(Protocol):
         """The deployment environment that may upload; empty for any."""
 
     @property
-    def refs(self) -> Collection[str]:
+    def history_refs(self) -> Collection[str]:
         """The refs whose jobs may write a history."""
 
 
@@ -291,7 +291,7 @@ def authorize_job(claims: JobClaims, binding: RepositoryBinding | None) -> JobGr
         raise build_job_refusal(RefusalReason.WORKFLOW)
     if binding.environment and claims.environment != binding.environment:
         raise build_job_refusal(RefusalReason.ENVIRONMENT)
-    baseline = claims.event_name in BASELINE_EVENTS and claims.ref in binding.refs
+    baseline = claims.event_name in BASELINE_EVENTS and claims.ref in binding.history_refs
     return JobGrant(claims.run_id, int(claims.run_attempt), claims.sha, number, baseline, claims.event_name)
 
 

@@ -189,7 +189,7 @@ def read_free_disk_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def load_recorded_suite(config: Config, suite: str) -> RecordedSuite | None:
+def find_recorded_suite(config: Config, suite: str) -> RecordedSuite | None:
     """The benchmarks of the newest session of this suite.
 
     None without one, or where the store cannot be read.

@@ -61,11 +61,11 @@ def probe_asv_plugins() -> Iterator[dict[str, Any]]:
         if module.lower().startswith("asv_bench") and name not in seen:
             seen.add(name)
             types: list[str] = []
-            errors = list(import_plugin(module, types))
+            errors = list(iter_plugin_import_errors(module, types))
             yield {"name": name, "version": distribution.version, "types": types, "errors": errors}
 
 
-def import_plugin(module: str, types: list[str]) -> Iterator[str]:
+def iter_plugin_import_errors(module: str, types: list[str]) -> Iterator[str]:
     """Import what asv imports of a plugin, add the types it exports, and yield the errors."""
     try:
         package = importlib.import_module(module)

@@ -44,7 +44,7 @@ def problem(subject: str, sentence: str, advice: str) -> DoctorFinding:
     return DoctorFinding(CheckLevel.PROBLEM, subject, sentence, advice)
 
 
-def format_names(names: list[str], limit: int = 5) -> str:
+def format_first_names(names: list[str], limit: int = 5) -> str:
     """List the first names, and how many more there are."""
     shown = ", ".join(names[:limit])
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown

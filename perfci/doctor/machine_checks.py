@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_names, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, format_first_names, ok, problem, warning
 from perfci.report.number_format import format_count
 
 GIB = 2**30
@@ -107,7 +107,7 @@ def check_governor(governors: tuple[str, ...]) -> DoctorFinding:
     if governors == ("performance",):
         return ok("governor", "performance on every core")
     advice = "sudo cpupower frequency-set -g performance"
-    return warning("governor", f"{format_names(list(governors))}: the clock follows the load", advice)
+    return warning("governor", f"{format_first_names(list(governors))}: the clock follows the load", advice)
 
 
 def check_turbo(turbo: bool | None) -> DoctorFinding:

@@ -119,7 +119,7 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
         return
     yield from check_discovery(discovery, sources, settings.suite.timeout_s)
     versions = {benchmark.name: benchmark.version for benchmark in discovery.benchmarks.values()}
-    yield from suite.check_lost_benchmarks(versions, collect_facts.load_recorded_suite(target.config, name))
+    yield from suite.check_lost_benchmarks(versions, collect_facts.find_recorded_suite(target.config, name))
 
 
 def check_discovery(

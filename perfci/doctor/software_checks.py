@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_names, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, format_first_names, ok, problem, warning
 
 SUPPORTED_PYTHONS = ((3, 11), (3, 13))
 """The oldest and the newest Python that perfci supports."""
@@ -110,7 +110,7 @@ def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
         return problem("torch", f"importing torch fails: {torch.error}", "repair or reinstall torch there")
     if not torch.version:
         return warning("torch", "torch is not installed there", "install it, unless nothing measured uses it")
-    devices = f"sees {format_names(list(torch.devices))}" if torch.devices else "sees no accelerator"
+    devices = f"sees {format_first_names(list(torch.devices))}" if torch.devices else "sees no accelerator"
     sentence = f"{torch.version}, {torch.build} build, {devices}"
     if parse_version(torch.version)[:2] < MIN_TORCH:
         return problem("torch", sentence, f"install torch {'.'.join(map(str, MIN_TORCH))} or newer")
@@ -120,7 +120,9 @@ def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
             if torch.build == "CPU"
             else "compare the driver with torch's CUDA version"
         )
-        return problem("torch", f"{sentence}, although the driver lists {format_names(list(gpus))}", advice)
+        return problem(
+            "torch", f"{sentence}, although the driver lists {format_first_names(list(gpus))}", advice
+        )
     return ok("torch", sentence)
 
 
@@ -158,7 +160,7 @@ def check_asv_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> Doctor
     if missing:
         return problem(
             "plugin",
-            f"{title} is there, but asv did not register {format_names(missing)}",
+            f"{title} is there, but asv did not register {format_first_names(missing)}",
             "reinstall it there",
         )
     return ok("plugin", f"{title} adds {', '.join(plugin.types)}")

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_names, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, format_first_names, ok, problem, warning
 from perfci.report.number_format import format_count
 
 PLUGIN_NAMES = re.compile(r"gpu_?(mem)?_|gen_(ttft|tpot|e2el)_")
@@ -67,13 +67,15 @@ def check_lost_benchmarks(
         return
     lost = sorted(recorded.versions.keys() - versions.keys())
     if lost:
-        sentence = f"measured on {recorded.day} and not in the suite any more: {format_names(lost)}"
+        sentence = f"measured on {recorded.day} and not in the suite any more: {format_first_names(lost)}"
         yield problem("history", sentence, "restore what was not removed on purpose")
     changed = sorted(
         name for name, version in recorded.versions.items() if versions.get(name, version) != version
     )
     if changed:
-        sentence = f"rewritten since {recorded.day}, so that its history begins anew: {format_names(changed)}"
+        sentence = (
+            f"rewritten since {recorded.day}, so that its history begins anew: {format_first_names(changed)}"
+        )
         yield warning("history", sentence, "set a version attribute where old and new numbers mean the same")
     if not lost and not changed:
         count = format_count(len(recorded.versions), "benchmark")

@@ -20,7 +20,10 @@ from perfci.store.verdict_decision_records import (
     load_aa_results,
     load_verdict_decision_records,
 )
-from perfci.store.verdicts_and_change_points import load_ids_of_verdicts_before_tails, load_verdict_records
+from perfci.store.verdicts_and_change_points import (
+    load_ids_of_verdicts_stored_before_tails,
+    load_verdict_records,
+)
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import Look
 from perfci.verdicts.compare.tail_shift import remove_tail_sentence
@@ -62,7 +65,7 @@ def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
         decisions = load_verdict_decision_records(tx, project)
         records = load_verdict_records(tx, project, current_only=False, with_pull_requests=True)
         recorded = [(record, decisions[record.id]) for record in reversed(records) if record.id in decisions]
-        before_tails = load_ids_of_verdicts_before_tails(tx, project)
+        before_tails = load_ids_of_verdicts_stored_before_tails(tx, project)
         differences = list(_find_differences(tx, project, recorded, before_tails))
     return VerificationResult(len(recorded), len(records) - len(recorded), differences)
 

@@ -13,7 +13,7 @@ from perfci.report.number_format import (
     format_significant_digits,
 )
 from perfci.report.text_table import align_table
-from perfci.report.verdict_text import level_change_phrase
+from perfci.report.verdict_text import relative_change_phrase
 from perfci.verdicts.goals.goal_clauses import unit_conversion_factor
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome, GoalVerdict
 from perfci.verdicts.goals.tradeoffs import Tradeoff
@@ -85,7 +85,7 @@ def tradeoff_sentence(trade: Tradeoff) -> str:
 def _metric_change_phrase(verdict: Verdict) -> str:
     metric = verdict.series.metric
     name = make_printable(metric.name)
-    return f"{name} {level_change_phrase(verdict.ratio, metric)}" if verdict.ratio else name
+    return f"{name} {relative_change_phrase(verdict.ratio, metric)}" if verdict.ratio else name
 
 
 def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:

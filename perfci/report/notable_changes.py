@@ -36,11 +36,11 @@ def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Tren
     for trend in trends:
         marks = [mark for mark in trend.marks if mark.state != "refuted"]
         if marks:
-            largest.append((trend, max(marks, key=change_size)))
-    largest.sort(key=lambda entry: (entry[1].state != "confirmed", -change_size(entry[1])))
+            largest.append((trend, max(marks, key=absolute_log_ratio)))
+    largest.sort(key=lambda entry: (entry[1].state != "confirmed", -absolute_log_ratio(entry[1])))
     return largest[:count]
 
 
-def change_size(mark: ChangeMark) -> float:
+def absolute_log_ratio(mark: ChangeMark) -> float:
     """Return the absolute log ratio of a change, equal for halving and doubling."""
     return abs(math.log(mark.ratio)) if mark.ratio > 0 else math.inf

@@ -13,8 +13,8 @@ from perfci.report.number_format import (
 )
 from perfci.report.series_trend import Trend
 from perfci.report.verdict_text import (
-    level_change_phrase,
     most_severe_verdict,
+    relative_change_phrase,
     short_series_name,
     verdict_counts_sentence,
     verdict_sentence,
@@ -109,7 +109,7 @@ def _change_history(trend: Trend) -> list[str]:
     parts = []
     if confirmed:
         last = confirmed[-1]
-        change = level_change_phrase(last.ratio, trend.series.metric)
+        change = relative_change_phrase(last.ratio, trend.series.metric)
         parts.append(f"Last change: {change} at {last.commit[:10]}")
     if candidates:
         parts.append(f"{format_count(len(candidates), 'candidate change')} not confirmed")

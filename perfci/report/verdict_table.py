@@ -13,9 +13,9 @@ from perfci.report.verdict_text import (
     change_with_tail,
     format_in_common_unit,
     format_interval,
+    next_step_or_reason,
     rank_verdicts_by_severity,
     tail_cell,
-    verdict_advice,
     verdict_glyph,
     verdict_label,
 )
@@ -59,9 +59,11 @@ def format_verdict_table(verdicts: Iterable[Verdict]) -> str:
 
 def format_verdict_advice(verdicts: Iterable[Verdict]) -> str:
     """Format the advice for each verdict that has any, one per line."""
-    open_verdicts = [verdict for verdict in rank_verdicts_by_severity(verdicts) if verdict_advice(verdict)]
+    open_verdicts = [
+        verdict for verdict in rank_verdicts_by_severity(verdicts) if next_step_or_reason(verdict)
+    ]
     return "\n".join(
-        f"{verdict_glyph(verdict)} {make_printable(verdict.series.label)}: {verdict_advice(verdict)}"
+        f"{verdict_glyph(verdict)} {make_printable(verdict.series.label)}: {next_step_or_reason(verdict)}"
         for verdict in open_verdicts
     )
 

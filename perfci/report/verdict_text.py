@@ -162,7 +162,7 @@ def verdict_sentence(verdict: Verdict) -> str:
 def change_phrase(verdict: Verdict) -> str:
     """Describe a change with its interval: ``got 18.3 % slower [15.9, 20.8], 10 pairs``."""
     assert verdict.ratio is not None
-    change = level_change_phrase(verdict.ratio, verdict.series.metric)
+    change = relative_change_phrase(verdict.ratio, verdict.series.metric)
     interval = _range_suffix(verdict.ratio, verdict.interval, verdict.series.metric)
     return f"{change}{interval}{_pairs_suffix(verdict)}"
 
@@ -170,7 +170,7 @@ def change_phrase(verdict: Verdict) -> str:
 def tail_phrase(tail: TailVerdict, metric: Metric) -> str:
     """Describe what the tail did in words: ``p90 got 22.0 % slower [14.1, 30.3]``."""
     if tail.kind in CHANGE_KINDS:
-        size = level_change_phrase(tail.ratio, metric)
+        size = relative_change_phrase(tail.ratio, metric)
         return f"{metric.tail_name} {size}{_range_suffix(tail.ratio, tail.interval, metric)}"
     interval = f" {format_interval(tail.interval)}" if tail.interval else ""
     word = verdict_kind_label(tail.kind)
@@ -217,7 +217,7 @@ def change_size_phrase(change: ChangePoint, metric: Metric) -> str:
     if change.before <= 0:
         return f"went from {change.before:g} to {change.after:g}"
     ratio = 1 + change.relative_change
-    return f"{level_change_phrase(ratio, metric)}{_range_suffix(ratio, change.interval, metric)}"
+    return f"{relative_change_phrase(ratio, metric)}{_range_suffix(ratio, change.interval, metric)}"
 
 
 def change_levels_phrase(change: ChangePoint) -> str:
@@ -227,7 +227,7 @@ def change_levels_phrase(change: ChangePoint) -> str:
     return " → ".join(format_in_common_unit((change.before, change.after), change.series.metric))
 
 
-def level_change_phrase(ratio: float, metric: Metric) -> str:
+def relative_change_phrase(ratio: float, metric: Metric) -> str:
     """Describe a relative change in the words of its unit: slower, more memory, rose."""
     size = format_percent(ratio - 1)
     if metric.unit == "seconds":
@@ -292,7 +292,7 @@ def rank_verdicts_by_severity(verdicts: Iterable[Verdict]) -> list[Verdict]:
     return sorted(verdicts, key=sort_key)
 
 
-def verdict_advice(verdict: Verdict) -> str:
+def next_step_or_reason(verdict: Verdict) -> str:
     """Return the next step for an inconclusive verdict, else its reason, which may be empty."""
     if verdict.kind is VerdictKind.INCONCLUSIVE:
         return _next_step(verdict)

@@ -27,7 +27,7 @@ from perfci.model import (
     TailVerdict,
     Verdict,
     VerdictKind,
-    level_after,
+    level_matching_ratio,
 )
 
 ABSENT = -1
@@ -234,7 +234,7 @@ def build_verdict(row: Any, series: Series) -> Verdict:
     """
     head_level = row.head_level
     if head_level is not None and row.base_level:
-        head_level = level_after(row.base_level, row.ratio, head_level)
+        head_level = level_matching_ratio(row.base_level, row.ratio, head_level)
     return Verdict(
         kind=KINDS[row.kind],
         stage=STAGES[row.stage],

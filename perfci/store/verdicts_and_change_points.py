@@ -168,7 +168,7 @@ def load_verdict_records(
     return [build_verdict_record(row, series[row.series_id]) for row in rows]
 
 
-def load_ids_of_verdicts_before_tails(tx: Session, project: str) -> frozenset[int]:
+def load_ids_of_verdicts_stored_before_tails(tx: Session, project: str) -> frozenset[int]:
     """Load the ids of the verdicts that were stored before verdicts on the tail were."""
     query = sa.select(VerdictRow.id).where(
         project_id_condition(VerdictRow.project_id, project), VerdictRow.tail_kind.is_(None)
@@ -176,7 +176,7 @@ def load_ids_of_verdicts_before_tails(tx: Session, project: str) -> frozenset[in
     return frozenset(tx.scalars(query))
 
 
-def load_tails_of_changes(tx: Session, changes: Mapping[int, ChangePoint]) -> dict[int, TailVerdict]:
+def load_tail_verdicts_of_changes(tx: Session, changes: Mapping[int, ChangePoint]) -> dict[int, TailVerdict]:
     """Load what the tails did in the pairs that changes were measured on, by series id.
 
     Nothing for a change that is known from its history alone: no verdict has its interval.

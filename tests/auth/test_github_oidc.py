@@ -53,7 +53,7 @@ class Repository:
     owner_id: int = OWNER_ID
     workflow: str = WORKFLOW
     environment: str = ""
-    refs: tuple[str, ...] = ("refs/heads/main",)
+    history_refs: tuple[str, ...] = ("refs/heads/main",)
 
 
 MODEL = Repository()
@@ -320,7 +320,7 @@ def test_lets_a_job_of_another_ref_write_no_baseline(ref: str) -> None:
 
 
 def test_lets_a_pull_request_write_no_baseline_whatever_its_ref() -> None:
-    bound = Repository(refs=("refs/heads/main", "refs/pull/12/merge"))
+    bound = Repository(history_refs=("refs/heads/main", "refs/pull/12/merge"))
 
     assert judged(signed(of_pull_request(12)), bound) == JobGrant(
         "4711", 1, SHA, 12, baseline=False, event="pull_request"

@@ -135,7 +135,7 @@ def test_says_what_to_do_about_too_many_series(store: Store) -> None:
         project = create_project(tx, PROJECT, "private", NOON)
         quota = SeriesQuota(pull_request="#1", per_pull_request=5)
         with pytest.raises(SeriesQuotaExceeded) as refused:
-            quota.count_new_series(tx, project.id, PROJECT, 6, NOON)
+            quota.charge_new_series(tx, project.id, PROJECT, 6, NOON)
 
     assert str(refused.value) == (
         "This pull request would bring 6 new series to acme/model, more than the 5 of [server] "

@@ -206,7 +206,7 @@ def test_moving_a_boundary_reports_series_that_fit_worse(store: Store) -> None:
     with store.begin() as tx:
         outcome = move_boundary(tx, project, 1, 1, a_sha(8), a_sha(9), ME)
 
-    assert (outcome.weaker_count, outcome.record.commit, outcome.record.pinned) == (1, a_sha(9), True)
+    assert (outcome.weaker_series_count, outcome.record.commit, outcome.record.pinned) == (1, a_sha(9), True)
     assert outcome.tests[0].new.sigmas < outcome.tests[0].old.sigmas
     assert members_now(store)[0].commit == a_sha(9)
 
@@ -221,7 +221,7 @@ def test_moving_a_boundary_back_to_the_step_reports_no_worse_fit(store: Store) -
         good, bad = compute_shifted_commit_range(tx, project, require_incident(tx, project, 1), 2)
         outcome = move_boundary(tx, project, 1, 1, good, bad, ME)
 
-    assert (bad, outcome.weaker_count) == (a_sha(12), 0)
+    assert (bad, outcome.weaker_series_count) == (a_sha(12), 0)
     assert members_now(store)[0].relative_change == pytest.approx(1.0, abs=0.01)
 
 

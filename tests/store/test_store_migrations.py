@@ -29,7 +29,7 @@ from perfci.store.tables.access import AuditRow, SecretRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.verdicts_and_change_points import (
     add_verdicts,
-    load_ids_of_verdicts_before_tails,
+    load_ids_of_verdicts_stored_before_tails,
     load_verdict_records,
 )
 from tests.support.builders import (
@@ -251,7 +251,7 @@ def test_verdicts_from_before_tails_have_none_and_those_after_are_guarded(kind: 
 
         with store.read() as tx:
             records = load_verdict_records(tx, PROJECT, current_only=False)
-            before = load_ids_of_verdicts_before_tails(tx, PROJECT)
+            before = load_ids_of_verdicts_stored_before_tails(tx, PROJECT)
         for column in ("tail_kind", "tail_ratio", "reason"):
             with pytest.raises(sa.exc.DBAPIError, match="never deleted or edited"), store.begin() as tx:
                 tx.execute(sa.text(f"UPDATE verdicts SET {column} = NULL WHERE id = 2"))

@@ -398,9 +398,9 @@ def many_verdicts(count: int) -> list[Verdict]:
 def test_shows_the_first_rows_of_every_list_and_pages_of_one() -> None:
     page = a_comparison(SLOWER, *many_verdicts(120))
 
-    first = compare.select_lists(page, ListQuery())
-    last = compare.select_lists(page, ListQuery(shown="unchanged", page=3))
-    beyond = compare.select_lists(page, ListQuery(shown="unchanged", page=99))
+    first = compare.paginate_lists(page, ListQuery())
+    last = compare.paginate_lists(page, ListQuery(shown="unchanged", page=3))
+    beyond = compare.paginate_lists(page, ListQuery(shown="unchanged", page=99))
 
     assert first.notable.rows == (SLOWER,)
     assert (first.unchanged.total, first.unchanged.page, first.unchanged.pages) == (120, 1, 3)
@@ -420,7 +420,7 @@ def test_lists_apart_what_moved_with_a_change() -> None:
     (unchanged,) = many_verdicts(1)
 
     page = a_comparison(ttft, smaller, count, unchanged)
-    lists = compare.select_lists(page, ListQuery())
+    lists = compare.paginate_lists(page, ListQuery())
 
     assert (lists.notable.rows, lists.explaining.rows) == ((ttft,), (smaller, count))
     assert (lists.explaining.total, lists.unchanged.rows) == (2, (unchanged,))
@@ -434,7 +434,7 @@ def test_lists_apart_what_moved_with_a_change() -> None:
 def test_searches_all_lists_of_a_comparison() -> None:
     page = a_comparison(SLOWER, *many_verdicts(120))
 
-    lists = compare.select_lists(page, ListQuery("many time_11"))
+    lists = compare.paginate_lists(page, ListQuery("many time_11"))
 
     assert (lists.notable.rows, lists.unchanged.total, lists.unchanged.pages) == ((), 10, 1)
     assert (lists.not_compared.total, lists.informational.total, lists.unavailable) == (0, 0, ())
@@ -443,9 +443,9 @@ def test_searches_all_lists_of_a_comparison() -> None:
 def test_lists_values_that_moved_most_first() -> None:
     page = a_comparison(base=STEP - 1, head=STEP)
 
-    cells = compare.select_lists(page, ListQuery()).not_compared.rows
+    cells = compare.paginate_lists(page, ListQuery()).not_compared.rows
 
-    moves = [max(value.log_move for value in cell.rows) for cell in cells]
+    moves = [max(value.absolute_log_change for value in cell.rows) for cell in cells]
     assert moves == sorted(moves, reverse=True)
     assert {cells[0].series, cells[1].series} == {STEP_TIME, TOKENS}
 
@@ -532,7 +532,7 @@ def test_shows_neighbours_and_verdicts_of_a_commit() -> None:
         page.sentence
         == "11 series measured; 5 not available here; compared with another commit: 1 regression."
     )
-    lists = commit.select_lists(page, ListQuery())
+    lists = commit.paginate_lists(page, ListQuery())
     assert {row.series for cell in lists.informational.rows for row in cell.rows} == {
         STEP_WALL,
         LOSS_WALL,
@@ -551,7 +551,7 @@ def test_values_of_a_commit_that_moved_come_first_with_their_change() -> None:
         "p", a_commit(STEP), NEWEST_FIRST, [], [a_run(STEP)], decisions, [history]
     )
 
-    cells = commit.select_lists(page, ListQuery()).measured.rows
+    cells = commit.paginate_lists(page, ListQuery()).measured.rows
     assert [row.change for cell in cells for row in cell.rows if row.change] == [
         SLOWER.as_change_point,
         history,
@@ -565,13 +565,13 @@ def test_groups_failures_of_a_commit_by_reason() -> None:
 
     page = commit.build_commit_view("p", a_commit(3), NEWEST_FIRST, [], [run], [])
 
-    lists = commit.select_lists(page, ListQuery())
+    lists = commit.paginate_lists(page, ListQuery())
     assert lists.failed == (
         MissingReason("timeout: 60 s", (STEP_TIME, STEP_FP32)),
         MissingReason("boom", (MEMORY,)),
     )
     assert lists.measured.rows == ()
-    assert commit.select_lists(page, ListQuery("peakmem")).failed == (MissingReason("boom", (MEMORY,)),)
+    assert commit.paginate_lists(page, ListQuery("peakmem")).failed == (MissingReason("boom", (MEMORY,)),)
     assert page.sentence == "0 series measured; 3 failed."
 
 

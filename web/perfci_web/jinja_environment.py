@@ -40,7 +40,7 @@ def register_filters_and_globals(
         return "" if authenticator.auth_settings.mode == "github" else None
 
     app.jinja_env.filters |= {
-        "advice": verdict_text.verdict_advice,
+        "advice": verdict_text.next_step_or_reason,
         "ago": format_age,
         "breakable": break_long_name,
         "capitalized": capitalize_first,

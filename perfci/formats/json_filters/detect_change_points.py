@@ -17,7 +17,7 @@ from perfci.formats.json_filters.input_documents import (
     SeriesDocument,
     parse_document,
     parse_items,
-    require_common_range,
+    require_representable_ratio,
 )
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.location_estimates import Floats
@@ -47,7 +47,7 @@ class FilterSeries:
         # of zero every value is a multiple beyond all numbers, so zeros do not count
         sizes = np.abs(values[values != 0]) if values.min() <= 0 else values
         if len(sizes):
-            require_common_range([math.log(sizes.min()), math.log(sizes.max())])
+            require_representable_ratio([math.log(sizes.min()), math.log(sizes.max())])
         return cls(series.id, values)
 
 

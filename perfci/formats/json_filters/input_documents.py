@@ -103,7 +103,7 @@ def parse_items(
     return parsed, errors
 
 
-def require_common_range(logarithms: Sequence[float]) -> None:
+def require_representable_ratio(logarithms: Sequence[float]) -> None:
     """Refuse logarithms of values that have no ratio."""
     if not all(map(math.isfinite, logarithms)) or max(logarithms) - min(logarithms) >= MAX_LOG_RATIO:
         raise ValueError("expected values close enough for a ratio, found some too far apart for any number")

@@ -19,7 +19,7 @@ from perfci.formats.json_filters.input_documents import (
     Name,
     parse_document,
     parse_items,
-    require_common_range,
+    require_representable_ratio,
 )
 from perfci.model import MetricClass, VerdictKind
 from perfci.stats.group_sequential import ALPHA
@@ -53,7 +53,7 @@ class FilterCase:
         # of unequal length they cannot be pairs, so the sides are compared as a whole
         cut = warmup_length([*case.base, *case.head])
         base, head = (_log_levels(side, cut) for side in (case.base, case.head))
-        require_common_range([*base, *head])
+        require_representable_ratio([*base, *head])
         costs = PairedLogCosts(base, head, 1.0, is_paired=len(base) == len(head))
         return cls(case.id, case.group, case.aa or (), (case.base, case.head), costs)
 

@@ -13,7 +13,7 @@ from perfci.report.verdict_text import (
     Tone,
     change_levels_phrase,
     change_size_phrase,
-    level_change_phrase,
+    relative_change_phrase,
     short_series_name,
     tail_phrase,
 )
@@ -168,7 +168,9 @@ def member_change_sentence(change: ChangePoint) -> str:
     """Describe the change of one series."""
     metric = change.series.metric
     if change.before > 0:
-        return f"{short_series_name(change.series)} {level_change_phrase(1 + change.relative_change, metric)}"
+        return (
+            f"{short_series_name(change.series)} {relative_change_phrase(1 + change.relative_change, metric)}"
+        )
     return f"{short_series_name(change.series)} went from {change.before:g} to {change.after:g}"
 
 

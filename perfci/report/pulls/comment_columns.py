@@ -14,8 +14,8 @@ from perfci.report.verdict_text import (
     format_in_common_unit,
     format_interval,
     is_candidate,
+    next_step_or_reason,
     tail_label,
-    verdict_advice,
     verdict_glyph,
 )
 
@@ -152,7 +152,7 @@ def _reason_suffix(verdict: Verdict) -> str:
 
 
 def _next_step_cell(verdict: Verdict) -> str:
-    advice = verdict_advice(verdict)
+    advice = next_step_or_reason(verdict)
     # A reason quotes foreign text, so it must not be read as Markdown; our own advice is plain text.
     if verdict.reason and advice == make_printable(verdict.reason):
         return code_span(advice, in_table=True)

@@ -103,5 +103,5 @@ def _build_audit_detail(repository: BoundRepository) -> dict[str, object]:
         "owner_id": repository.owner_id,
         "workflow": repository.workflow,
         "environment": repository.environment,
-        "refs": list(repository.refs),
+        "refs": list(repository.history_refs),
     }

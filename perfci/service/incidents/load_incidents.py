@@ -22,7 +22,7 @@ from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.jobs.notification_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
 from perfci.store.queries.project_series import load_series_by_ids
-from perfci.store.verdicts_and_change_points import load_tails_of_changes
+from perfci.store.verdicts_and_change_points import load_tail_verdicts_of_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def load_incident_detail(tx: Transaction, project: Project, number: int) -> Inci
         named,
         stored.load_incident_events(tx, record.id),
         load_deliveries(tx, project.id, incident_id=record.id),
-        load_tails_of_changes(
+        load_tail_verdicts_of_changes(
             tx, {member.series_id: member.to_change_point(of_member) for member, of_member in named}
         ),
     )

@@ -154,7 +154,7 @@ class BoundaryMoveOutcome:
     tests: tuple[BoundaryComparison, ...]
 
     @property
-    def weaker_count(self) -> int:
+    def weaker_series_count(self) -> int:
         return sum(test.is_new_boundary_weaker for test in self.tests)
 
 
@@ -184,8 +184,8 @@ def move_boundary(
     record_now = _finish_change(tx, project, number, "incident.move_boundary", detail, context)
     outcome = BoundaryMoveOutcome(record_now, tests)
     text = "the points agree"
-    if outcome.weaker_count:
-        text = f"the points fit worse there in {outcome.weaker_count} of {len(tests)} series"
+    if outcome.weaker_series_count:
+        text = f"the points fit worse there in {outcome.weaker_series_count} of {len(tests)} series"
     before, after = f"{record.last_good[:10]}..{record.commit[:10]}", f"{last_good[:10]}..{commit[:10]}"
     event = IncidentEvent(context.at, context.actor.name, "move_boundary", before, after, text)
     stored.add_incident_events(tx, [(record.id, event)])

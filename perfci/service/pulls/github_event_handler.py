@@ -186,7 +186,7 @@ def _save_merged_pull(
     pull = client.get_pull(payload.repository, payload.number)
     if pull.base.repo is None or not is_same_repository(pull.base.repo, bound):
         return "The project is bound to another repository by now."
-    if pull.merge_commit_sha is None or not is_pull_merged_into(pull, bound.refs):
+    if pull.merge_commit_sha is None or not is_pull_merged_into(pull, bound.history_refs):
         return f"{payload.repository}#{payload.number} is merged into no branch whose history is kept."
     changes = fetch_expected_changes_of_merge(client, payload.repository, pull, pull.merge_commit_sha)
     if not any(change.expected.is_authorized for change in changes):

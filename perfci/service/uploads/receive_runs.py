@@ -123,7 +123,7 @@ def _store_group(
         tx, project.id, documents, kind=kind, received_at=at, summarize=summarize_processes
     )
     if new_series := tx.info.pop(NEW_SERIES, 0):
-        quota.count_new_series(tx, project.id, project.slug, new_series, at)
+        quota.charge_new_series(tx, project.id, project.slug, new_series, at)
     stored = {key for _, key, _ in ingested}
     new = [upload for upload in admitted if upload.key in stored]
     for upload in new:

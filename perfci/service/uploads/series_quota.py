@@ -34,7 +34,7 @@ class SeriesQuota:
     per_pull_request: int = 5_000
     pull_request: str = ""
 
-    def count_new_series(self, tx: Session, project_id: int, slug: str, new: int, at: datetime) -> None:
+    def charge_new_series(self, tx: Session, project_id: int, slug: str, new: int, at: datetime) -> None:
         """Count new series of a project; raise where they are too many.
 
         Those of pull requests are counted apart, so that they leave the main branch its own.

@@ -26,7 +26,7 @@ class BoundRepository:
     slug: str
     workflow: str
     environment: str
-    refs: tuple[str, ...]
+    history_refs: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,23 @@ def load_bindings_of_repository(tx: Session, repository_id: int) -> list[Project
     return [ProjectBinding(row.project_id, _build_repository(row)) for row in rows]
 
 
+def repository_columns(repository: BoundRepository) -> dict[str, Any]:
+    """Return the columns of a bound repository, which are also its fields in JSON."""
+    return {
+        "repository_id": repository.repository_id,
+        "owner_id": repository.owner_id,
+        "slug": repository.slug,
+        "workflow": repository.workflow,
+        "environment": repository.environment,
+        "refs": repository.history_refs,
+    }
+
+
 def bind_repository(tx: Session, project_id: int, repository: BoundRepository, at: datetime) -> None:
     """Bind a project to a repository, replacing an earlier binding and ending its job tokens."""
     unbind_repository(tx, project_id)
-    columns = {name: getattr(repository, name) for name in BoundRepository.__dataclass_fields__}
-    tx.execute(sa.insert(REPOSITORIES), columns | {"project_id": project_id, "bound_at": at})
+    columns = repository_columns(repository) | {"project_id": project_id, "bound_at": at}
+    tx.execute(sa.insert(REPOSITORIES), columns)
 
 
 def unbind_repository(tx: Session, project_id: int) -> bool:

@@ -18,7 +18,13 @@ from perfci.report.verdict_text import (
 )
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
-from perfci_web.view_parts.list_search_and_paging import ListPage, ListQuery, cut_cells, cut_rows, search_rows
+from perfci_web.view_parts.list_search_and_paging import (
+    ListPage,
+    ListQuery,
+    build_cell_list_page,
+    build_list_page,
+    search_rows,
+)
 from perfci_web.view_parts.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
@@ -51,7 +57,7 @@ class SeriesAtCommit:
         return self.dot.level is None and not self.is_unavailable
 
     @property
-    def log_move(self) -> float:
+    def absolute_log_change(self) -> float:
         """How far the level moved either way: halved is as far as doubled."""
         if self.change is None:
             return 0.0
@@ -114,18 +120,18 @@ class CommitLists:
         ]
 
 
-def select_lists(page: CommitView, query: ListQuery) -> CommitLists:
+def paginate_lists(page: CommitView, query: ListQuery) -> CommitLists:
     """Cut the lists of a commit to the page that an address selects."""
 
     def cut_verdicts(name: str, title: str, verdicts: Sequence[Verdict], *, quiet: bool) -> ListPage[Verdict]:
         chosen = [verdict for verdict in verdicts if (verdict.kind in QUIET_KINDS) == quiet]
-        return cut_rows(name, title, chosen, query, lambda verdict: verdict.series)
+        return build_list_page(name, title, chosen, query, lambda verdict: verdict.series)
 
     def cut_values(name: str, title: str, *, informational: bool) -> ListPage[CellRows[SeriesAtCommit]]:
         with_level = (value for value in page.series_values if value.dot.level is not None)
         chosen = [value for value in with_level if value.informational == informational]
-        most_moved_first = sorted(chosen, key=lambda value: (-value.log_move, value.series.cell))
-        return cut_cells(name, title, most_moved_first, query, lambda value: value.series)
+        most_moved_first = sorted(chosen, key=lambda value: (-value.absolute_log_change, value.series.cell))
+        return build_cell_list_page(name, title, most_moved_first, query, lambda value: value.series)
 
     values = search_rows(page.series_values, query, lambda value: value.series)
     return CommitLists(

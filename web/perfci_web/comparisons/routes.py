@@ -25,7 +25,7 @@ PAIR_PATH = f"{COMPARE_PATH}/<name:base>...<name:head>"
 
 
 @blueprint.get(COMPARE_PATH, endpoint="compare_chooser")
-def choose_compared_commits(project: str) -> str | BaseResponse:
+def comparison_chooser_page(project: str) -> str | BaseResponse:
     """List the stored comparisons; two shas typed into the form redirect to their comparison."""
     base, head = (request.args.get(side, "").strip() for side in ("base", "head"))
     links = build_project_links(project)
@@ -45,7 +45,7 @@ def choose_compared_commits(project: str) -> str | BaseResponse:
 def compare_page(project: str, base: str, head: str) -> str:
     page, links = _load_comparison(project, base, head)
     query = parse_list_query(request.args, view_model.LIST_NAMES)
-    lists = view_model.select_lists(page, query)
+    lists = view_model.paginate_lists(page, query)
     return render_template("comparisons/comparison.html", page=page, lists=lists, links=links)
 
 

@@ -21,7 +21,13 @@ from perfci.store.queries.query_records import VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.related_metrics import group_verdicts
-from perfci_web.view_parts.list_search_and_paging import ListPage, ListQuery, cut_cells, cut_rows, search_rows
+from perfci_web.view_parts.list_search_and_paging import (
+    ListPage,
+    ListQuery,
+    build_cell_list_page,
+    build_list_page,
+    search_rows,
+)
 from perfci_web.view_parts.measurements_by_series import (
     collect_processes_by_series,
     merge_runs_into_dots,
@@ -73,7 +79,7 @@ class SeriesAtTwoCommits:
         return self.head.level / self.base.level - 1
 
     @property
-    def log_move(self) -> float:
+    def absolute_log_change(self) -> float:
         """How far the level moved either way: halved is as far as doubled; 0 where it is not known."""
         if self.relative_change is None:
             return 0.0
@@ -226,17 +232,17 @@ LIST_NAMES = ("notable", "explaining", "unchanged", "not_compared", "information
 """Names of lists as an address has them."""
 
 
-def select_lists(page: ComparisonView, query: ListQuery) -> ComparisonLists:
+def paginate_lists(page: ComparisonView, query: ListQuery) -> ComparisonLists:
     """Cut the lists of a comparison to the page that an address selects."""
 
     def cut_verdicts(name: str, title: str, verdicts: Sequence[Verdict]) -> ListPage[Verdict]:
-        return cut_rows(name, title, verdicts, query, lambda verdict: verdict.series)
+        return build_list_page(name, title, verdicts, query, lambda verdict: verdict.series)
 
     def cut_values(
         name: str, title: str, values: Sequence[SeriesAtTwoCommits]
     ) -> ListPage[CellRows[SeriesAtTwoCommits]]:
-        most_moved_first = sorted(values, key=lambda value: -value.log_move)
-        return cut_cells(name, title, most_moved_first, query, lambda value: value.series)
+        most_moved_first = sorted(values, key=lambda value: -value.absolute_log_change)
+        return build_cell_list_page(name, title, most_moved_first, query, lambda value: value.series)
 
     reasons = (
         MissingReason(reason.text, tuple(search_rows(reason.series, query, lambda series: series)))

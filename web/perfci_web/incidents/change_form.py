@@ -26,7 +26,7 @@ class RejectedForm:
 NOT_REJECTED = RejectedForm("")
 
 
-def get_changed_form_values(form: Mapping[str, str]) -> dict[str, str]:
+def get_edited_form_values(form: Mapping[str, str]) -> dict[str, str]:
     """Return the values that differ from those the form was loaded with (its fields ``was.<name>``)."""
     names = ("state", "duplicate_of", *TEXT_FIELDS, *DATE_FIELDS)
     return {name: form[name] for name in names if name in form and form[name] != form.get(f"was.{name}", "")}

@@ -34,7 +34,7 @@ from perfci.store.projects import Project, find_project
 from perfci.store.queries.project_series import find_series_ids_by_identity
 from perfci_web.incidents.change_form import (
     RejectedForm,
-    get_changed_form_values,
+    get_edited_form_values,
     parse_change_form,
     parse_revision,
 )
@@ -126,7 +126,7 @@ def change_selected_incidents(project: str) -> PageResponse:
         if re.fullmatch(r"\d{1,9}:\d{1,9}", pick):
             number, _, revision = pick.partition(":")
             revisions[int(number)] = int(revision)
-    typed = get_changed_form_values(form)
+    typed = get_edited_form_values(form)
     try:
         update = parse_change_form(form)
         result: BulkResult = web_context().group_commit.submit(
@@ -145,7 +145,7 @@ def _submit_change(project: str, number: int, job: Callable[[Session, Project], 
     """Run a change and go back to the page of its form; a refused one shows the incident and what was
     typed.
     """
-    typed = get_changed_form_values(request.form)
+    typed = get_edited_form_values(request.form)
     try:
         web_context().group_commit.submit(lambda tx: job(tx, _find_project(tx, project)))
     except PerfciError as error:

@@ -25,7 +25,7 @@ class ListQuery:
     shown: str = ""
     page: int = 1
 
-    def page_of(self, name: str) -> int:
+    def page_number_of(self, name: str) -> int:
         """Return the page of a list: of one that is not shown alone the first."""
         return self.page if name == self.shown else 1
 
@@ -49,7 +49,7 @@ class ListPage(Generic[RowT]):
     pages: int
 
 
-def cut_rows(
+def build_list_page(
     name: str,
     title: str,
     rows: Iterable[RowT],
@@ -59,11 +59,11 @@ def cut_rows(
     """Search a list and cut out the page of a query."""
     matches = search_rows(rows, query, series_of)
     pages = [matches[start : start + PAGE_ROWS] for start in range(0, len(matches), PAGE_ROWS)] or [[]]
-    page = min(query.page_of(name), len(pages))
+    page = min(query.page_number_of(name), len(pages))
     return ListPage(name, title, tuple(pages[page - 1]), len(matches), page, len(pages))
 
 
-def cut_cells(
+def build_cell_list_page(
     name: str,
     title: str,
     rows: Iterable[RowT],
@@ -73,7 +73,7 @@ def cut_cells(
     """Search a list and cut out the page of a query in whole cells, in the order of their first rows."""
     matches = search_rows(rows, query, series_of)
     pages = paginate_cells(group_rows_by_benchmark_cell(matches, series_of))
-    page = min(query.page_of(name), len(pages))
+    page = min(query.page_number_of(name), len(pages))
     return ListPage(name, title, tuple(pages[page - 1]), len(matches), page, len(pages))
 
 

@@ -113,7 +113,7 @@ def _build_repository_payload(repository: BoundRepository) -> RepositoryBindingS
         owner_id=repository.owner_id,
         workflow=repository.workflow,
         environment=repository.environment,
-        refs=repository.refs,
+        refs=repository.history_refs,
     )
 
 

@@ -129,7 +129,7 @@ def move_incident_boundary(call: Call) -> Reply:
             for test in moved.tests
         )
         return shapes.BoundaryMoveResult(
-            incident=build_incident_payload(moved.record), tests=tests, worse_count=moved.weaker_count
+            incident=build_incident_payload(moved.record), tests=tests, worse_count=moved.weaker_series_count
         )
 
     return Reply(_submit(call, move))
