@@ -51,7 +51,7 @@ VERB_PLACES = {
     "detect": "judge_and_detect:detect_command",
     "upload": "upload_and_flush:upload_command",
     "flush": "upload_and_flush:flush_command",
-    "project": "project:project_group",
+    "project": "project.commands:project_group",
     "token": "token:token_group",
     "delete": "delete:delete_group",
     "db": "db:db_group",

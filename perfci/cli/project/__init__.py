@@ -1,0 +1,1 @@
+"""``perfci project``: projects, their members and the repository bound to each."""
