@@ -45,7 +45,7 @@ VERB_PLACES = {
     "compare": "compare.commands:compare_command",
     "github": "github.commands:github_group",
     "incidents": "incidents.commands:incidents_group",
-    "check": "rejudge_stored_results:check_command",
+    "check": "rejudge_or_verify_results:check_command",
     "calibration": "show_calibration:calibration_command",
     "judge": "judge_and_detect:judge_command",
     "detect": "judge_and_detect:detect_command",

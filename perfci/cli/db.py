@@ -76,7 +76,7 @@ def restore_command(file: Path) -> None:
 @click.option("--dry-run", is_flag=True, help="only count")
 @json_option
 @global_options
-def prune_command(age: str, dry_run: bool, json_file: str | None) -> None:
+def prune_samples_command(age: str, dry_run: bool, json_file: str | None) -> None:
     """Reduce old raw samples to one level per process, and quartiles.
 
     Verdicts on histories stay the same. Samples that verdicts rest on, comparisons and differing counts are

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.measurement_plan import format_left_out, format_plan_summary, write_plan
+from perfci.cli.shared.format_measurement_plan import format_left_out, format_plan_summary, write_plan
 from perfci.cli.shared.options import (
     SuiteChoice,
     bench_option,
@@ -27,7 +27,7 @@ from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload_and_flush import print_flush_report
 from perfci.config import Config
 from perfci.measure.cells_within_time_budget import TimeBudget
-from perfci.measure.measure_and_confirm_range import RangeResult, measure_and_confirm_range
+from perfci.measure.measure_screen_confirm_range import RangeResult, measure_screen_confirm_range
 from perfci.measure.measurement_session import SessionScope
 from perfci.measure.open_measurement_session import (
     create_suite_runner,
@@ -104,7 +104,7 @@ def run_command(
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
             scope = replace_declared_with_measured_costs(store, runner, config.project, scope)
             limit = TimeBudget(math.inf if budget_s is None else budget_s)
-            result = measure_and_confirm_range(
+            result = measure_screen_confirm_range(
                 store,
                 runner,
                 config,
@@ -120,7 +120,7 @@ def run_command(
     write_range_report(result, commits, json_file)
     if runs:
         print_flush_report(spool_and_send_runs(config, address, runs), address, err=True)
-    return range_exit_code(result)
+    return cell_status_exit_code(result)
 
 
 def load_runs_to_send(
@@ -184,7 +184,7 @@ def format_confirmed_changes(result: RangeResult, commits: Sequence[Commit]) -> 
     return "\n".join(lines) or "no change between neighbouring commits"
 
 
-def range_exit_code(result: RangeResult) -> int:
+def cell_status_exit_code(result: RangeResult) -> int:
     """The exit code of a range: failed cells are an error, skipped ones are not."""
     good = sum(status in (Status.OK, Status.SKIPPED) for status in result.statuses)
     if not any(status is Status.OK for status in result.statuses):

@@ -12,7 +12,7 @@ from pathlib import Path
 from perfci.config import Config, load_config
 from perfci.demo.machine_noise import detectable_effect_of_pairs, noise_floor_of_pairs
 from perfci.demo.sample_repository import make_sample_repository
-from perfci.measure.measure_and_confirm_range import measure_and_confirm_range
+from perfci.measure.measure_screen_confirm_range import measure_screen_confirm_range
 from perfci.measure.measurement_session import SessionProgress
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
@@ -78,7 +78,7 @@ def _measure_history(
     with create_suite_runner(repository, config, None, smoke=True) as runner:
         subject = prepare_session_scope(runner, commits, "", watcher.report)
         with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
-            measure_and_confirm_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
+            measure_screen_confirm_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
 
 
 def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:

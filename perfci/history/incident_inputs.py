@@ -156,7 +156,7 @@ class IncidentInputs:
             for series in newest
         ]
 
-    def load_lines_since(
+    def load_points_since_release(
         self, releases: Sequence[Release], series: Collection[Series]
     ) -> dict[Series, list[LevelPoint]]:
         """All points of some series from the first of the releases on, oldest first."""

@@ -20,7 +20,7 @@ from perfci.history.decision_records import (
     build_decision_record,
     build_interim_analysis_record,
 )
-from perfci.history.session_samples import SessionSamples
+from perfci.history.session_replay import SessionSamples
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.store.queries.history_conditions import PULL_REQUEST_KIND
 from perfci.store.queries.measured_samples import load_session_processes

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.decision_records import METHOD_PAIRS
 from perfci.history.series_histories import SeriesHistories
-from perfci.history.session_samples import SessionSamples
+from perfci.history.session_replay import SessionSamples
 from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes

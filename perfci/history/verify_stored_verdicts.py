@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.decision_records import METHOD_ROUNDS, SOFTWARE_VERSIONS, parse_recorded_rule
-from perfci.history.session_samples import SessionSamples
+from perfci.history.session_replay import SessionSamples
 from perfci.model import Series, TailVerdict, Verdict
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes

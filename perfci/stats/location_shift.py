@@ -22,9 +22,9 @@ from statistics import median
 import numpy as np
 from scipy.special import fdtr, fdtrc, ndtr, stdtr, stdtrit
 
+from perfci.stats.autocorrelation import ar1_variance_inflation, correct_autocorrelation_bias
 from perfci.stats.location_estimates import MAD_TO_SIGMA, Floats
 from perfci.stats.mode_mix import OUTLIER_SHARE, ModeFit, ModeMix, fit_modes
-from perfci.stats.variance_inflation import ar1_variance_inflation, correct_autocorrelation_bias
 
 LEVEL_RESOLUTION = 5e-4
 """Smallest standard deviation of a process level: 0.05 %. Repeating itself is not certainty."""

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import bdtrc, stdtrit
 
+from perfci.stats.autocorrelation import mean_variance_ratio
 from perfci.stats.location_estimates import MAD_TO_SIGMA, MEDIAN_ERROR_RATIO, Floats, median, sorted_median
-from perfci.stats.variance_inflation import mean_variance_ratio
 
 REJECTED_STRENGTH = 0.5
 """Strength of a boundary that a rule excludes: it is removed before those that nearly pass."""

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
+from perfci.stats.autocorrelation import correct_autocorrelation_bias, mean_variance_ratio
 from perfci.stats.location_estimates import MAD_TO_SIGMA, MEDIAN_ERROR_RATIO, Floats, median
 from perfci.stats.optimal_partitioning import MIN_SIGMA
-from perfci.stats.variance_inflation import correct_autocorrelation_bias, mean_variance_ratio
 
 MAD_EFFICIENCY = 0.37
 """Variance of a standard deviation over that of a median absolute deviation, normal data (Hampel 1974): a

@@ -17,7 +17,7 @@ from cli.test_cli_interrupts import start, wait_for
 
 from perfci.cli import profile as verb
 from perfci.cli import run_cli
-from perfci.measure.profile_cells import ProfiledCell, ProfileReport, ProfileRow, profile_folder_name
+from perfci.measure.profile_cells_to_files import ProfiledCell, ProfileReport, ProfileRow, profile_folder_name
 from perfci.model import Status
 from perfci.runner.suite_cells import Cell
 from tests.support.git_project import GitProject

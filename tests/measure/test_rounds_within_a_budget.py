@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.measure.cells_within_time_budget import TimeBudget
-from perfci.measure.measure_and_confirm_range import measure_commit_rounds
+from perfci.measure.measure_commit_rounds import measure_commit_rounds
 from perfci.measure.measurement_session import SessionReadings, SessionScope
 from perfci.model import Process
 from perfci.runner.cell_outcomes import Discovery

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, ttest_ind
 
+from perfci.stats.autocorrelation import mean_variance_ratio
 from perfci.stats.location_estimates import median
 from perfci.stats.segment_boundary_test import (
     MAX_AUTOCORRELATION,
@@ -15,7 +16,6 @@ from perfci.stats.segment_boundary_test import (
     gls_z_score,
     winsorize,
 )
-from perfci.stats.variance_inflation import mean_variance_ratio
 
 SIGMA = 0.01
 

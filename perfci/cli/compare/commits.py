@@ -21,7 +21,7 @@ from perfci.measure.open_measurement_session import (
     prepare_session_scope,
     replace_declared_with_measured_costs,
 )
-from perfci.measure.quantile_shift_curves import load_quantile_shift_curves
+from perfci.measure.stored_quantile_curves import estimate_stored_quantile_curves
 from perfci.model import Commit, Status
 from perfci.project_policies import build_policy
 from perfci.report.goal_text import format_goals
@@ -52,7 +52,7 @@ def compare_commits(base: str, head: str, options: ComparisonOptions, results: P
     curves = None
     if options.quantiles:
         with closing(open_store_to_read(config)) as store:
-            curves = load_quantile_shift_curves(store, findings.verdicts)
+            curves = estimate_stored_quantile_curves(store, findings.verdicts)
     write_commits_report(findings, options, curves)
     if results:
         with closing(open_store_to_read(config)) as store:

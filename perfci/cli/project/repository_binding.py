@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -107,7 +106,7 @@ def show_repository_command(json_file: str | None) -> None:
     with closing(open_store_to_read(config)) as store, store.read() as tx:
         bound = github_bindings.find_repository_of_project(tx, require_project(tx, config.project).id)
     if json_file:
-        write_json(json_file, asdict(bound) if bound else None)
+        write_json(json_file, github_bindings.repository_columns(bound) if bound else None)
     if json_file == "-":
         return
     if bound is None:
@@ -116,4 +115,4 @@ def show_repository_command(json_file: str | None) -> None:
     click.echo(f"repository   {bound.slug} (id {bound.repository_id}, owner {bound.owner_id})")
     click.echo(f"workflow     {bound.workflow}")
     click.echo(f"environment  {bound.environment or 'any'}")
-    click.echo(f"history from {', '.join(bound.refs) or 'no ref'}")
+    click.echo(f"history from {', '.join(bound.history_refs) or 'no ref'}")

@@ -157,7 +157,7 @@ def _find_creeps(
     if not creeps:
         return []
     # how long a series remembers shows in its whole line, which is read for those that seem to creep
-    lines = inputs.load_lines_since(releases, {creep.series for creep in creeps})
+    lines = inputs.load_points_since_release(releases, {creep.series for creep in creeps})
     with_lines = [replace(history, line=lines.get(history.series, ())) for history in histories]
     return find_creeps(with_lines, positions, rules=rules)
 

@@ -8,7 +8,7 @@ from statistics import median
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Verdict, VerdictKind
 from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.paired_log_costs import match_pairs
-from perfci.verdicts.compare.process_failures import allow_for_failures, explain_failed_head
+from perfci.verdicts.compare.process_failures import adjust_verdict_for_failures, explain_failed_head
 from perfci.verdicts.compare.reason_text import (
     append_disqualified_note,
     format_both_levels,
@@ -44,12 +44,12 @@ def nonstatistical_verdict(
     if missing := _missing_side_verdict(case, base, head):
         return missing
     verdict = _exact_verdict(case, base, head) or _nonpositive_verdict(case, base, head)
-    return verdict and note_left_out(verdict, base, head)
+    return verdict and note_left_out_processes(verdict, base, head)
 
 
-def note_left_out(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
+def note_left_out_processes(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     """Say which processes failed or were disqualified; failures of the head alone leave it open."""
-    return append_disqualified_note(allow_for_failures(verdict, base, head), base, head)
+    return append_disqualified_note(adjust_verdict_for_failures(verdict, base, head), base, head)
 
 
 def _missing_side_verdict(

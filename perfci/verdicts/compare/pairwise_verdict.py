@@ -19,9 +19,9 @@ from perfci.stats.noise_floor import compute_noise_floor, scale_aa_log_ratios
 from perfci.stats.statistical_power import minimum_detectable_effect
 from perfci.verdicts.compare.decision_limits import ComparisonCase, DecisionLimits
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
-from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict, note_left_out
+from perfci.verdicts.compare.nonstatistical_verdict import nonstatistical_verdict, note_left_out_processes
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
-from perfci.verdicts.compare.reason_text import describe_modes, describe_resolution, format_reason
+from perfci.verdicts.compare.reason_text import describe_coarse_clock, describe_modes, format_reason
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
 from perfci.verdicts.compare.tail_shift import describe_tail, judge_tail
 from perfci.verdicts.comparison_rule import Rule
@@ -167,10 +167,10 @@ def _statistical_verdict(
     sentences = [
         format_reason(verdict, case.rule, math.expm1(limits.bar)),
         describe_modes(case.series, shift, kind),
-        describe_resolution(shift, case.rule.bar) if kind is VerdictKind.INCONCLUSIVE else "",
+        describe_coarse_clock(shift, case.rule.bar) if kind is VerdictKind.INCONCLUSIVE else "",
         describe_tail(verdict),
     ]
-    return note_left_out(replace(verdict, reason=" ".join(filter(None, sentences))), base, head)
+    return note_left_out_processes(replace(verdict, reason=" ".join(filter(None, sentences))), base, head)
 
 
 def _relative_change(log_shift: float) -> float | None:

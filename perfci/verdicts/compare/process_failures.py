@@ -21,7 +21,7 @@ from scipy.special import bdtrc
 
 from perfci.model import Process, Status, Verdict, VerdictKind
 from perfci.stats.binomial_statistics import fisher_upper_tail
-from perfci.verdicts.compare.reason_text import format_ending
+from perfci.verdicts.compare.reason_text import format_process_ending
 
 FAILURE_TEST_LEVEL = 0.05
 """Chance explains fewer failures than this, the usual level."""
@@ -47,7 +47,7 @@ class ProcessFailures:
             return cls(0, len(run), "")
         counts = Counter((process.status, process.reason) for process in failed)
         status, reason = counts.most_common(1)[0][0]
-        return cls(len(failed), len(run), format_ending(status, reason))
+        return cls(len(failed), len(run), format_process_ending(status, reason))
 
     @property
     def count_text(self) -> str:
@@ -73,7 +73,9 @@ def explain_failed_head(base: Sequence[Process], head: Sequence[Process]) -> str
     return f"{after.count_text} head processes {after.text}, and {evidence}."
 
 
-def allow_for_failures(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
+def adjust_verdict_for_failures(
+    verdict: Verdict, base: Sequence[Process], head: Sequence[Process]
+) -> Verdict:
     """Name the failures in the reason; a head that fails more often than the base is neither
     unchanged nor better."""
     before, after = ProcessFailures.count(base), ProcessFailures.count(head)

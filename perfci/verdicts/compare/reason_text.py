@@ -64,10 +64,10 @@ def format_missing_reason(side: Sequence[Process]) -> str:
     failed = next((process for process in side if process.status not in (Status.OK, Status.SKIPPED)), None)
     if failed is None:
         return f"was skipped ({side[0].reason or 'no reason given'})"
-    return format_ending(failed.status, failed.reason)
+    return format_process_ending(failed.status, failed.reason)
 
 
-def format_ending(status: Status, reason: str) -> str:
+def format_process_ending(status: Status, reason: str) -> str:
     """How a failed process ended."""
     return f"ended as {status.value}" + (f" ({reason})" if reason else "")
 
@@ -120,7 +120,7 @@ def _describe_outliers(shift: Shift) -> str:
     return f"{text} {apart}: an outlier or a second mode, which more pairs would show."
 
 
-def describe_resolution(shift: Shift, bar: float) -> str:
+def describe_coarse_clock(shift: Shift, bar: float) -> str:
     """That the clock is too coarse for a bar; empty where its steps are small beside it."""
     step = math.expm1(shift.resolution_error * math.sqrt(6))
     if step < MIN_STEP_SHOWN * bar:

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
+from perfci.stats.autocorrelation import ar1_variance_inflation, estimate_trend_autocorrelation
 from perfci.stats.location_shift import Shift, estimate_unpaired_shift
 from perfci.stats.multiple_comparisons import benjamini_hochberg
-from perfci.stats.variance_inflation import ar1_variance_inflation, estimate_trend_autocorrelation
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.comparison_rule import RuleLookup, default_rule
 from perfci.verdicts.history.step_evidence import MIN_LEVEL_POINTS, LevelPoint

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from perfci.stats.variance_inflation import (
+from perfci.stats.autocorrelation import (
     ar1_variance_inflation,
     correct_autocorrelation_bias,
     estimate_trend_autocorrelation,

@@ -1,4 +1,4 @@
-"""The stored samples of one session, from which its looks are repeated."""
+"""Replay the looks of one session from its stored samples."""
 
 from __future__ import annotations
 

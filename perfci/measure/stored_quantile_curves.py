@@ -1,4 +1,4 @@
-"""Quantile shift curves of a comparison, from the stored samples of its verdicts."""
+"""Quantile shift curves of verdicts, estimated from the stored samples that each verdict rests on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from perfci.store.queries.measured_samples import load_evidence_processes
 from perfci.verdicts.compare.quantile_shift_curve import QuantileShiftCurve, estimate_quantile_shifts
 
 
-def load_quantile_shift_curves(store: Store, verdicts: Sequence[Verdict]) -> list[QuantileShiftCurve]:
+def estimate_stored_quantile_curves(store: Store, verdicts: Sequence[Verdict]) -> list[QuantileShiftCurve]:
     """Estimate the curve of every verdict on the processes it rests on, where they have enough samples."""
     curves = []
     with store.read() as tx:
