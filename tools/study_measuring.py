@@ -1,9 +1,10 @@
 """Hold what benchmarks of models report against independent tools, on the same model and in the same minute.
 
 The figures are in docs/measuring.md. Ours and theirs take turns, so that a machine that changes its mood does
-so to both; the median of the ratios counts. Independent are torch's own timer, loops written by hand, the
-operations counted by ptflops and by PaLM's formula, the allocations that torch's profiler records, and two
-processes with torch's DistributedDataParallel.
+so to both; the median of the ratios counts. Turns of times are as short as a block or a request: perfci offers
+one before each of its own, as it does to the other process of a pair, and the independent tool takes it.
+Independent are torch's own timer, loops written by hand, the operations counted by ptflops and by PaLM's formula,
+the allocations that torch's profiler records, and two processes with torch's DistributedDataParallel.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ import argparse
 import gc
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -43,6 +47,13 @@ from tools.write_study_page import describe_circumstances, replace_figures
 PAGE = Path(__file__).parent.parent / "docs" / "measuring.md"
 AGREED, STALL_AGREED = 0.02, 0.05
 TURNS = 7
+BLOCK_CALLS = 5
+"""Calls of a block of either side, at least: the first after the other's turn meets caches full of strangers."""
+
+REQUEST_TIMES = {
+    **dict.fromkeys(("cpu_ttft", "cpu_tpot", "cpu_e2el"), "a loop by hand, CPU seconds"),
+    "e2el": "a loop by hand, wall clock",
+}
 BATCH, NEW_TOKENS, PROMPT_TOKENS = 8, 24, 96
 DATA_STEPS = 60
 DECODE_S = 0.06
@@ -108,7 +119,7 @@ class Request(ModelBench):
     """The same GPT, asked for tokens one by one."""
 
     groups = ("generation",)
-    requests = 12
+    requests = 40
 
     def build(self, p: Parameters) -> nn.Module:
         return GPT(SMALL).eval()
@@ -157,21 +168,56 @@ def measure(bench: ModelBench, group: str, *values: Any) -> Rows:
     return {row["name"]: row["samples"] for row in measured["metrics"] if row["status"] == "ok"}
 
 
+@dataclass
+class IndependentTool:
+    """Takes the turns that perfci offers, as the other process of a pair would."""
+
+    take_turn: Callable[[int], object]
+    """Called with the number of calls that a block of perfci's has."""
+    calls: int = 1
+
+    def offer_turn(self) -> None:
+        self.take_turn(self.calls)
+
+    def agree_on_number(self, number: int) -> int:
+        self.calls = max(BLOCK_CALLS, number)
+        return self.calls
+
+
+@contextmanager
+def offer_turns_to(tool: IndependentTool) -> Iterator[None]:
+    """Stand for the module by which the runner lets two processes take turns."""
+    harness = ModuleType("perfci_harness.turn_slots")
+    harness.process_turns = tool  # type: ignore[attr-defined]
+    sys.modules[harness.__name__] = harness
+    try:
+        yield
+    finally:
+        del sys.modules[harness.__name__]
+
+
 def compare_training() -> Iterator[Comparison]:
     """Step time against torch's timer, both in CPU seconds; tokens/s against a loop and a wall clock."""
     bench, step = TrainingStep(), write_step_by_hand()
     torchs = benchmark.Timer("step()", globals={"step": step}, timer=time.process_time, num_threads=1)
-    step_s = torchs.timeit(20).mean
-    number = max(1, round(0.2 / step_s))
+    torchs.timeit(20)
     pairs, rates = [], []
     for _ in range(TURNS):
-        before = torchs.timeit(number).mean, time_loop(step, number)
-        measured = measure(bench, "training")
-        after = torchs.timeit(number).mean, time_loop(step, number)
-        pairs.append((statistics.median(measured["cpu_step_time"]), (before[0] + after[0]) / 2))
-        loop_s = (before[1] + after[1]) / 2
+        by_torch: list[float] = []
+        by_loop: list[float] = []
+
+        def take_turn(calls: int, by_torch: list[float] = by_torch, by_loop: list[float] = by_loop) -> None:
+            by_torch.append(torchs.timeit(calls).mean)
+            by_loop.append(time_loop(step, calls))
+
+        with offer_turns_to(IndependentTool(take_turn)):
+            measured = measure(bench, "training")
+        # Turns of other metrics come after those of the step.
+        pairs += list(zip(measured["cpu_step_time"], by_torch, strict=False))
+        blocks = len(measured["cpu_step_time"])
+        loop_s = statistics.median(by_loop[:blocks])
         rates.append((statistics.median(measured["tokens_per_s"]), bench.tokens_per_batch / loop_s))
-    yield from_pairs("step time", "GPT", "torch.utils.benchmark", pairs, "s")
+    yield from_pairs("step time", "GPT", "torch.utils.benchmark, CPU seconds", pairs, "s")
     yield from_pairs("tokens/s", "GPT", "a loop by hand, wall clock", rates, "tokens/s")
 
 
@@ -210,36 +256,41 @@ def from_pairs(
 
 
 def compare_requests() -> Iterator[Comparison]:
-    """TTFT, TPOT and the whole request against a loop with a wall clock, written without us."""
+    """TTFT, TPOT and the whole request against a loop written without us, by both clocks."""
     bench = Request()
     model = bench.build({})
-    pairs: dict[str, list[tuple[float, float]]] = {"ttft": [], "tpot": [], "e2el": []}
+    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in REQUEST_TIMES}
     for _ in range(TURNS):
-        before = time_requests_by_hand(model)
-        measured = measure(bench, "generation")
-        after = time_requests_by_hand(model)
+        by_hand: list[dict[str, float]] = []
+
+        def take_turn(_: int, by_hand: list[dict[str, float]] = by_hand) -> None:
+            by_hand.append(time_request_by_hand(model))
+
+        with offer_turns_to(IndependentTool(take_turn)):
+            measured = measure(bench, "generation")
         for name, theirs in pairs.items():
-            theirs.append((statistics.median(measured[name]), (before[name] + after[name]) / 2))
-    for name, ours_and_theirs in pairs.items():
-        yield from_pairs(name.upper(), "GPT", "a loop by hand", ours_and_theirs, "s")
+            theirs += [(ours, request[name]) for ours, request in zip(measured[name], by_hand, strict=True)]
+    for name, tool in REQUEST_TIMES.items():
+        yield from_pairs(name.removeprefix("cpu_").upper(), "GPT", tool, pairs[name], "s")
 
 
-def time_requests_by_hand(model: GPT, requests: int = 12) -> dict[str, float]:
-    seconds: dict[str, list[float]] = {"ttft": [], "tpot": [], "e2el": []}
+def time_request_by_hand(model: GPT) -> dict[str, float]:
+    """One request by a loop that reads the clocks three times."""
     prompt = torch.arange(PROMPT_TOKENS).remainder(SMALL.vocab)[None]
     with torch.no_grad():
-        for _ in range(requests + 2):
-            begin = time.perf_counter()
-            cache = ModelCache(SMALL, "cpu", batch=1, length=PROMPT_TOKENS + NEW_TOKENS)
-            token = prefill(model, prompt, cache)
-            first = time.perf_counter()
-            for _ in range(NEW_TOKENS - 1):
-                token = decode(model, token, cache, 1)
-            end = time.perf_counter()
-            seconds["ttft"].append(first - begin)
-            seconds["tpot"].append((end - first) / (NEW_TOKENS - 1))
-            seconds["e2el"].append(end - begin)
-    return {name: statistics.median(samples[2:]) for name, samples in seconds.items()}
+        begin = time.perf_counter(), time.process_time()
+        cache = ModelCache(SMALL, "cpu", batch=1, length=PROMPT_TOKENS + NEW_TOKENS)
+        token = prefill(model, prompt, cache)
+        first = time.perf_counter(), time.process_time()
+        for _ in range(NEW_TOKENS - 1):
+            token = decode(model, token, cache, 1)
+        end = time.perf_counter(), time.process_time()
+    seconds: dict[str, float] = {}
+    for prefix, sent, first_at, ended in zip(("", "cpu_"), begin, first, end, strict=True):
+        seconds[f"{prefix}ttft"] = first_at - sent
+        seconds[f"{prefix}tpot"] = (ended - first_at) / (NEW_TOKENS - 1)
+        seconds[f"{prefix}e2el"] = ended - sent
+    return seconds
 
 
 class LanguageLSTM(nn.Module):  # type: ignore[misc]
