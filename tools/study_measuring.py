@@ -1,10 +1,11 @@
 """Hold what benchmarks of models report against independent tools, on the same model and in the same minute.
 
 The figures are in docs/measuring.md. Ours and theirs take turns, so that a machine that changes its mood does
-so to both; the median of the ratios counts. Turns of times are as short as a block or a request: perfci offers
-one before each of its own, as it does to the other process of a pair, and the independent tool takes it.
-Independent are torch's own timer, loops written by hand, the operations counted by ptflops and by PaLM's formula,
-the allocations that torch's profiler records, and two processes with torch's DistributedDataParallel.
+so to both; the median of the ratios counts. Turns of times are as short as a block or a request: perfci
+offers one before each of its own, as it does to the other process of a pair, and the independent tool takes it.
+Independent are torch's own timer, loops written by hand, the operations counted by ptflops and by PaLM's
+formula, the allocations that torch's profiler records, and two processes with torch's
+DistributedDataParallel.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "measuring.md"
 AGREED, STALL_AGREED = 0.02, 0.05
 TURNS = 7
 BLOCK_CALLS = 5
-"""Calls of a block of either side, at least: the first after the other's turn meets caches full of strangers."""
+"""Least calls of a block on either side: the first after the other's turn finds caches full of strangers."""
 
 REQUEST_TIMES = {
     **dict.fromkeys(("cpu_ttft", "cpu_tpot", "cpu_e2el"), "a loop by hand, CPU seconds"),
