@@ -9,11 +9,14 @@ import click
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option, server_option
 from perfci.cli.shared.repository_and_config import current_config
+from perfci.cli.shared.result_file_options import build_file_reading, result_file_options
+from perfci.formats.format_types import WarnOnce
+from perfci.model import Direction
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
 from perfci.service.uploads.send_to_server import (
     open_spool,
-    read_runs_of_file,
+    read_runs_to_send,
     resolve_server_url,
     send_spooled_runs,
     spool_and_send_runs,
@@ -21,23 +24,33 @@ from perfci.service.uploads.send_to_server import (
 
 
 @click.command("upload")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@result_file_options
 @server_option
 @json_option
 @global_options
-def upload_command(paths: tuple[Path, ...], server: str, json_file: str | None) -> int:
-    """Spool results on disk, then send them; a run leaves the spool once the server has stored it.
+def upload_command(
+    paths: tuple[Path, ...],
+    format_name: str,
+    revision: str | None,
+    machine: str,
+    direction: Direction | None,
+    metric_meanings: tuple[str, ...],
+    server: str,
+    json_file: str | None,
+) -> int:
+    """Send result files or folders of any format to a server; the same file again adds nothing.
+
+    Spool results on disk, then send them; a run leaves the spool once the server has stored it.
 
     The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0
     if everything is stored there, 1 if a run was rejected or is pending, 2 usage.
     """
     config = current_config()
     address = resolve_server_url(config, server)
-    runs = (
-        run
-        for path in paths
-        for run in read_runs_of_file(path, config.project, lambda text: click.echo(f"  {text}", err=True))
-    )
+    reading = build_file_reading(config, format_name, revision, machine, direction)
+    warn = WarnOnce(lambda text: click.echo(f"  {text}", err=True))
+    runs = (run for path in paths for run in read_runs_to_send(path, reading, warn))
     report = spool_and_send_runs(config, address, runs)
     print_flush_report(report, address, err=json_file == "-")
     if json_file:

@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from perfci.formats import metric_identification, unit_conversion
 from perfci.formats.bounded_files import read_decompressed
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.history_csv_writer import CSV_COLUMNS, SAMPLE_COLUMNS
 from perfci.formats.run_builder import RunBuilder
@@ -38,8 +39,6 @@ from perfci.model import (
     Status,
 )
 
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
-
 TOOL = "csv"
 
 REQUIRED_COLUMNS = ("benchmark", "value")
@@ -55,11 +54,10 @@ FORMULA_ESCAPE = re.compile(r"\A'(?=[=+\-@\t\r])")
 CsvRecord = dict[str, str]
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    columns = [
-        name.strip(' "') for name in head.split(b"\n", 1)[0].decode(errors="replace").strip().split(",")
-    ]
-    return all(name in columns for name in REQUIRED_COLUMNS)
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    header = outline.head.split(b"\n", 1)[0].decode("utf-8-sig", errors="replace").strip()
+    columns = [name.strip(' "') for name in header.split(",")]
+    return not outline.is_json and all(name in columns for name in REQUIRED_COLUMNS)
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
 from perfci.formats.bounded_files import read_decompressed, read_decompressed_head, refuse_executable_formats
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import FormatReader, FormatWriter, ImportDefaults, ImportedRun, WarnCallback
 from perfci.model import PerfciError
 
@@ -32,6 +34,15 @@ WRITER_MODULES = {
     "pytorch": "perfci.formats.pytorch.pytorch_writer",
 }
 """Every format that runs can be written in and its module, imported on first use."""
+
+RESULT_SUFFIXES = tuple(
+    kind + packed
+    for kind in (".json", ".jsonl", ".ndjson", ".csv", ".tar")
+    for packed in ("", ".gz", ".bz2", ".xz")
+)
+"""How the files of a folder end that may hold results."""
+
+EMPTY_OUTLINE = ContentOutline(b"")
 
 HEAD_BYTES = 65_536
 """Bytes that are read first: enough to detect every format, unless its keys are in an unusual order."""
@@ -71,6 +82,33 @@ def detect_format(path: Path) -> str:
     return name
 
 
+def find_result_files(folder: Path, warn: WarnCallback) -> list[tuple[Path, str]]:
+    """List the result files below a folder with their formats; a results folder of asv counts as one file.
+
+    Links to folders and hidden folders, other than pytest-benchmark's, are not entered.
+    """
+    asv = get_reader("asv")
+    if asv.can_read(folder, EMPTY_OUTLINE):
+        return [(folder, "asv")]
+    result_files: list[tuple[Path, str]] = []
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        asv_folders = [name for name in folders if asv.can_read(here / name, EMPTY_OUTLINE)]
+        result_files += [(here / name, "asv") for name in asv_folders]
+        folders[:] = sorted(
+            name for name in folders if name not in asv_folders and (name[0] != "." or name == ".benchmarks")
+        )
+        for name in sorted(names):
+            if name.lower().endswith(RESULT_SUFFIXES):
+                try:
+                    result_files.append((here / name, detect_format(here / name)))
+                except PerfciError as error:
+                    warn(f"Left out: {error}")
+    if not result_files:
+        raise PerfciError(f"{folder} holds no file with results in a format that perfci reads.")
+    return sorted(result_files)
+
+
 def read_imported_runs(
     path: Path, format_name: str, defaults: ImportDefaults, warn: WarnCallback
 ) -> Iterator[ImportedRun]:
@@ -81,4 +119,5 @@ def read_imported_runs(
 
 
 def _match_reader(path: Path, head: bytes) -> str | None:
-    return next((name for name in READER_MODULES if get_reader(name).can_read(path, head)), None)
+    outline = ContentOutline(head)
+    return next((name for name in READER_MODULES if get_reader(name).can_read(path, outline)), None)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from perfci.model import Benchmark, Commit, Direction, Result, Run
+from perfci.formats.content_outline import ContentOutline
+from perfci.model import Benchmark, Commit, Direction, NamedValues, Result, Run
 
 WarnCallback = Callable[[str], None]
 """Takes one sentence about something that was skipped, and why."""
@@ -35,6 +36,8 @@ class ImportDefaults:
     commit: Commit | None = None
     machine: str = ""
     direction: Direction | None = None
+    origin: NamedValues = ()
+    """Where the file is read: the CI job, as ``run_id``, ``attempt``, ``job`` and ``event``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,10 @@ class ImportedRun(NamedTuple):
 class FormatReader(Protocol):
     """The functions of a module that reads a format.
 
-    ``ON_CHANGED_BODY`` decides what a stored key with another body means: an error (``refuse``), or a file
-    to which results were added (``add``). ``head`` is the beginning of a file's content, empty for a
-    folder.
+    ``outline`` is that of the beginning of a file's content, empty for a folder.
     """
 
-    ON_CHANGED_BODY: Literal["refuse", "add"]
-
-    def can_read(self, path: Path, head: bytes) -> bool:
+    def can_read(self, path: Path, outline: ContentOutline) -> bool:
         """Whether the file or folder is of this format."""
         ...
 

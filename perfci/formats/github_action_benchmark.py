@@ -6,28 +6,21 @@ it comes from ``--direction``, or follows from the unit.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from perfci.formats import metric_identification
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import as_mapping, file_modified_at, parse_finite, read_json, to_text
 from perfci.model import Clock, PerfciError, SampleSummary
 
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
-
 TOOL = "generic"
 
-LIST_START = re.compile(rb"\s*\[\s*\{")
 
-
-def can_read(path: Path, head: bytes) -> bool:
-    return LIST_START.match(head) is not None and all(
-        mark in head for mark in (b'"name"', b'"unit"', b'"value"')
-    )
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return outline.is_list and outline.has("name", "unit", "value")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

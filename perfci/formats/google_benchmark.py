@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from perfci.formats import unit_conversion
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -21,8 +22,6 @@ from perfci.formats.value_parsing import (
     to_text_pairs,
 )
 from perfci.model import Clock, Metric, NamedValues, PerfciError, ProcessBoundaries, Status
-
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "google-benchmark"
 
@@ -62,8 +61,8 @@ KNOWN_FIELDS = {
 }
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return all(mark in head for mark in (b'"context"', b'"benchmarks"', b'"num_cpus"'))
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return outline.has("context/num_cpus", "benchmarks")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

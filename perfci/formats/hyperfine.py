@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -19,15 +20,13 @@ from perfci.formats.value_parsing import (
 )
 from perfci.model import Clock, Metric, NamedValues, PerfciError, SampleSummary, Status
 
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
-
 TOOL = "hyperfine"
 
 TIME_METRIC = Metric("time", "seconds")
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return all(mark in head for mark in (b'"results"', b'"command"', b'"user"', b'"system"'))
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return outline.has("results/[]/command", "results/[]/user", "results/[]/system")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

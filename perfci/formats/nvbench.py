@@ -9,9 +9,10 @@ import array
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 from perfci.formats.bounded_files import MIB, read_decompressed
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -25,8 +26,6 @@ from perfci.formats.value_parsing import (
     to_text_pairs,
 )
 from perfci.model import Clock, Machine, Metric, PerfciError, SampleSummary, Status
-
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "nvbench"
 
@@ -47,8 +46,8 @@ RATE_METRICS = {
 MAX_BINARY_BYTES = 64 * MIB
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return b'"sm_version"' in head and b'"devices"' in head
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return outline.has("devices/[]/sm_version")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

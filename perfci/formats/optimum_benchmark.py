@@ -5,12 +5,12 @@ Written after optimum_benchmark/trackers of version 0.6.0. Its megabytes are 10^
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from perfci.formats import metric_identification, unit_conversion
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -25,8 +25,6 @@ from perfci.formats.value_parsing import (
 )
 from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, ProcessBoundaries, SampleSummary
 
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
-
 TOOL = "optimum-benchmark"
 
 MEASURED_QUANTITIES = ("memory", "latency", "throughput", "energy", "efficiency")
@@ -39,8 +37,9 @@ MB = 10**6
 IGNORED_SETTINGS = {"name", "_target_", "version", "seed", "device_ids", "processor"}
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return re.search(rb'"max_ram"|"stdev_"', head) is not None and b'"latency"' in head
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    is_own = outline.has_somewhere("memory", "max_ram") or outline.has_somewhere("latency", "stdev_")
+    return is_own and outline.has_somewhere("latency")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -22,8 +23,6 @@ from perfci.formats.value_parsing import (
 )
 from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, SampleSummary, Status
 
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
-
 TOOL = "pytest-benchmark"
 
 CPU_TIMERS = ("process_time", "thread_time")
@@ -32,8 +31,8 @@ CPU_TIMERS = ("process_time", "thread_time")
 ENVIRONMENT_FIELDS = ("python_version", "python_compiler", "machine", "system", "release")
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return b'"machine_info"' in head and b'"commit_info"' in head
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return outline.has("machine_info", "commit_info")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults, ImportedRun, UnknownUnitResult, WarnCallback
 from perfci.formats.value_parsing import CONTROL_CHARACTERS, parse_finite, sanitize_text
 from perfci.model import (
@@ -199,12 +200,19 @@ class RunBuilder:
         self._unresolved.append(UnknownUnitResult(metric, result, source_fields, reason))
 
     def build(self, body: bytes) -> ImportedRun:
-        """Build the run with its idempotency key, of which the file's name is no part, and body hash."""
+        """Build the run with its idempotency key and body hash.
+
+        The source of a run is what its file measured and holds, whatever the file is called: the same file
+        again is known, and another one of the same commit and machine is a session of its own.
+        """
         project, machine = self._defaults.project, self._machine
         body_hash = sha256(body).hexdigest()
+        source = hash_texts(
+            project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash
+        )
         run = Run(
             project=project,
-            session=f"{self._tool}-{hash_texts(project, repr(machine))[:16]}",
+            session=f"{self._tool}-{source[:16]}",
             commit=self._commit,
             machine=machine,
             environment=self._environment,
@@ -212,13 +220,12 @@ class RunBuilder:
             suite=self._tool,
             harness=self._tool,
             started_at=self._started_at,
-            origin=(("format", self._tool), ("file", Path(self._source_name).name)),
+            origin=build_origin(self._tool, Path(self._source_name).name, source, self._defaults.origin),
             results=tuple(self._results.values()),
         )
-        key = hash_texts(
-            project, self._tool, self._commit.sha, str(self._commit.dirty), repr(machine), body_hash
+        return ImportedRun(
+            run, run_document.idempotency_key(run), body_hash, unresolved=tuple(self._unresolved)
         )
-        return ImportedRun(run, key, body_hash, unresolved=tuple(self._unresolved))
 
     def _add_result(
         self,
@@ -300,6 +307,11 @@ def _summarize(processes: Iterable[Process], boundaries: ProcessBoundaries) -> S
     if not samples or boundaries is ProcessBoundaries.PROCESS:
         return None
     return SampleSummary(float(median(samples)), n=len(samples))
+
+
+def build_origin(tool: str, file: str, source: str, job: NamedValues) -> NamedValues:
+    """Build the origin of a run of another tool: its file, its ``source``, and the job that reads it."""
+    return (("format", tool), ("file", file), ("source", source), *job)
 
 
 def hash_texts(*parts: str) -> str:

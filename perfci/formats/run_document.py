@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import ValidationError
 
 from perfci.formats.bounded_files import MIB, decompress, read_decompressed
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_document_schema import (
     MAX_TEXT_LENGTH,
@@ -39,9 +40,6 @@ from perfci.model import (
     Variant,
     freeze_named_values,
 )
-
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
-"""A run is never replaced: the same key with another body is a mistake."""
 
 EMPTY_VALUES: tuple[object, ...] = (None, "", (), [], {})
 """Values that a document leaves out; zero and false stay."""
@@ -121,11 +119,15 @@ def dump_run(run: Run) -> str:
 def idempotency_key(run: Run) -> str:
     """Compute the key under which a run is stored once, however often it is sent.
 
-    A run of a CI system is identified by run id, attempt and job, and by ``step`` where a job measured a
-    commit in several; a run measured by hand by its session, environment and harness. A variant is part of
-    the key if there is one, since the variants of a commit share a session. So is a dirty working tree.
+    A run that was read from another tool's file is identified by its ``source``, so that the same file is
+    known wherever it is read. A run of a CI system is identified by run id, attempt and job, and by ``step``
+    where a job measured a commit in several; a run measured by hand by its session, environment and harness.
+    A variant is part of the key if there is one, since the variants of a commit share a session. So is a
+    dirty working tree.
     """
     origin = dict(run.origin)
+    if source := origin.get("source"):
+        return _hash_parts([run.project, {"source": source}])
     job = [origin.get(name, "") for name in ("run_id", "attempt", "job")]
     in_ci = bool(job[0])
     machine = {
@@ -154,6 +156,10 @@ def idempotency_key(run: Run) -> str:
         details["harness"] = run.harness
     if details:
         parts.append(details)
+    return _hash_parts(parts)
+
+
+def _hash_parts(parts: list[object]) -> str:
     return sha256(json.dumps(parts, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
 
 
@@ -168,8 +174,8 @@ def run_from_dict(content: dict[str, Any], source_name: str) -> Run:
     return _parse_run(json.dumps(content).encode(), source_name)
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return b'"perfci.run/' in head
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return outline.keys.get(("schema",), "").startswith("perfci.run/")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

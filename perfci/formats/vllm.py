@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from perfci.formats.bounded_files import read_decompressed
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
@@ -27,8 +28,6 @@ from perfci.formats.value_parsing import (
     to_text_pairs,
 )
 from perfci.model import Clock, Metric, NamedValues, PerfciError, SampleSummary, Status
-
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
 
 TOOL = "vllm"
 
@@ -76,10 +75,10 @@ THROUGHPUT_METRICS = {
     "tokens_per_second": Metric("total_token_throughput", "tokens/s", "higher"),
 }
 
-COMMAND_MARKS = (
-    (b'"avg_latency"', b'"percentiles"'),
-    (b'"request_throughput"', b'"total_input_tokens"'),
-    (b'"requests_per_second"', b'"elapsed_time"'),
+COMMAND_KEYS = (
+    ("avg_latency", "percentiles"),
+    ("request_throughput", "total_input_tokens"),
+    ("requests_per_second", "elapsed_time"),
 )
 """Keys that each of the three commands writes near the start of its file."""
 
@@ -88,10 +87,8 @@ SUMMARY_FIELD = re.compile(
 )
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return b'"benchmark_values"' not in head and any(
-        all(mark in head for mark in marks) for marks in COMMAND_MARKS
-    )
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return any(outline.has(*keys) for keys in COMMAND_KEYS)
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

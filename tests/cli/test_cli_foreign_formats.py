@@ -71,7 +71,7 @@ def test_stores_a_value_of_unknown_unit_as_unresolved(
     [
         (
             ["--commit", "main"],
-            "--commit main: expected a full sha, or the start of one on the line of HEAD here",
+            "--commit main: expected a full sha, or a revision of the repository here",
         ),
         (["--metric", "cpu"], "--metric cpu: expected NAME=UNIT:lower or NAME=UNIT:higher"),
     ],

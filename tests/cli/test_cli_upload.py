@@ -1,60 +1,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 
 from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.model import Run
-from perfci.net import http_client
-from perfci.service.uploads import send_to_server
 from perfci.store import Store, open_store
 from perfci.store.queries import runs_and_sessions
-from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_result, a_run
-from tests.support.databases import fresh_database
 from tests.support.git_project import GitProject
+from tests.support.switchable_connection import SwitchableConnection
 
 SERVER = "http://localhost:8787"
-
-
-class SwitchableConnection(httpx.BaseTransport):
-    """The way to a server, open or not."""
-
-    def __init__(self, store: Store) -> None:
-        self.app = create_app(store, read_only=False)
-        self.is_open = True
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if not self.is_open:
-            raise httpx.ConnectError("no route to host")
-        return httpx.WSGITransport(app=self.app).handle_request(request)
-
-
-@pytest.fixture
-def server_store(tmp_path: Path) -> Iterator[Store]:
-    """The store of the server."""
-    with fresh_database("sqlite", tmp_path) as url, closing(open_store(url, create=False)) as store:
-        yield store
-
-
-@pytest.fixture
-def connection(server_store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[SwitchableConnection]:
-    connection = SwitchableConnection(server_store)
-    monkeypatch.setenv("PERFCI_CLIENT_GIVE_UP_AFTER_S", "0")
-    monkeypatch.setenv("PERFCI_TOKEN", "")
-    monkeypatch.setattr(
-        send_to_server,
-        "open_http_client",
-        lambda url, token: http_client.open_http_client(url, token=token, transport=connection),
-    )
-    yield connection
-    connection.app.extensions["perfci"].group_commit.close()
 
 
 def a_file(folder: Path, document: Run, name: str = "run.json") -> str:

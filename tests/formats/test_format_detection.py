@@ -11,18 +11,20 @@ from foreign_files import FILES
 
 from perfci.formats import run_document
 from perfci.formats.bounded_files import read_decompressed_head
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_registry import HEAD_BYTES, READER_MODULES, detect_format, get_reader
+from perfci.formats.pytorch import pytorch_writer
 from perfci.model import PerfciError
-from tests.support.builders import a_run
+from tests.support.builders import a_result, a_run
 
 SAMPLES = sorted(path for path in FILES.rglob("*") if path.is_file() and path.suffix != ".bin")
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_exactly_one_format_claims_a_file(path: Path) -> None:
-    head = read_decompressed_head(path, HEAD_BYTES)
+    outline = ContentOutline(read_decompressed_head(path, HEAD_BYTES))
 
-    assert [name for name in READER_MODULES if get_reader(name).can_read(path, head)] == [path.parent.name]
+    assert [name for name in READER_MODULES if get_reader(name).can_read(path, outline)] == [path.parent.name]
 
 
 @pytest.mark.parametrize("name", ["asv", "perfci"])
@@ -35,10 +37,10 @@ def test_exactly_one_format_claims_a_generated_file(tmp_path: Path, name: str) -
     )
     path.write_text(content)
 
-    head = read_decompressed_head(path, HEAD_BYTES)
+    outline = ContentOutline(read_decompressed_head(path, HEAD_BYTES))
 
     assert [
-        reader_name for reader_name in READER_MODULES if get_reader(reader_name).can_read(path, head)
+        reader_name for reader_name in READER_MODULES if get_reader(reader_name).can_read(path, outline)
     ] == [name]
 
 
@@ -49,6 +51,29 @@ def test_an_odd_order_of_keys_is_found_behind_the_head(tmp_path: Path) -> None:
     path.write_text(json.dumps({"origin": {"padding": "x" * HEAD_BYTES}} | content | {"schema": schema}))
 
     assert detect_format(path) == "perfci"
+
+
+def test_words_of_another_format_in_names_and_texts_do_not_mislead(tmp_path: Path) -> None:
+    words = [
+        {
+            "name": '{"schema": "perfci.run/1"}',
+            "unit": "ms",
+            "value": 1,
+            "extra": '"machine_info" "commit_info"',
+        },
+        {"name": '"benchmark_values"', "unit": "ms", "value": 2, "extra": {"schema": "perfci.run/1"}},
+    ]
+    path = tmp_path / "words.json"
+    path.write_text(json.dumps(words))
+
+    assert detect_format(path) == "generic"
+
+
+def test_what_perfci_exports_for_another_tool_is_of_that_format(tmp_path: Path) -> None:
+    path = tmp_path / "records.json"
+    path.write_bytes(b"".join(pytorch_writer.serialize_runs([a_run(a_result())], lambda _: None)))
+
+    assert detect_format(path) == "pytorch"
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,9 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
     counts = []
     for body, results in (("1", [old]), ("2", [old, new]), ("2", [old, new]), ("3", [measured_again, new])):
         with store.begin() as tx:
-            counts.append(ingest.ingest_runs(tx, [(a_run(*results), "key", body)], on_changed="add"))
+            counts.append(
+                ingest.ingest_runs(tx, [(a_run(*results, origin=(("source", "a.json"),)), "key", body)])
+            )
 
     assert [(count.runs_new, count.values) for count in counts] == [(1, 1), (1, 1), (0, 0), (1, 1)]
     with store.read() as tx:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
+from perfci.formats import run_document
 from perfci.formats.asv.asv_result_file import (
     EPOCH,
     AsvBenchmarkRow,
@@ -24,8 +25,9 @@ from perfci.formats.asv.read_asv_cells import (
     parse_benchmark_description,
 )
 from perfci.formats.bounded_files import FileTree, FolderTree, is_tar_archive, open_file_tree, starts_like_tar
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
-from perfci.formats.run_builder import hash_texts
+from perfci.formats.run_builder import build_origin, hash_texts
 from perfci.formats.value_parsing import as_mapping, to_text
 from perfci.model import (
     Benchmark,
@@ -39,9 +41,6 @@ from perfci.model import (
     Series,
     Variant,
 )
-
-ON_CHANGED_BODY: Literal["refuse", "add"] = "add"
-"""asv rewrites a file whenever it measures more of the same commit."""
 
 HARNESS = "asv"
 
@@ -58,24 +57,23 @@ MIN_RAM_IN_BYTES = 2**31
 SIZE_FACTORS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
-def can_read(path: Path, head: bytes) -> bool:
+def can_read(path: Path, outline: ContentOutline) -> bool:
     if path.is_dir():
         return any((path / name).is_file() for name in (BENCHMARKS, MACHINE)) or any(
             path.glob(f"*/{MACHINE}")
         )
-    return starts_like_tar(head) or (b'"commit_hash"' in head and b'"results"' in head)
+    return starts_like_tar(outline.head) or outline.has("commit_hash", "results")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each result file (commit, machine and environment); damaged files are left out."""
-    project = defaults.project
     if path.is_dir() or is_tar_archive(path):
         with open_file_tree(path) as tree:
-            yield from _read_tree(tree, project, warn, path)
+            yield from _read_tree(tree, defaults, warn, path)
     else:
         file = path.resolve()
         name = PurePosixPath(file.parent.name, file.name)
-        yield _MachineFolderReader(FolderTree(file.parent.parent), name.parent, project, warn).read_run(name)
+        yield _MachineFolderReader(FolderTree(file.parent.parent), name.parent, defaults, warn).read_run(name)
 
 
 def build_variant(content: Mapping[str, Any]) -> Variant:
@@ -116,12 +114,14 @@ def parse_memory_gb(ram: object) -> int | None:
     return round(amount * factor / SIZE_FACTORS["g"]) or None
 
 
-def _read_tree(tree: FileTree, project: str, warn: WarnCallback, path: Path) -> Iterator[ImportedRun]:
+def _read_tree(
+    tree: FileTree, defaults: ImportDefaults, warn: WarnCallback, path: Path
+) -> Iterator[ImportedRun]:
     any_read = False
     names = [name for name in tree.list_json_paths() if name.name not in (BENCHMARKS, MACHINE)]
     names.sort(key=lambda name: (name.parent, name.name))
     for folder, files in groupby(names, key=lambda name: name.parent):
-        reader = _MachineFolderReader(tree, folder, project, warn)
+        reader = _MachineFolderReader(tree, folder, defaults, warn)
         for name in files:
             try:
                 document = reader.read_run(name)
@@ -137,8 +137,11 @@ def _read_tree(tree: FileTree, project: str, warn: WarnCallback, path: Path) -> 
 class _MachineFolderReader:
     """Read the result files of one machine's folder, sharing the benchmark descriptions and series."""
 
-    def __init__(self, tree: FileTree, folder: PurePosixPath, project: str, warn: WarnCallback) -> None:
-        self._tree, self._project, self._warn = tree, project, warn
+    def __init__(
+        self, tree: FileTree, folder: PurePosixPath, defaults: ImportDefaults, warn: WarnCallback
+    ) -> None:
+        self._tree, self._project, self._warn = tree, defaults.project, warn
+        self._job = defaults.origin
         self._benchmarks = self._read_optional(folder / BENCHMARKS) or self._read_optional(
             folder.parent / BENCHMARKS
         )
@@ -158,6 +161,10 @@ class _MachineFolderReader:
         started = [row.started_at for _, row in measured if row.started_at] or [
             parse_epoch_milliseconds(content.get("date")) or EPOCH
         ]
+        # Without the content, since asv rewrites a file whenever it measures more of the same commit.
+        source = hash_texts(
+            self._project, HARNESS, machine.name, content["commit_hash"], to_text(content.get("env_name"))
+        )
         run = Run(
             project=self._project,
             session=f"asv-{hash_texts(self._project, machine.name)[:16]}",
@@ -168,17 +175,19 @@ class _MachineFolderReader:
             suite=HARNESS,
             harness=HARNESS,
             started_at=min(started),
-            origin=(("format", "asv"), ("file", source_name)),
+            origin=build_origin(HARNESS, source_name, source, self._job),
             results=tuple(
                 result
                 for name, row in measured
                 for result in self._read_results(name, row, series_cache, machine, variant)
             ),
         )
-        key = hash_texts(
-            self._project, HARNESS, machine.name, run.commit.sha, to_text(content.get("env_name"))
+        return ImportedRun(
+            run,
+            run_document.idempotency_key(run),
+            sha256(body).hexdigest(),
+            self._new_benchmark_sources(measured),
         )
-        return ImportedRun(run, key, sha256(body).hexdigest(), self._new_benchmark_sources(measured))
 
     def _new_benchmark_sources(
         self, measured: Sequence[tuple[str, AsvBenchmarkRow]]

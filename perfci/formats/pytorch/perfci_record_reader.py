@@ -32,15 +32,32 @@ def read_perfci_records(
         runs[to_text(record["benchmark"]["extra_info"]["perfci"])].append(record)
     for header, group in runs.items():
         try:
-            run = run_document.run_from_dict(
-                _parse_object(header) | {"results": _read_results(group)}, source_name
-            )
+            runs_of_header = [
+                run_document.run_from_dict(_parse_object(header) | {"results": results}, source_name)
+                for results in _split_repeated_series(_read_results(group))
+            ]
         except (KeyError, ValueError, TypeError) as error:
             raise PerfciError(f"{source_name} holds a record of perfci that is damaged: {error}.") from error
-        if run.project != project:
+        for run in runs_of_header:
             run = replace(run, project=project)
-        body = run_document.dump_run(run).encode()
-        yield ImportedRun(run, run_document.idempotency_key(run), sha256(body).hexdigest())
+            body = run_document.dump_run(run).encode()
+            yield ImportedRun(run, run_document.idempotency_key(run), sha256(body).hexdigest())
+
+
+def _split_repeated_series(results: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Split results into parts that hold each series once.
+
+    A file of asv that has grown is stored in several runs with one header, which may repeat a series.
+    """
+    parts: list[dict[str, dict[str, Any]]] = []
+    for result in results:
+        names = ("benchmark", "benchmark_version", "parameters", "metric", "unit", "direction")
+        series = json.dumps([result.get(name) for name in names], sort_keys=True)
+        part = next((part for part in parts if series not in part), None)
+        if part is None:
+            parts.append(part := {})
+        part[series] = result
+    return [list(part.values()) for part in parts] or [[]]
 
 
 def _read_results(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -9,10 +9,11 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from perfci.formats import metric_identification
 from perfci.formats.bounded_files import read_decompressed
+from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.pytorch import perfci_record_reader, pytorch_writer
 from perfci.formats.run_builder import RunBuilder
@@ -31,8 +32,6 @@ from perfci.formats.value_parsing import (
 )
 from perfci.model import Clock, Machine, NamedValues, PerfciError, ProcessBoundaries, Status
 
-ON_CHANGED_BODY: Literal["refuse", "add"] = "refuse"
-
 TOOL = "pytorch"
 
 FLOAT32_EXACT = 2**24
@@ -48,8 +47,8 @@ VLLM_ARGS = (
 IGNORED_FIELDS = ("description", "use_torch_compile_reason", "args")
 
 
-def can_read(path: Path, head: bytes) -> bool:
-    return b'"benchmark_values"' in head
+def can_read(path: Path, outline: ContentOutline) -> bool:
+    return outline.has("metric/benchmark_values")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

@@ -107,6 +107,8 @@ def _override_provenance(run: Run, project: str, workflow_run: WorkflowRun) -> R
         and 1 <= int(attempt) <= workflow_run.run_attempt
     )
     origin = {name: claimed[name] for name in TRUSTED_ORIGIN_FIELDS if name in claimed}
+    if source := claimed.get("source"):
+        origin["step"] = source
     origin |= {
         "run_id": str(workflow_run.id),
         "event": workflow_run.event,

@@ -1,4 +1,4 @@
-"""Import result files of other tools into the store, all runs or none."""
+"""Import result files of other tools into the store, all runs of a file or none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
-from perfci.formats.format_registry import detect_format, get_reader, read_imported_runs
 from perfci.formats.format_types import ImportDefaults, ImportedRun
-from perfci.model import Benchmark, Commit, Run
+from perfci.model import Benchmark, Commit, PerfciError, Run
+from perfci.service.uploads.read_result_files import FileReading
 from perfci.service.uploads.results_without_unit import add_results_of_known_units
 from perfci.store import Store, unresolved_results
 from perfci.store.unresolved_results import UnitAnswer
@@ -32,12 +32,22 @@ APPROXIMATE_ORDER = "commits ordered by date: no git repository was available"
 class IngestReport:
     """Counts of one import; ``values`` and ``samples`` count new data only."""
 
-    runs_new: int
-    runs_known: int
-    values: int
-    samples: int
-    warnings: tuple[str, ...]
+    runs_new: int = 0
+    runs_known: int = 0
+    values: int = 0
+    samples: int = 0
+    warnings: tuple[str, ...] = ()
     unresolved: int = 0
+
+    def __add__(self, other: IngestReport) -> IngestReport:
+        return IngestReport(
+            self.runs_new + other.runs_new,
+            self.runs_known + other.runs_known,
+            self.values + other.values,
+            self.samples + other.samples,
+            (*self.warnings, *other.warnings),
+            self.unresolved + other.unresolved,
+        )
 
 
 def import_file_or_folder(
@@ -48,53 +58,73 @@ def import_file_or_folder(
     known_commits: Mapping[str, Commit] | None = None,
     metric_units: Mapping[str, UnitAnswer] = MappingProxyType({}),
 ) -> IngestReport:
-    """Import a file or folder of ``format`` (``auto`` detects it from the content) in one transaction.
+    """Import a file or the files of a folder (``auto`` detects formats by content), each in one transaction.
 
     ``known_commits`` are the commits of the local repository by sha; they complete commits that a file names.
     ``metric_units`` are the units and directions of metrics that perfci does not know.
     """
-    name = detect_format(path) if format == "auto" else format
     defaults = project if isinstance(project, ImportDefaults) else ImportDefaults(project)
-    arriving = _RunImport(known_commits or {}, metric_units)
-    documents = read_imported_runs(
-        path, name, defaults, lambda sentence: arriving.warnings.update([sentence])
-    )
+    reading = FileReading(defaults, format, known_commits or {})
+    arriving = _RunImport(metric_units)
+    report, unread = IngestReport(), list[PerfciError]()
+    files = reading.find_files(path, arriving.warn)
+    for file, format_name in files:
+        try:
+            report += _import_file(store, reading, file, format_name, arriving)
+        except PerfciError as error:
+            if len(files) == 1:
+                raise
+            unread.append(error)
+            arriving.warn(f"Left out: {error}")
+    if len(unread) == len(files):
+        raise PerfciError(f"{path}: no file can be read. The first: {unread[0]}")
+    return replace(report, warnings=arriving.list_warnings())
+
+
+def _import_file(
+    store: Store, reading: FileReading, file: Path, format_name: str, arriving: _RunImport
+) -> IngestReport:
+    project = reading.defaults.project
+    documents = reading.read_file(file, format_name, arriving.warn)
+    arriving.begin_file()
     with _disable_gc(), store.begin() as tx:
-        counts = ingest_runs(
-            tx,
-            arriving.runs(documents),
-            on_changed=get_reader(name).ON_CHANGED_BODY,
-            summarize=summarize_processes,
-        )
-        save_benchmark_descriptions(tx, defaults.project, arriving.descriptions)
-        unresolved_count = arriving.save_unresolved(tx, defaults.project, name, datetime.now(UTC))
+        counts = ingest_runs(tx, arriving.runs(documents), summarize=summarize_processes)
+        save_benchmark_descriptions(tx, project, arriving.descriptions)
+        unresolved_count = arriving.save_unresolved(tx, project, format_name, datetime.now(UTC))
         ingest.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
     return IngestReport(
-        runs_new=counts.runs_new,
-        runs_known=counts.runs_known,
-        values=counts.values,
-        samples=counts.samples,
-        warnings=tuple(f"{text} ({n} times)" if n > 1 else text for text, n in arriving.warnings.items()),
-        unresolved=unresolved_count,
+        counts.runs_new, counts.runs_known, counts.values, counts.samples, unresolved=unresolved_count
     )
 
 
 class _RunImport:
     """Runs of one import, with the warnings and unresolved units collected on the way."""
 
-    def __init__(self, known_commits: Mapping[str, Commit], metric_units: Mapping[str, UnitAnswer]) -> None:
-        self.warnings: Counter[str] = Counter()
+    def __init__(self, metric_units: Mapping[str, UnitAnswer]) -> None:
+        self._warnings: Counter[str] = Counter()
+        self._metric_units = metric_units
+        self.begin_file()
+
+    def begin_file(self) -> None:
+        """Forget what belongs to the file before."""
         self.descriptions: dict[Benchmark, tuple[str, Mapping[str, Any]]] = {}
         self.unordered_sessions: set[str] = set()
         self._unresolved: list[ImportedRun] = []
-        self._known_commits, self._metric_units = known_commits, metric_units
+
+    def warn(self, sentence: str) -> None:
+        self._warnings[sentence] += 1
+
+    def list_warnings(self) -> tuple[str, ...]:
+        return tuple(f"{text} ({n} times)" if n > 1 else text for text, n in self._warnings.items())
 
     def runs(self, documents: Iterator[ImportedRun]) -> Iterator[tuple[Run, str, str]]:
         for document in documents:
             self.descriptions.update(document.benchmark_sources)
             if document.unresolved:
                 self._unresolved.append(document)
-            yield self._complete_commit(document.run), document.idempotency_key, document.body_hash
+            if document.run.commit.position is None:
+                self.unordered_sessions.add(document.run.session)
+            yield document.run, document.idempotency_key, document.body_hash
 
     def save_unresolved(self, tx: Session, project: str, format_name: str, at: datetime) -> int:
         """Store results of unknown units beside their runs; return how many."""
@@ -118,23 +148,8 @@ class _RunImport:
         )
         for result in (result for document in self._unresolved for result in document.unresolved):
             if result.metric not in resolved:
-                self.warnings[f"{result.metric} has an unresolved unit: {result.reason}"] += 1
+                self.warn(f"{result.metric} has an unresolved unit: {result.reason}")
         return unresolved_count
-
-    def _complete_commit(self, run: Run) -> Run:
-        """Complete the commit of a run from git; without it the history is ordered by date."""
-        commit = self._known_commits.get(run.commit.sha) or self._find_by_prefix(run.commit.sha)
-        if commit is not None:
-            return replace(run, commit=replace(commit, dirty=run.commit.dirty))
-        if run.commit.position is None:
-            self.unordered_sessions.add(run.session)
-        return run
-
-    def _find_by_prefix(self, sha: str) -> Commit | None:
-        if len(sha) >= 40:
-            return None
-        commits = [commit for full, commit in self._known_commits.items() if full.startswith(sha)]
-        return commits[0] if len(commits) == 1 else None
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from perfci.config import Config
 from perfci.formats import run_document
-from perfci.formats.format_registry import detect_format, read_imported_runs
-from perfci.formats.format_types import ImportDefaults, WarnCallback
+from perfci.formats.format_types import WarnCallback
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient
 from perfci.net.api_schemas.verdicts_and_expected_changes import NewExpectedChange, NewExpectedChanges
@@ -20,6 +19,7 @@ from perfci.net.http_client import open_http_client
 from perfci.net.local_server_tokens import find_local_token
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
+from perfci.service.uploads.read_result_files import FileReading
 from perfci.store import Store
 from perfci.store.queries import measured_samples, runs_and_sessions
 from perfci.verdicts.expected_change import MergedExpectedChange
@@ -97,15 +97,13 @@ def send_expected_changes(
         )
 
 
-def read_runs_of_file(path: Path, project: str, warn: WarnCallback) -> Iterator[Run]:
-    """Read the runs of a file of any format; perfci documents name their own project."""
-    name = detect_format(path)
-    if name == "perfci":
-        yield from run_document.read_runs(path)
-    else:
-        yield from (
-            document.run for document in read_imported_runs(path, name, ImportDefaults(project), warn)
-        )
+def read_runs_to_send(path: Path, reading: FileReading, warn: WarnCallback) -> Iterator[Run]:
+    """Read the runs of a file or folder of any format; perfci documents name their own project."""
+    for file, format_name in reading.find_files(path, warn):
+        if format_name == "perfci":
+            yield from run_document.read_runs(file)
+        else:
+            yield from (document.run for document in reading.read_file(file, format_name, warn))
 
 
 def load_runs_of_session(store: Store, uid: str) -> list[Run]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -101,11 +101,6 @@ BATCH_SIZE = 64
 memory.
 """
 
-OnChanged = Literal["refuse", "add"]
-"""What a stored key with another body means: an error, or a run that has grown (asv rewrites its files as it
-measures more), of which only the results that differ are added.
-"""
-
 KeyedRun = tuple[Run, str, str]
 """A run, its idempotency key, and the hash of the body it arrived in."""
 
@@ -141,10 +136,9 @@ def ingest_run_batch(
     kind: str,
     received_at: datetime | None = None,
     summarize: ProcessSummarizer | None = None,
-    on_changed: OnChanged = "refuse",
 ) -> list[KeyedRun]:
     """Store whole runs of one project, each with a key of its own; return those that are new."""
-    new = list(_select_new_runs(tx, runs, on_changed))
+    new = list(_select_new_runs(tx, runs))
     session_ids = add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
     run_ids = insert_runs(tx, project_id, new, session_ids, received_at)
     results = [(run_ids[key], result) for run, key, _ in new for result in run.results]
@@ -157,14 +151,13 @@ def ingest_runs(
     runs: Iterable[KeyedRun],
     *,
     kind: str = "import",
-    on_changed: OnChanged = "refuse",
     summarize: ProcessSummarizer | None = None,
 ) -> IngestCounts:
     """Store a stream of runs in batches."""
     total = IngestCounts()
     for batch in _split_batches(runs):
         project_id = ensure_project_id(tx, batch[0][0].project)
-        new = ingest_run_batch(tx, project_id, batch, kind=kind, summarize=summarize, on_changed=on_changed)
+        new = ingest_run_batch(tx, project_id, batch, kind=kind, summarize=summarize)
         results = [result for run, _, _ in new for result in run.results]
         total += IngestCounts(
             runs_new=len(new),
@@ -199,27 +192,43 @@ def _split_batches(runs: Iterable[KeyedRun]) -> Iterator[list[KeyedRun]]:
         yield batch
 
 
-def _select_new_runs(tx: Session, batch: Sequence[KeyedRun], on_changed: OnChanged) -> Iterator[KeyedRun]:
-    """Yield the runs of a batch that are not stored yet; a run that has grown keeps only its new results."""
-    local_keys = [compute_local_run_key(run) for run, _, _ in batch]
-    grown_keys = [hash_values(key, body_hash) for _, key, body_hash in batch] if on_changed == "add" else []
-    keys = [key for _, key, _ in batch] + local_keys + grown_keys
-    query = f"SELECT key, body_hash FROM runs WHERE key IN ({', '.join('?' * len(keys))})"
-    stored_hashes = dict(execute_on_driver(tx, query, keys).fetchall())
-    for place, (run, key, body_hash) in enumerate(batch):
-        if stored_hashes.get(key) == body_hash or local_keys[place] in stored_hashes:
+def _select_new_runs(tx: Session, batch: Sequence[KeyedRun]) -> Iterator[KeyedRun]:
+    """Yield the runs of a batch that are not stored yet.
+
+    A stored key with another body is an error, since a run is never replaced. Unless the run was read from a
+    file of another tool: asv rewrites its files as it measures more, and of any other file more is known
+    later (the unit of a metric). Of such a run, which has grown, only the results that differ are added.
+    """
+    stored_hashes = _load_stored_hashes(tx, batch)
+    for run, key, body_hash in batch:
+        source = dict(run.origin).get("source", "")
+        # Before runs had a source, it was the key under which a file was stored.
+        known_key = source if source in stored_hashes else key
+        if stored_hashes.get(known_key) == body_hash or compute_local_run_key(run) in stored_hashes:
             continue
-        if key not in stored_hashes:
+        if known_key not in stored_hashes:
             yield run, key, body_hash
-        elif on_changed == "refuse":
+        elif not source:
             raise PerfciError(
                 f"The run of commit {run.commit.short_sha} in session {run.session} is stored already "
                 "with other content: a run is never replaced, so measure it again in a new session."
             )
-        elif grown_keys[place] not in stored_hashes:
+        elif hash_values(known_key, body_hash) not in stored_hashes:
             stored = set(measured_samples.load_stored_results_of_run(tx, run))
             new = tuple(result for result in run.results if result not in stored)
-            yield replace(run, results=new), grown_keys[place], body_hash
+            if new:
+                yield replace(run, results=new), hash_values(known_key, body_hash), body_hash
+
+
+def _load_stored_hashes(tx: Session, batch: Sequence[KeyedRun]) -> dict[str, str]:
+    """Load the body hashes of the keys that are stored, of all that runs of a batch may be stored under."""
+    keys: list[str] = []
+    for run, key, body_hash in batch:
+        keys += [key, compute_local_run_key(run)]
+        if source := dict(run.origin).get("source"):
+            keys += [source, hash_values(source, body_hash), hash_values(key, body_hash)]
+    query = f"SELECT key, body_hash FROM runs WHERE key IN ({', '.join('?' * len(keys))})"
+    return dict(execute_on_driver(tx, query, keys).fetchall())
 
 
 def compute_local_run_key(run: Run) -> str:

@@ -1,0 +1,147 @@
+"""Result files of other tools on their way to a server and back: every file of a commit arrives once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfci.cli import run_cli
+from perfci.service.uploads.export_history import export_history
+from perfci.store import Store
+from tests.support.git_project import GitProject
+from tests.support.switchable_connection import SwitchableConnection
+
+SERVER = "http://localhost:8787"
+FILES = Path(__file__).parents[1] / "formats" / "files"
+PROJECT = "acme/model"
+PYTEST_BENCHMARK = [FILES / "pytest-benchmark" / f"recorded-{number}.json" for number in (1, 2)]
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(autouse=True)
+def project_of_the_uploads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERFCI_PROJECT", PROJECT)
+    monkeypatch.setenv("PERFCI_CLIENT_SERVER", SERVER)
+
+
+def upload(*arguments: str | Path) -> int:
+    return run_cli(["upload", *map(str, arguments)])
+
+
+def export(store: Store, format_name: str) -> bytes:
+    return b"".join(export_history(store, PROJECT, format_name, lambda _: None))
+
+
+def documents_of(exported: bytes) -> list[dict[str, Any]]:
+    return sorted(map(json.loads, exported.splitlines()), key=lambda document: document["session"])
+
+
+def test_two_files_of_one_commit_arrive_at_a_server_and_are_read_back(
+    working_folder: Path,
+    connection: SwitchableConnection,
+    server_store: Store,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert upload(*PYTEST_BENCHMARK) == 0
+    assert upload(*PYTEST_BENCHMARK) == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        f"2 runs sent to {SERVER}",
+        f"0 runs sent to {SERVER}, 2 already stored",
+    ]
+    exported = export(server_store, "perfci")
+    first, second = documents_of(exported)
+    assert first["session"] != second["session"]
+    assert first["commit"]["sha"] == second["commit"]["sha"]
+    for format_name in ("perfci", "pytorch"):
+        file = working_folder / f"{format_name}.json"
+        file.write_bytes(export(server_store, format_name))
+        assert run_cli(["ingest", file.name, "--db", f"{format_name}.db"]) == 0
+        capsys.readouterr()
+        assert run_cli(["export", "--format", "perfci", "--db", f"{format_name}.db"]) == 0
+        assert documents_of(capsys.readouterr().out.encode()) == [first, second]
+    # What was uploaded is known here as well.
+    assert run_cli(["ingest", *map(str, PYTEST_BENCHMARK), "--db", "perfci.db"]) == 0
+    assert "0 new runs, 1 already stored" in capsys.readouterr().out
+
+
+def test_a_file_sent_again_by_a_later_attempt_of_the_job_is_known(
+    working_folder: Path,
+    connection: SwitchableConnection,
+    server_store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job = {"ACTIONS": "true", "RUN_ID": "4711", "RUN_ATTEMPT": "1", "JOB": "bench", "EVENT_NAME": "push"}
+    for name, value in job.items():
+        monkeypatch.setenv(f"GITHUB_{name}", value)
+    assert upload(*PYTEST_BENCHMARK) == 0
+    monkeypatch.setenv("GITHUB_RUN_ATTEMPT", "2")
+    assert upload(*PYTEST_BENCHMARK) == 0
+
+    assert capsys.readouterr().out.splitlines()[-1] == f"0 runs sent to {SERVER}, 2 already stored"
+    origins = [document["origin"] for document in documents_of(export(server_store, "perfci"))]
+    assert [{name: origin[name] for name in ("run_id", "attempt", "job", "event")} for origin in origins] == [
+        {"run_id": "4711", "attempt": "1", "job": "bench", "event": "push"}
+    ] * 2
+
+
+def test_what_a_file_lacks_comes_from_options_or_the_repository(
+    working_folder: Path, connection: SwitchableConnection, server_store: Store
+) -> None:
+    file = FILES / "hyperfine" / "recorded-1.json"
+    assert upload(file, "--commit", SHA, "--machine", "box") == 0
+    repository = GitProject(working_folder)
+    repository.git("commit", "--quiet", "--allow-empty", "-m", "First")
+    repository.git("commit", "--quiet", "--allow-empty", "-m", "Second")
+
+    assert upload(file, "--machine", "box") == 0
+    assert upload(file, "--machine", "box", "--commit", "HEAD~1") == 0
+
+    documents = documents_of(export(server_store, "perfci"))
+    commits = {(document["commit"]["sha"], document["commit"].get("subject")) for document in documents}
+    assert commits == {
+        (SHA, None),
+        (repository.git("rev-parse", "HEAD"), "Second"),
+        (repository.git("rev-parse", "HEAD~1"), "First"),
+    }
+    assert {document["machine"]["name"] for document in documents} == {"box"}
+
+
+def test_without_a_repository_the_commit_is_that_of_the_job(
+    working_folder: Path,
+    connection: SwitchableConnection,
+    server_store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"ACTIONS": "true", "SHA": SHA, "RUN_ID": "4711"}.items():
+        monkeypatch.setenv(f"GITHUB_{name}", value)
+
+    assert upload(FILES / "hyperfine" / "recorded-1.json", "--machine", "box") == 0
+
+    [document] = documents_of(export(server_store, "perfci"))
+    assert document["commit"]["sha"] == SHA
+
+
+def test_a_folder_of_files_is_read_whole(
+    working_folder: Path, connection: SwitchableConnection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = working_folder / ".benchmarks" / "Linux-CPython-3.11-64bit"
+    folder.mkdir(parents=True)
+    for file in PYTEST_BENCHMARK:
+        shutil.copy(file, folder)
+    (folder / "damaged.json").write_text("{")
+
+    assert upload(".benchmarks") == 0
+    assert run_cli(["ingest", ".benchmarks"]) == 0
+
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[:2] == [
+        f"2 runs sent to {SERVER}",
+        ".benchmarks: 2 new runs, 0 already stored, 6 values, 36 samples into project acme/model",
+    ]
+    assert "Left out: .benchmarks/Linux-CPython-3.11-64bit/damaged.json holds no results" in captured.err
