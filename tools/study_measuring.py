@@ -2,7 +2,7 @@
 
 The figures are in docs/measuring.md. Ours and theirs take turns, so that a machine that changes its mood does
 so to both; the median of the ratios counts. Turns of times are as short as a block or a request: perfci
-offers one before each of its own, as it does to the other process of a pair, and the independent tool takes it.
+offers one before each of its own, as to the other process of a pair, and the independent tool takes it.
 Independent are torch's own timer, loops written by hand, the operations counted by ptflops and by PaLM's
 formula, the allocations that torch's profiler records, and two processes with torch's
 DistributedDataParallel.
