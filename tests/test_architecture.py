@@ -141,7 +141,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "pulls": {"accounts", "uploads"},
         "worker": {"uploads", "notify", "incidents", "missing_data", "pulls"},
     },
-    "report": {"charts": set(), "pulls": {"charts"}, "incidents": set()},
+    "report": {"charts": set(), "pulls": {"charts"}, "incidents": set(), "commits": set()},
     "bench": {
         "devices": set(),
         "timers": {"devices"},

@@ -18,6 +18,7 @@ VERB_HELP = {
     "init": "write perfci.toml, a starter suite and a workflow into this repository",
     "run": "measure a commit or a range of commits in rounds, and judge it",
     "compare": "measure two commits in interleaved pairs and report what changed",
+    "show": "show the values of a commit, or what lies between two commits",
     "profile": "profile a benchmark and write a trace",
     "wrap": "run a script that writes its steps, and store them as a run of this commit",
     "judge": "the pull request statistics as a filter: JSON in, JSON out",
@@ -43,6 +44,7 @@ VERB_HELP = {
 
 VERB_PLACES = {
     "compare": "compare.commands:compare_command",
+    "show": "results.show:show_command",
     "github": "github.commands:github_group",
     "incidents": "incidents.commands:incidents_group",
     "check": "rejudge_or_verify_results:check_command",

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 import click
@@ -103,6 +103,7 @@ class AssistantTools:
             self.list_open_incidents,
             self.get_incident,
             self.compare_commits,
+            self.get_levels,
             self.get_verdict,
             self.find_series,
             self.get_points,
@@ -126,6 +127,18 @@ class AssistantTools:
         return _serialize_response(
             self._client.get_comparison_summary(project or self._project, base, head, limit=MAX_ITEMS)
         )
+
+    def get_levels(
+        self, base: str, head: str, text: str = "", after: str = "", project: str = ""
+    ) -> dict[str, Any]:
+        """List the level of every series at two commits, compared or not; base may equal head.
+
+        ``text`` selects series by a word of their benchmark or metric; more are after the ``series`` id.
+        """
+        levels = self._client.list_levels_at_two_commits(project or self._project, base, head, names=True)
+        if after:
+            levels = islice(dropwhile(lambda level: level.series != after, levels), 1, None)
+        return _first_items(level for level in levels if text in f"{level.cell} {level.metric}")
 
     def get_verdict(self, number: int, project: str = "") -> dict[str, Any]:
         """Show one verdict by its id, with every process and sample it rests on."""

@@ -35,9 +35,13 @@ from perfci.measure.open_measurement_session import (
     replace_declared_with_measured_costs,
 )
 from perfci.model import Commit, Run, Status, VerdictKind
+from perfci.project_policies import build_policy
+from perfci.report.commits.commit_results import CommitReport
+from perfci.report.commits.commit_results_text import format_commit_report, serialize_commit_report
 from perfci.report.verdict_text import verdict_glyph, verdict_sentence
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
+from perfci.service.load_commit_report import load_commit_report
 from perfci.service.uploads.send_to_server import (
     load_runs_of_session,
     resolve_server_url,
@@ -45,6 +49,9 @@ from perfci.service.uploads.send_to_server import (
 )
 from perfci.store import Store
 from perfci.store.writes.measured_sessions import finish_session
+
+MAX_TABLE_ROWS = 40
+"""Rows of the table at the end; ``perfci show`` has all of them."""
 
 
 @click.command("run")
@@ -116,8 +123,9 @@ def run_command(
                 plan_summary=format_plan_summary(scope.cells, len(commits) * count),
             )
             evaluate_and_reconcile(store, config)
+            reports = load_commit_reports(store, config, result, commits)
             runs = load_runs_to_send(store, config, result, progress) if address else []
-    write_range_report(result, commits, json_file)
+    write_range_report(result, commits, reports, json_file)
     if runs:
         print_flush_report(spool_and_send_runs(config, address, runs), address, err=True)
     return cell_status_exit_code(result)
@@ -139,6 +147,18 @@ def load_runs_to_send(
     return [run for uid in result.sessions for run in load_runs_of_session(store, uid)]
 
 
+def load_commit_reports(
+    store: Store, config: Config, result: RangeResult, commits: Sequence[Commit]
+) -> list[CommitReport]:
+    """What each commit of the range came to, oldest first; one of which nothing was measured is left out."""
+    if not result.statuses:
+        return []
+    policy = build_policy(config.settings)
+    with store.read() as tx:
+        reports = [load_commit_report(tx, config.project, commit, policy) for commit in commits]
+    return [report for report in reports if report.results]
+
+
 def write_planned_cells(
     config: Config, runner: MeasurementRunner, scope: SessionScope, visits: int, json_file: str | None
 ) -> int:
@@ -149,7 +169,9 @@ def write_planned_cells(
     return 0
 
 
-def write_range_report(result: RangeResult, commits: Sequence[Commit], json_file: str | None) -> None:
+def write_range_report(
+    result: RangeResult, commits: Sequence[Commit], reports: Sequence[CommitReport], json_file: str | None
+) -> None:
     """Write the result as JSON and text."""
     statuses = {status: count for status in Status if (count := result.statuses.count(status))}
     if json_file:
@@ -158,7 +180,8 @@ def write_range_report(result: RangeResult, commits: Sequence[Commit], json_file
             {"cell": left.cell.name, "cost_s": left.cost_s, "reason": left.reason} for left in result.left_out
         ]
         verdicts = {"verdicts": result.verdicts, "left_out": left_out}
-        write_json(json_file, {"session": result.sessions[0], **counted, **verdicts})
+        values = {"commits": [serialize_commit_report(report) for report in reports]}
+        write_json(json_file, {"session": result.sessions[0], **counted, **verdicts, **values})
     if json_file == "-":
         return
     ended = ", ".join(f"{count} {status}" for status, count in statuses.items())
@@ -167,6 +190,8 @@ def write_range_report(result: RangeResult, commits: Sequence[Commit], json_file
         click.echo(format_left_out(result.left_out))
     elif len(commits) > 1:
         click.echo("\n" + format_confirmed_changes(result, commits))
+    if reports:
+        click.echo("\n" + format_commit_report(reports[-1], most=MAX_TABLE_ROWS))
 
 
 def format_confirmed_changes(result: RangeResult, commits: Sequence[Commit]) -> str:

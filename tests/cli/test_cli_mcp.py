@@ -37,6 +37,7 @@ from tests.support.builders import (
 )
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 from tests.support.stored_runs import ingest_run, replace_change_points
+from tests.support.stored_summaries import compute_stored_summaries
 
 P = f"/api/v1/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())
@@ -57,6 +58,7 @@ def database(working_folder: Path) -> str:
             )
             ingest_run(tx, run, f"key {number}", "body")
         replace_change_points(tx, PROJECT, a_series(), [a_change_point(commit=a_sha(4), last_good=a_sha(3))])
+        compute_stored_summaries(tx)
         add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOON)
     return url
 
@@ -112,6 +114,7 @@ def test_answers_like_the_api(database: str) -> None:
         "list_open_incidents",
         "get_incident",
         "compare_commits",
+        "get_levels",
         "get_verdict",
         "find_series",
         "get_points",
@@ -145,6 +148,17 @@ def test_answers_like_the_commands_with_json(
     assert same(verb("incidents", "list")["incidents"], listed)
     assert same(verb("incidents", "show", "1"), incident)
     assert same(verb("project", "list"), items)
+
+
+def test_gets_levels_of_commits_that_were_not_compared_by_name(database: str, working_folder: Path) -> None:
+    with open_server_or_store_client(load_config(working_folder, db=database, project=PROJECT), "") as client:
+        tools = AssistantTools(client, PROJECT)
+        levels = tools.get_levels(a_sha(1), a_sha(5))
+        others = tools.get_levels(a_sha(1), a_sha(5), text="memory")
+
+    item = {"series": SERIES, "cell": "training.Step.time_step", "metric": "time", "unit": "seconds"}
+    assert levels == {"items": [{**item, "base": 1.0, "head": 1.2}], "more": False}
+    assert others["items"] == []
 
 
 def same(verb: Any, tool: Any) -> bool:

@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_summaries import compute_stored_summaries
 
 from perfci.model import (
     Benchmark,
@@ -59,6 +58,7 @@ from tests.support.builders import (
     an_imported_commit,
 )
 from tests.support.stored_runs import ingest_run, load_benchmark_code, replace_change_points
+from tests.support.stored_summaries import compute_stored_summaries
 
 
 def ingested(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from stored_summaries import compute_stored_summaries
-
 from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
 from perfci.store.column_conversions import series_identity
@@ -22,6 +20,7 @@ from tests.support.builders import (
     a_summary,
 )
 from tests.support.stored_runs import ingest_run
+from tests.support.stored_summaries import compute_stored_summaries
 
 STEP, IMPORTED, GONE = a_series("step"), a_series("imported"), a_series("gone")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from stored_summaries import compute_stored_summaries
-
 from perfci.model import ProcessBoundaries
 from perfci.store import Store
 from perfci.store.queries.judging_inputs import load_commit_visits, load_levels_at_commits
@@ -23,6 +21,7 @@ from tests.support.builders import (
     a_summary,
 )
 from tests.support.stored_runs import ingest_run
+from tests.support.stored_summaries import compute_stored_summaries
 
 OURS, THEIRS = a_series("training.Step.time_step"), a_series("foreign.time_it")
 

@@ -47,6 +47,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
+from perfci.report.commits import measurements_by_series as measured
 from perfci.report.series_trend import Trend, build_trend
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, VerdictRecord
@@ -56,7 +57,6 @@ from perfci_web.comparisons import view_model as compare
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
-from perfci_web.view_parts import measurements_by_series as measured
 from perfci_web.view_parts.list_search_and_paging import ListQuery, parse_list_query
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,

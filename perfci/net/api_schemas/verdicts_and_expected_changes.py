@@ -89,9 +89,15 @@ class VerdictDetailShape(VerdictShape):
 
 
 class ResultSummaryShape(Shape):
-    """What a series came to at two commits of its history; nothing where it was not measured."""
+    """What a series came to at two commits of its history; nothing where it was not measured.
+
+    ``cell``, ``metric`` and ``unit`` come with ``names=true``.
+    """
 
     series: str
+    cell: str | None = None
+    metric: str | None = None
+    unit: str | None = None
     base: float | None = None
     head: float | None = None
 
@@ -113,6 +119,7 @@ class ResultSummaryQuery(RequestShape):
 
     cursor: Cursor | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_RESULT_SUMMARIES)] = MAX_RESULT_SUMMARIES
+    names: bool = False
 
 
 class ResultSummaryPage(Page):

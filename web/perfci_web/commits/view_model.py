@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import ChangePoint, Commit, Run, Series, Stage, Status, TailVerdict, Verdict
+from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
 from perfci.report.number_format import format_count
 from perfci.report.series_trend import Dot
 from perfci.report.verdict_text import (
@@ -25,7 +26,6 @@ from perfci_web.view_parts.list_search_and_paging import (
     build_list_page,
     search_rows,
 )
-from perfci_web.view_parts.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
     MissingReason,

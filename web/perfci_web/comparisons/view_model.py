@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import ChangePoint, Commit, Environment, Run, Series, Status, Verdict, VerdictKind
+from perfci.report.commits.measurements_by_series import (
+    collect_processes_by_series,
+    merge_runs_into_dots,
+)
 from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
 from perfci.report.series_trend import Dot
@@ -27,10 +31,6 @@ from perfci_web.view_parts.list_search_and_paging import (
     build_cell_list_page,
     build_list_page,
     search_rows,
-)
-from perfci_web.view_parts.measurements_by_series import (
-    collect_processes_by_series,
-    merge_runs_into_dots,
 )
 from perfci_web.view_parts.table_row_groups import (
     CellRows,

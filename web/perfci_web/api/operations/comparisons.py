@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
+from perfci.model import Series
 from perfci.net.api_schemas import PageQuery
 from perfci.net.api_schemas import verdicts_and_expected_changes as shapes
 from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
-from perfci.store.queries.levels_at_two_commits import load_levels_of_two_commits
+from perfci.store.queries.levels_at_two_commits import LevelPair, load_levels_of_two_commits
+from perfci.store.queries.project_series import load_series_by_ids
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.operations.commits_machines_environments import require_commit
@@ -43,12 +45,22 @@ def list_levels_at_two_commits(call: Call) -> Reply:
         pairs = load_levels_of_two_commits(
             tx, call.required_project.id, base.sha, head.sha, after=pagination.parse_cursor(query.cursor)
         )
+        named = [pair.series_id for pair in pairs[: query.limit]] if query.names else []
+        series = load_series_by_ids(tx, named)
     return pagination.build_page_reply(
         shapes.ResultSummaryPage,
         pairs,
         query.limit,
         lambda pair: pair.series_id,
-        lambda pair: shapes.ResultSummaryShape(series=pair.identity, base=pair.base, head=pair.head),
+        lambda pair: _build_result_summary(pair, series.get(pair.series_id)),
+    )
+
+
+def _build_result_summary(pair: LevelPair, series: Series | None) -> shapes.ResultSummaryShape:
+    names = (series.cell, series.metric.name, series.metric.unit) if series else (None, None, None)
+    cell, metric, unit = names
+    return shapes.ResultSummaryShape(
+        series=pair.identity, cell=cell, metric=metric, unit=unit, base=pair.base, head=pair.head
     )
 
 

@@ -1,0 +1,147 @@
+"""``perfci show`` and the table at the end of ``perfci run``: what a commit came to."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from perfci.cli import run_cli
+from perfci.model import Clock, Status
+from perfci.store import open_store
+from perfci.store.verdicts_and_change_points import add_verdicts
+from tests.support.builders import (
+    NOON,
+    PROJECT,
+    a_commit,
+    a_process,
+    a_result,
+    a_run,
+    a_series,
+    a_sha,
+    a_verdict,
+)
+from tests.support.git_project import GitProject
+from tests.support.stored_runs import ingest_run
+
+SUITE = """
+    import thing
+
+    def track_bytes():
+        return thing.BYTES
+    track_bytes.unit, track_bytes.metric, track_bytes.clock = "bytes", "peak", "exact"
+
+    def track_other():
+        return 7
+    track_other.clock = "exact"
+"""
+
+MEMORY = a_series("suite.peakmem", metric="memory", unit="bytes")
+ENERGY = a_series("suite.time_step", metric="energy", unit="joules")
+
+
+@pytest.fixture
+def database(working_folder: Path) -> list[str]:
+    """Two commits: one series a fifth slower, one of half the size, and one that the machine cannot read."""
+    url = f"sqlite:///{working_folder}/perfci.db"
+    with closing(open_store(url, create=True)) as store, store.begin() as tx:
+        for number, (seconds, size) in enumerate([(1.0, 2048.0), (1.2, 1024.0)], start=1):
+            processes = [a_process(seconds * (1 + index / 100), index=index) for index in range(3)]
+            memory = [a_process(size, index=index, clock=Clock.EXACT) for index in range(3)]
+            reason = "this machine has no energy counter"
+            run = a_run(
+                a_result(None, *processes),
+                a_result(MEMORY, *memory),
+                a_result(ENERGY, status=Status.SKIPPED, reason=reason),
+                commit=a_commit(number),
+                session=f"s{number}",
+                started_at=NOON + timedelta(hours=number),
+            )
+            ingest_run(tx, run, f"key {number}", "body")
+        add_verdicts(tx, PROJECT, "s2", [a_verdict(base=a_sha(1), head=a_sha(2), ratio=1.19)], NOON)
+    return ["--db", url, "--project", PROJECT]
+
+
+def show(database: list[str], *arguments: str) -> None:
+    assert run_cli([*database, "show", *arguments]) == 0
+
+
+def test_shows_the_newest_commit_beside_the_one_before(
+    database: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(database)
+
+    assert capsys.readouterr().out == (
+        "00000002cc Change number 2: 2 series measured, 1 worse, changes since 00000001cc\n"
+        "   benchmark                metric      level  spread  processes   change  verdict\n"
+        "▲  training.Step.time_step  time      1.212 s   1.0 %          3  +19.0 %  regression\n"
+        "   suite.peakmem            memory  1.000 KiB   0.0 %          3  −50.0 %  not judged\n"
+        "not available here: energy: this machine has no energy counter\n"
+    )
+
+
+def test_shows_only_what_got_worse_between_two_commits_as_markdown(
+    database: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(database, a_sha(1)[:9], a_sha(2), "--only", "worse", "--markdown")
+
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0] == "`00000002cc` `Change number 2`: 2 series measured, 1 worse, changes since `00000001cc`"
+    assert rows[2:5] == [
+        "|  | benchmark | metric | before | level | spread | processes | change | 95 % interval | verdict |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| ▲ | `training.Step.time_step` | `time` | 1.010 s | 1.212 s | 1.0 % | 3 | +19.0 % | [+15.0, +25.0] "
+        "| regression |",
+    ]
+
+
+def test_says_that_nothing_got_worse(database: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    show(database, a_sha(1), "--only", "worse")
+
+    assert capsys.readouterr().out.splitlines()[1] == "nothing got worse"
+
+
+def test_a_commit_without_results_names_the_next_step(
+    database: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli([*database, "show", "abc123"]) == 2
+    assert capsys.readouterr().err == (
+        "perfci: acme/model has no results of abc123; perfci run abc123 measures it.\n"
+    )
+
+
+def test_shows_a_drop_that_nothing_judged_as_worse(
+    database: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(database, a_sha(2), a_sha(1), "--only", "worse", "--json")
+
+    (value,) = json.loads(capsys.readouterr().out)["values"]
+    assert (value["series"]["benchmark"], value["verdict"], value["verdict_label"]) == (
+        "suite.peakmem",
+        None,
+        "not judged",
+    )
+    assert (value["level"], value["base_level"], value["relative_change"]) == (2048.0, 1024.0, 1.0)
+
+
+def test_run_ends_with_the_values_of_the_newest_commit(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = GitProject(working_folder)
+    for number, size in enumerate((1000, 1000, 1200)):
+        project.commit(f"Commit {number}", thing=f"BYTES = {size}\n", benchmarks__suite=SUITE)
+
+    run_cli(["run", "HEAD~2..HEAD", "--rounds", "1", "--json", "values.json"])
+
+    base, head = (project.git("rev-parse", rev) for rev in ("HEAD~1", "HEAD"))
+    assert capsys.readouterr().out.split("\n\n")[-1] == (
+        f"{head[:10]} Commit 2: 2 series measured, 1 worse, changes since {base[:10]}\n"
+        "   benchmark          metric      level  processes   change  verdict\n"
+        "▲  suite.track_bytes  peak    1.172 KiB          1  +20.0 %  regression\n"
+        "≈  suite.track_other  value           7          1    0.0 %  unchanged\n"
+    )
+    commits = json.loads(Path("values.json").read_text())["commits"]
+    assert [(c["commit"], c["values"][0]["level"]) for c in commits] == [(base, 1000.0), (head, 1200.0)]
