@@ -30,7 +30,7 @@ from perfci.stats.incremental_segmentation import (
     update_segmentations,
 )
 from perfci.store import open_store
-from perfci.store.projects import enqueue_work
+from perfci.store.jobs.work_queue_and_leases import enqueue_work
 from perfci.store.writes import find_or_add_rows
 from tests.support.builders import NOON, PROJECT
 from tools.fill_store import add_commits

@@ -1,22 +1,20 @@
-"""Store projects: names, visibility, settings, and what their changes promise: a new version, and work."""
+"""Store projects: names, visibility and settings; every change of one promises a new version."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
+from perfci.store.statement_execution import build_insert_or_ignore
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.tables.work_queue_and_leases import OutboxRow
-from perfci.store.transactions import CHANGED_PROJECTS, build_insert_or_ignore, insert_rows
-
-WorkKind = Literal["judge", "judge_pr", "evaluate"]
+from perfci.store.transactions import CHANGED_PROJECTS
 
 PUBLIC = "public"
 PRIVATE = "private"
@@ -99,12 +97,6 @@ def mark_projects_changed(tx: Session, project_ids: Iterable[int]) -> None:
     ``Store.begin`` does so: all writers of a busy project contend for its row.
     """
     tx.info.setdefault(CHANGED_PROJECTS, set()).update(project_ids)
-
-
-def enqueue_work(tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime) -> None:
-    """Put work items of one kind into the outbox, with the change that causes them."""
-    columns = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
-    insert_rows(tx, OutboxRow.__table__, [{**columns, "subject": subject} for subject in subjects], "id")
 
 
 def _check_visibility(visibility: str) -> str:

@@ -20,9 +20,8 @@ from perfci.model import PerfciError
 from perfci.service.worker.lease import NOTIFICATION_LEASE
 from perfci.store import Store, open_store, projects
 from perfci.store.jobs import notification_queue, work_queue_and_leases
-from perfci.store.jobs.work_queue_and_leases import LeaseRecord
+from perfci.store.jobs.work_queue_and_leases import LeaseRecord, enqueue_work
 from perfci.store.open_database import SCHEMA
-from perfci.store.projects import enqueue_work
 from perfci.store.tables.incidents import IncidentRow
 from perfci.store.tables.notifications import DestinationRow
 from perfci.store.writes.group_commit import MAX_WAIT_S, GroupCommitter

@@ -17,7 +17,8 @@ from perfci.report.number_format import format_count
 from perfci.service.worker.lease import NOTIFICATION_LEASE
 from perfci.store import Store
 from perfci.store.jobs.work_queue_and_leases import LeaseRecord, find_lease
-from perfci.store.maintenance.monitoring_figures import load_database_stats, require_writable_database
+from perfci.store.maintenance.monitoring_figures import load_database_stats
+from perfci.store.maintenance.write_check import require_writable_database
 from perfci.store.open_database import find_sqlite_file
 from perfci.store.writes.group_commit import GroupCommitter
 

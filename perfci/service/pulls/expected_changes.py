@@ -14,7 +14,8 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.pulls.expected_change_trailers import parse_expected_changes
 from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
-from perfci.store.projects import Project, enqueue_work, mark_projects_changed
+from perfci.store.jobs.work_queue_and_leases import enqueue_work
+from perfci.store.projects import Project, mark_projects_changed
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 
 AUDIT_ACTION = "expected_change.record"

@@ -19,8 +19,8 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun
 from perfci.model import Benchmark, Commit, PerfciError, Run
 from perfci.service.uploads.read_result_files import FileReading
 from perfci.service.uploads.results_without_unit import add_results_of_known_units
-from perfci.store import Store, unresolved_results
-from perfci.store.unresolved_results import UnitAnswer
+from perfci.store import Store, results_without_unit
+from perfci.store.results_without_unit import UnitAnswer
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
 from perfci.verdicts.process_levels import summarize_processes
@@ -138,7 +138,7 @@ class _RunImport:
                 )
                 for result in document.unresolved
             ]
-            unresolved_count += unresolved_results.add_unresolved_results(
+            unresolved_count += results_without_unit.add_unresolved_results(
                 tx, document.idempotency_key, format_name, rows, at
             )
         resolved = (

@@ -16,7 +16,8 @@ from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.series_quota import SeriesQuota
 from perfci.store.access import audit_log
-from perfci.store.projects import Project, enqueue_work, mark_projects_changed
+from perfci.store.jobs.work_queue_and_leases import enqueue_work
+from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND
 from perfci.store.queries.project_commits import is_commit_stored

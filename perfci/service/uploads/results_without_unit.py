@@ -12,10 +12,11 @@ from perfci.formats import run_document
 from perfci.formats.metric_identification import parse_direction
 from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion
 from perfci.model import Metric, PerfciError, Result, Run, SampleSummary
-from perfci.store import unresolved_results
-from perfci.store.projects import enqueue_work, find_project
+from perfci.store import results_without_unit
+from perfci.store.jobs.work_queue_and_leases import enqueue_work
+from perfci.store.projects import find_project
 from perfci.store.queries.measured_samples import load_run
-from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
+from perfci.store.results_without_unit import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_run_process_count
 
 
@@ -24,8 +25,8 @@ def apply_unit_to_results(
 ) -> int:
     """Set the unit of a metric, for one format or all; add its waiting results and return how many."""
     done = 0
-    for record in unresolved_results.load_unresolved_results_of_metric(tx, project_id, format, metric):
-        if unresolved_results.mark_result_resolved(tx, record, answer, at):
+    for record in results_without_unit.load_unresolved_results_of_metric(tx, project_id, format, metric):
+        if results_without_unit.mark_result_resolved(tx, record, answer, at):
             run = load_run(tx, record.run_id)
             result = _build_result(record, run, answer)
             if result.series not in {existing.series for existing in run.results}:
@@ -48,7 +49,7 @@ def add_results_of_known_units(
     ]
     answers += [
         (format, metric, answer)
-        for (format, metric), answer in unresolved_results.load_unit_answers(tx, project_record.id).items()
+        for (format, metric), answer in results_without_unit.load_unit_answers(tx, project_record.id).items()
     ]
     return {
         metric

@@ -6,17 +6,24 @@ its expiry depends on heartbeats, not on clocks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from perfci.store.statement_execution import (
+    build_insert_or_ignore,
+    execute_and_count_rows,
+    in_chunks,
+    insert_rows,
+)
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
-from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows, in_chunks
+
+WorkKind = Literal["judge", "judge_pr", "evaluate"]
 
 OUTBOX, LEASES = OutboxRow.__table__, LeaseRow.__table__
 
@@ -38,6 +45,12 @@ class OutboxItem:
     created_at: datetime
     attempts: int
     problem: str = ""
+
+
+def enqueue_work(tx: Session, project_id: int, kind: WorkKind, subjects: Iterable[str], at: datetime) -> None:
+    """Put work items of one kind into the outbox, with the change that causes them."""
+    columns = {"project_id": project_id, "kind": kind, "created_at": at, "problem": ""}
+    insert_rows(tx, OutboxRow.__table__, [{**columns, "subject": subject} for subject in subjects], "id")
 
 
 def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[OutboxItem]:

@@ -15,7 +15,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.projects import enqueue_work, mark_projects_changed
+from perfci.store.jobs.work_queue_and_leases import enqueue_work
+from perfci.store.projects import mark_projects_changed
 from perfci.store.queries.history_conditions import HISTORY_KINDS, pull_request_session_condition
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.base import TableBase

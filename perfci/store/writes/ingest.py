@@ -37,6 +37,7 @@ from perfci.store.column_conversions import (
     replace_unstorable_characters,
 )
 from perfci.store.queries import measured_samples
+from perfci.store.statement_execution import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ProcessRow,
@@ -45,7 +46,6 @@ from perfci.store.tables.measurements import (
     SeriesRow,
     SessionRow,
 )
-from perfci.store.transactions import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.writes.find_or_add_rows import (
     add_imported_sessions,
     ensure_benchmark_id,

@@ -13,9 +13,9 @@ from perfci.net.api_schemas.results_without_unit import (
     UnresolvedResultShape,
 )
 from perfci.service.uploads.results_without_unit import apply_unit_to_results
-from perfci.store import unresolved_results
+from perfci.store import results_without_unit
 from perfci.store.projects import mark_projects_changed
-from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
+from perfci.store.results_without_unit import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
@@ -24,7 +24,7 @@ from perfci_web.api.problem_details import ProblemError
 def list_unresolved_results(call: Call) -> Reply:
     query: PageQuery = call.query
     with call.store.read() as tx:
-        results = unresolved_results.list_unresolved_results(
+        results = results_without_unit.list_unresolved_results(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
@@ -37,7 +37,7 @@ def set_metric_unit(call: Call) -> Reply:
     project = call.required_project
 
     def write(tx: Session) -> ResolvedResults:
-        record = unresolved_results.find_unresolved_result(tx, project.id, call.path["number"])
+        record = results_without_unit.find_unresolved_result(tx, project.id, call.path["number"])
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
