@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from perfci.model import CPU_METRIC_PREFIX, Series, Stage, Verdict, VerdictKind
+from perfci.verdicts.comparison_rule import MOVE_KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,6 @@ EXPLAINING_COUNTS = frozenset({"flops", "operators", "kernel_launches", "generat
 
 Graph breaks, recompiles and waits for the device are no part of it: each of them is a fault by itself.
 """
-
-CHANGE_KINDS = (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT)
 
 COUNT_UNITS = frozenset({"count", "FLOP", "instructions"})
 
@@ -162,13 +161,13 @@ def group_verdicts(verdicts: Iterable[Verdict], gates: Callable[[Series], bool])
     stands alone where there is none.
     """
     verdicts = list(verdicts)
-    may_be_silent = (*CHANGE_KINDS, VerdictKind.INCONCLUSIVE)
+    may_be_silent = (*MOVE_KINDS, VerdictKind.INCONCLUSIVE)
     silent = [v for v in verdicts if v.kind in may_be_silent and not gates(v.series)]
     silent_ids = set(map(id, silent))
     groups = []
     for kind in VerdictKind:
         of_kind = [v for v in verdicts if v.kind is kind and id(v) not in silent_ids]
-        if kind in CHANGE_KINDS:
+        if kind in MOVE_KINDS:
             changes = group_related(of_kind, lambda verdict: verdict.series, _verdict_size)
             groups += _add_counts(changes, [v for v in silent if v.kind is kind])
         else:

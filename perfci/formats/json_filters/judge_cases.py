@@ -32,7 +32,7 @@ from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pooled_verdict import convert_to_benchmark_shifts, pooled_verdict_of_benchmarks
 from perfci.verdicts.compare.stopping_rule import plan_next_pairs
-from perfci.verdicts.compare.tail_shift import classify_tail, tail_log_costs
+from perfci.verdicts.compare.tail_shift import TAIL_QUANTILE, classify_tail, quantile_log_costs
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 
 
@@ -147,7 +147,7 @@ def _answer_compare(case: FilterCase, shift: Shift, rule: Rule) -> Document:
 
 def _serialize_tail(case: FilterCase, limits: DecisionLimits, error: float) -> Document:
     """The verdict on p90 of the samples under ``tail``; nothing where processes have too few samples."""
-    costs = tail_log_costs(*case.samples, 1.0, is_paired=case.costs.is_paired)
+    costs = quantile_log_costs(*case.samples, TAIL_QUANTILE, 1.0, is_paired=case.costs.is_paired)
     if costs is None:
         return {}
     tail = classify_tail(costs, limits, error)

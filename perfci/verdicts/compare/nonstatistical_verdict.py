@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Verdict, VerdictKind
@@ -10,7 +11,6 @@ from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.paired_log_costs import match_pairs
 from perfci.verdicts.compare.process_failures import adjust_verdict_for_failures, explain_failed_head
 from perfci.verdicts.compare.reason_text import (
-    append_disqualified_note,
     format_both_levels,
     format_disqualified_processes,
     format_measured_level,
@@ -39,39 +39,39 @@ def nonstatistical_verdict(
             "The samples carry no process boundaries, so they cannot be compared.",
         )
     if failure := explain_failed_head(base, head):
-        levels = {"base_level": steady_level(base), "head_level": steady_level(head)}
-        return case.make_verdict(VerdictKind.FAILED, failure, **levels)
-    if missing := _missing_side_verdict(case, base, head):
-        return missing
+        return _verdict_on_levels(case, VerdictKind.FAILED, failure, base, head)
+    if missing := _explain_missing_side(base, head):
+        text = f"There is nothing to compare: {missing}."
+        return _verdict_on_levels(case, VerdictKind.MISSING, text, base, head)
+    if not match_pairs(base, head)[0]:
+        flags = format_disqualified_processes(base, head)
+        return case.make_verdict(VerdictKind.INCONCLUSIVE, f"There is nothing to judge: {flags}.")
     verdict = _exact_verdict(case, base, head) or _nonpositive_verdict(case, base, head)
     return verdict and note_left_out_processes(verdict, base, head)
 
 
 def note_left_out_processes(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     """Say which processes failed or were disqualified; failures of the head alone leave it open."""
-    return append_disqualified_note(adjust_verdict_for_failures(verdict, base, head), base, head)
+    verdict = adjust_verdict_for_failures(verdict, base, head)
+    note = format_disqualified_processes(base, head)
+    return replace(verdict, reason=f"{verdict.reason} Not judged: {note}.") if note else verdict
 
 
-def _missing_side_verdict(
-    case: ComparisonCase, base: Sequence[Process], head: Sequence[Process]
-) -> Verdict | None:
-    """Verdict for a side without usable processes."""
+def _verdict_on_levels(
+    case: ComparisonCase, kind: VerdictKind, reason: str, base: Sequence[Process], head: Sequence[Process]
+) -> Verdict:
+    """A verdict that compares nothing, with the level of each side that has one."""
+    return case.make_verdict(kind, reason, base_level=steady_level(base), head_level=steady_level(head))
+
+
+def _explain_missing_side(base: Sequence[Process], head: Sequence[Process]) -> str:
+    """Why there are not two sides; empty where there are, if only of disqualified processes."""
     for name, side in (("base", base), ("head", head)):
         if not select_usable_processes(side) and not select_disqualified_processes(side):
-            return _missing_verdict(case, base, head, f"the {name} {format_missing_reason(side)}")
-    if match_pairs(base, head)[0]:
-        return None
-    if flags := format_disqualified_processes(base, head):
-        return case.make_verdict(VerdictKind.INCONCLUSIVE, f"There is nothing to judge: {flags}.")
-    return _missing_verdict(case, base, head, "no pair has both its processes")
-
-
-def _missing_verdict(
-    case: ComparisonCase, base: Sequence[Process], head: Sequence[Process], missing_reason: str
-) -> Verdict:
-    """Verdict *missing*, with the level of the side that has one."""
-    levels = {"base_level": steady_level(base), "head_level": steady_level(head)}
-    return case.make_verdict(VerdictKind.MISSING, f"There is nothing to compare: {missing_reason}.", **levels)
+            return f"the {name} {format_missing_reason(side)}"
+    if match_pairs(base, head)[0] or format_disqualified_processes(base, head):
+        return ""
+    return "no pair has both its processes"
 
 
 def have_same_exact_value(base: Sequence[Process], head: Sequence[Process]) -> bool:
@@ -90,65 +90,62 @@ def _exact_verdict(case: ComparisonCase, base: Sequence[Process], head: Sequence
     """Verdict on exact values, certain at the first look; None where values vary or are not exact."""
     base, head = select_usable_processes(base), select_usable_processes(head)
     values = [{sample for process in side for sample in process.samples} for side in (base, head)]
-    if any(process.clock is not Clock.EXACT for process in (*base, *head)) or any(
-        len(side) > 1 for side in values
-    ):
+    is_exact = all(process.clock is Clock.EXACT for process in (*base, *head))
+    if not is_exact or any(len(side) > 1 for side in values):
         return None
     (before,), (after,) = values
-    fields = {
-        "base_level": before,
-        "head_level": after,
-        "noise_floor": 0.0,
-        "mde": case.rule.effective_exact_bar,
-        "pairs": min(len(base), len(head)),
-        "pairs_to_decide": 0,
-    }
+    kind, reason, ratio = _judge_exact_values(case, before, after)
+    return _certain_verdict(case, kind, reason, (before, after), min(len(base), len(head)), ratio)
+
+
+def _judge_exact_values(
+    case: ComparisonCase, before: float, after: float
+) -> tuple[VerdictKind, str, float | None]:
+    """Kind and reason of a verdict on exact values, and their ratio where there is one."""
     if before == after:
-        return case.make_verdict(
-            VerdictKind.UNCHANGED,
-            f"Exactly {format_measured_level(before)} on both sides.",
-            ratio=1.0,
-            interval=Interval(1.0, 1.0),
-            p_value=1.0,
-            **fields,
-        )
+        return VerdictKind.UNCHANGED, f"Exactly {format_measured_level(before)} on both sides.", 1.0
+    is_worse = (after > before) == (case.series.metric.direction == "lower")
+    move = VerdictKind.REGRESSION if is_worse else VerdictKind.IMPROVEMENT
+    text = f"Counted exactly: {format_both_levels(before, after)}"
     if before <= 0 or after < 0:
-        return _from_zero_verdict(case, before, after, fields)
-    return _exact_move_verdict(case, before, after, fields)
-
-
-def _exact_move_verdict(
-    case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]
-) -> Verdict:
-    ratio = after / before
-    fields = dict(fields, ratio=ratio, interval=Interval(ratio, ratio), p_value=0.0)
-    text = f"Counted exactly: {format_both_levels(before, after)} ({format_percent_change(ratio)})"
-    bar, subject = case.rule.effective_exact_bar, case.rule.subject_phrase
+        text += ", which no ratio expresses."
+        if abs(after - before) > case.rule.floor:
+            return move, text, None
+        floor = format_measured_level(case.rule.floor)
+        return VerdictKind.UNCHANGED, f"{text} That is within its floor of {floor}.", None
+    ratio, bar, subject = after / before, case.rule.effective_exact_bar, case.rule.subject_phrase
+    text += f" ({format_percent_change(ratio)})"
     if abs(ratio - 1) < bar * (1 - ROUNDING_TOLERANCE):
-        return case.make_verdict(
-            VerdictKind.UNCHANGED, f"{text}, below the bar of {100 * bar:.3g}%{subject}.", **fields
-        )
-    explanation = (
-        f", beyond the bar of {100 * bar:.3g}%{subject}" if bar else f", and{subject} no change is too small"
-    )
-    return case.make_verdict(
-        _move_kind(case, after - before), f"{text}{explanation if case.rule.subject else ''}.", **fields
-    )
+        return VerdictKind.UNCHANGED, f"{text}, below the bar of {100 * bar:.3g}%{subject}.", ratio
+    if subject and bar:
+        text += f", beyond the bar of {100 * bar:.3g}%{subject}"
+    elif subject:
+        text += f", and{subject} no change is too small"
+    return move, f"{text}.", ratio
 
 
-def _from_zero_verdict(
-    case: ComparisonCase, before: float, after: float, fields: Mapping[str, object]
+def _certain_verdict(
+    case: ComparisonCase,
+    kind: VerdictKind,
+    reason: str,
+    levels: tuple[float, float],
+    pairs: int,
+    ratio: float | None,
 ) -> Verdict:
-    text = f"Counted exactly: {format_both_levels(before, after)}, which no ratio expresses."
-    if abs(after - before) <= case.rule.floor:
-        text = f"{text} That is within its floor of {format_measured_level(case.rule.floor)}."
-        return case.make_verdict(VerdictKind.UNCHANGED, text, p_value=1.0, **fields)
-    return case.make_verdict(_move_kind(case, after - before), text, p_value=0.0, **fields)
-
-
-def _move_kind(case: ComparisonCase, difference: float) -> VerdictKind:
-    worse = (difference > 0) == (case.series.metric.direction == "lower")
-    return VerdictKind.REGRESSION if worse else VerdictKind.IMPROVEMENT
+    """A verdict in which chance has no part."""
+    return case.make_verdict(
+        kind,
+        reason,
+        ratio=ratio,
+        interval=None if ratio is None else Interval(ratio, ratio),
+        base_level=levels[0],
+        head_level=levels[1],
+        noise_floor=0.0,
+        mde=case.rule.effective_exact_bar,
+        p_value=1.0 if kind is VerdictKind.UNCHANGED else 0.0,
+        pairs=pairs,
+        pairs_to_decide=0,
+    )
 
 
 def _nonpositive_verdict(
@@ -159,24 +156,13 @@ def _nonpositive_verdict(
     before, after = steady_levels(paired_base, paired_head)
     if min(*before, *after) > 0:
         return None
-    levels = {
-        "base_level": median(before),
-        "head_level": median(after),
-        "pairs": min(len(before), len(after)),
-    }
+    pairs = min(len(before), len(after))
     if set(before) == set(after) == {0.0}:
-        certain = {
-            "noise_floor": 0.0,
-            "mde": case.rule.effective_exact_bar,
-            "pairs_to_decide": 0,
-            "p_value": 1.0,
-        }
-        no_change = {"ratio": 1.0, "interval": Interval(1.0, 1.0)}
-        return case.make_verdict(
-            VerdictKind.UNCHANGED, "Zero on both sides.", **levels, **certain, **no_change
-        )
+        return _certain_verdict(case, VerdictKind.UNCHANGED, "Zero on both sides.", (0.0, 0.0), pairs, 1.0)
     return case.make_verdict(
         VerdictKind.NOT_COMPARABLE,
         "Some levels are zero or less, so no ratio between head and base exists.",
-        **levels,
+        base_level=median(before),
+        head_level=median(after),
+        pairs=pairs,
     )

@@ -12,13 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from perfci.model import Clock, Interval, Process, Series
-from perfci.stats.location_shift import estimate_paired_shift, estimate_unpaired_shift
-from perfci.stats.warmup_length import warmup_length
 from perfci.verdicts.compare.paired_log_costs import match_pairs
-from perfci.verdicts.compare.tail_shift import MIN_TAIL_SAMPLES
+from perfci.verdicts.compare.tail_shift import quantile_log_costs
 
 QUANTILES = tuple(tenth / 10 for tenth in range(1, 10))
 
@@ -50,18 +46,15 @@ def estimate_quantile_shifts(
     samples are counts or not positive.
     """
     base, head, is_paired = match_pairs(base, head)
-    processes = [*base, *head]
-    if min(len(base), len(head)) < 2 or any(process.clock is Clock.EXACT for process in processes):
+    if any(process.clock is Clock.EXACT for process in (*base, *head)):
         return None
-    samples = [process.samples for process in processes]
-    cut = warmup_length(samples)
-    if min(map(len, samples)) - cut < MIN_TAIL_SAMPLES or min(map(min, samples)) <= 0:
-        return None
-    logs = np.log([np.quantile(values[cut:], QUANTILES) for values in samples])
-    estimate = estimate_paired_shift if is_paired else estimate_unpaired_shift
+    samples = [[process.samples for process in side] for side in (base, head)]
     shifts = []
-    for place, quantile in enumerate(QUANTILES):
-        shift = estimate(logs[: len(base), place], logs[len(base) :, place])
+    for quantile in QUANTILES:
+        costs = quantile_log_costs(samples[0], samples[1], quantile, 1.0, is_paired=is_paired)
+        if costs is None:
+            return None
+        shift = costs.estimate_shift()
         low, high = shift.bounds(error / 2 / len(QUANTILES))
         interval = Interval(math.exp(low), math.exp(high))
         shifts.append(QuantileShift(quantile, math.exp(shift.centre), interval))

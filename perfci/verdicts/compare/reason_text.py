@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from perfci.model import Process, Series, Stage, Status, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift
@@ -70,12 +69,6 @@ def format_missing_reason(side: Sequence[Process]) -> str:
 def format_process_ending(status: Status, reason: str) -> str:
     """How a failed process ended."""
     return f"ended as {status.value}" + (f" ({reason})" if reason else "")
-
-
-def append_disqualified_note(verdict: Verdict, base: Sequence[Process], head: Sequence[Process]) -> Verdict:
-    """Append to the reason how many processes were not judged."""
-    note = format_disqualified_processes(base, head)
-    return replace(verdict, reason=f"{verdict.reason} Not judged: {note}.") if note else verdict
 
 
 def format_disqualified_processes(base: Sequence[Process], head: Sequence[Process]) -> str:

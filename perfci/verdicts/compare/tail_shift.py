@@ -45,7 +45,8 @@ def judge_tail(
     if any(process.clock is Clock.EXACT for process in (*base, *head)):
         return None
     samples = [[process.samples for process in side] for side in (base, head)]
-    costs = tail_log_costs(samples[0], samples[1], series.metric.cost_sign, is_paired=is_paired)
+    sign = series.metric.cost_sign
+    costs = quantile_log_costs(samples[0], samples[1], tail_quantile(sign), sign, is_paired=is_paired)
     return classify_tail(costs, limits, error) if costs else None
 
 
@@ -54,13 +55,24 @@ def process_tail(samples: Sequence[float], sign: float) -> float | None:
     cut = warmup_length([samples])
     if len(samples) - cut < MIN_TAIL_SAMPLES:
         return None
-    return float(np.quantile(samples[cut:], _tail_quantile(sign)))
+    return float(np.quantile(samples[cut:], tail_quantile(sign)))
 
 
-def tail_log_costs(
-    base: Sequence[Sequence[float]], head: Sequence[Sequence[float]], sign: float, *, is_paired: bool
+def tail_quantile(sign: float) -> float:
+    """p90 where less is better (``sign`` +1), else p10."""
+    return TAIL_QUANTILE if sign > 0 else 1 - TAIL_QUANTILE
+
+
+def quantile_log_costs(
+    base: Sequence[Sequence[float]],
+    head: Sequence[Sequence[float]],
+    quantile: float,
+    sign: float,
+    *,
+    is_paired: bool,
 ) -> PairedLogCosts | None:
-    """Log costs of the tail quantile of every process; None where processes have too few samples.
+    """Log costs of a quantile of every process; None where a side has fewer than two processes, or samples
+    are too few or not positive.
 
     ``base`` and ``head`` are the samples of the processes of both sides, ``sign`` is +1 where less is better.
     """
@@ -70,12 +82,8 @@ def tail_log_costs(
     cut = warmup_length(processes)
     if min(map(len, processes)) - cut < MIN_TAIL_SAMPLES or min(map(min, processes)) <= 0:
         return None
-    costs = [sign * np.log(_quantiles(side, cut, _tail_quantile(sign))) for side in (base, head)]
+    costs = [sign * np.log(_quantiles(side, cut, quantile)) for side in (base, head)]
     return PairedLogCosts(costs[0], costs[1], sign, is_paired)
-
-
-def _tail_quantile(sign: float) -> float:
-    return TAIL_QUANTILE if sign > 0 else 1 - TAIL_QUANTILE
 
 
 def _quantiles(side: Sequence[Sequence[float]], warmup: int, quantile: float) -> Floats:
