@@ -14,7 +14,7 @@ from perfci.history.decision_records import (
     build_interim_analysis_record,
 )
 from perfci.measure.measurement_session import SessionReadings, SessionScope
-from perfci.model import Verdict
+from perfci.model import Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
 from perfci.store.verdict_decision_records import DecisionRecord
@@ -24,6 +24,9 @@ from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.judged_series import group_judged_processes
 from perfci.verdicts.judging_policy import Policy
+
+CANDIDATE_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)
+"""Verdicts that fresh pairs have to confirm."""
 
 NeighbourPairs = Sequence[tuple[str, str]]
 """Base and head of each pair of neighbouring commits."""
@@ -66,12 +69,10 @@ def screen_neighbouring_commits(
                 *readings.get_process_row_ids(head, series),
             )
             verdicts.append(replace(verdict, evidence=row_ids))
-    selected = [
-        candidate.verdict for candidate in select_candidates(measured, pairs, rules=rules.__getitem__)
-    ]
+    selected = select_candidates(measured, pairs, rules=rules.__getitem__)
     # Selection sees steps of the whole range, a verdict only two neighbours: either makes a candidate.
     keys = {build_decision_key(verdict) for verdict in selected}
-    moved = [v for v in verdicts if v.kind in MOVE_KINDS and build_decision_key(v) not in keys]
+    moved = [v for v in verdicts if v.kind in CANDIDATE_KINDS and build_decision_key(v) not in keys]
     return ScreeningResult(verdicts, [*selected, *moved], decisions)
 
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
-from perfci.verdicts.compare.confirmation_candidates import select_candidates
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
@@ -233,16 +232,6 @@ def test_a_bar_given_for_counts_lets_small_changes_pass() -> None:
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.reason.endswith("below the bar of 2% for the policy 'operators'.")
-
-
-def test_candidates_are_selected_by_the_rule_of_their_series() -> None:
-    line = [("a", "b"), ("b", "c")]
-    measured = {OPERATORS: {"a": exact(100), "b": exact(101), "c": exact(101)}}
-
-    assert select_candidates(measured, line) == []
-    assert [candidate.head for candidate in select_candidates(measured, line, rules=Policy().rule_for)] == [
-        "b"
-    ]
 
 
 def test_every_change_of_a_count_is_in_its_history() -> None:

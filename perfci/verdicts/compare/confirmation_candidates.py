@@ -1,4 +1,4 @@
-"""Candidates among the commits of a session measured in rounds: which deserve fresh pairs.
+"""Candidates among the commits of a session measured in rounds: which steps deserve fresh pairs.
 
 Selection is sensitive, because a change missed here is missed for good, while a false candidate
 only costs the pairs that refute it. A few processes per commit suffice because the machine's drift
@@ -28,8 +28,7 @@ from perfci.stats.location_shift import NoisePrior
 from perfci.stats.noise_floor import NORMAL_95
 from perfci.stats.session_drift import DriftCorrectedValues, correct_session_drift
 from perfci.stats.variance_prior import pooled_within_group_sd
-from perfci.verdicts.compare.pairwise_verdict import screening_verdict
-from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule, RuleLookup, default_rule
+from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
 from perfci.verdicts.process_levels import process_level, select_usable_processes
 
 SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
@@ -48,32 +47,18 @@ NO_VALUES = DriftCorrectedValues(np.empty(0), np.empty(0))
 """Values of a commit that was not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmationCandidate:
-    """A commit selected against its parent; ``score`` orders candidates, strongest first."""
-
-    series: Series
-    base: str
-    head: str
-    verdict: Verdict
-    score: float
-    reason: str
-
-
 def select_candidates(
     measured: SeriesProcesses, commit_pairs: CommitPairs, *, rules: RuleLookup = default_rule
-) -> list[ConfirmationCandidate]:
-    """Commits worth about ten fresh pairs with their parent, strongest first."""
-    cleaned = _drift_corrected_costs(measured, commit_pairs)
-    candidates: list[ConfirmationCandidate] = []
-    for series, by_commit in measured.items():
-        rule = rules(series)
-        candidates += _exact_candidates(series, by_commit, commit_pairs, rule)
-        if series in cleaned:
-            candidates += _step_candidates(series, cleaned[series], commit_pairs, rule)
-    return sorted(
-        candidates, key=lambda candidate: (-candidate.score, candidate.series.label, candidate.head)
-    )
+) -> list[Verdict]:
+    """Steps of the level along the line that are worth about ten fresh pairs, strongest first, each as a
+    screening verdict on a commit and its parent."""
+    candidates = [
+        candidate
+        for series, costs in _drift_corrected_costs(measured, commit_pairs).items()
+        for candidate in _step_candidates(series, costs, commit_pairs, rules(series))
+    ]
+    candidates.sort(key=lambda item: (-item[0], item[1].series.label, item[1].head))
+    return [verdict for _, verdict in candidates]
 
 
 def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> dict[Series, NoisePrior]:
@@ -91,26 +76,10 @@ def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> 
     return spreads
 
 
-def _exact_candidates(
-    series: Series, by_commit: Mapping[str, Sequence[Process]], commit_pairs: CommitPairs, rule: Rule
-) -> list[ConfirmationCandidate]:
-    """Candidates that need no statistics: exact values that moved, and commits that stopped
-    working."""
-    candidates = []
-    for base, head in commit_pairs:
-        processes = [by_commit.get(base, ()), by_commit.get(head, ())]
-        verdict = screening_verdict(series, base, head, processes[0], processes[1], rule=rule)
-        moved = verdict.kind in MOVE_KINDS
-        exact = all(process.clock is Clock.EXACT for side in processes for process in side)
-        if verdict.kind is VerdictKind.FAILED or (moved and exact):
-            candidates.append(ConfirmationCandidate(series, base, head, verdict, math.inf, verdict.reason))
-    return candidates
-
-
 def _step_candidates(
     series: Series, costs: Mapping[str, DriftCorrectedValues], commit_pairs: CommitPairs, rule: Rule
-) -> list[ConfirmationCandidate]:
-    """Steps of the level along the line, each at its commit and its likely alternatives."""
+) -> list[tuple[float, Verdict]]:
+    """Steps of one series, each at its commit and its likely alternatives, with their sigmas."""
     order = _list_commits(commit_pairs)
     levels = estimate_commit_levels([costs.get(sha, NO_VALUES) for sha in order])
     sign = series.metric.cost_sign
@@ -121,16 +90,16 @@ def _step_candidates(
         if abs(step.size) < smallest or abs(step.sigmas) < CANDIDATE_SIGMAS:
             continue
         candidates += [
-            _build_candidate(series, order, levels, alternative, rule)
-            for alternative in (step, *find_likely_step_positions(levels, step))
+            (abs(place.sigmas), _step_verdict(series, order, levels, place, rule))
+            for place in (step, *find_likely_step_positions(levels, step))
         ]
     pairs = set(commit_pairs)
-    return [candidate for candidate in candidates if (candidate.base, candidate.head) in pairs]
+    return [item for item in candidates if (item[1].base, item[1].head) in pairs]
 
 
-def _build_candidate(
+def _step_verdict(
     series: Series, order: Sequence[str], commit_levels: CommitLevels, step: CommitLevelStep, rule: Rule
-) -> ConfirmationCandidate:
+) -> Verdict:
     base, head = order[step.index - 1], order[step.index]
     sign = series.metric.cost_sign
     base_level = _level_at(commit_levels, step.index - 1, sign)
@@ -142,7 +111,7 @@ def _build_candidate(
     if clear:
         kind = VerdictKind.REGRESSION if step.size > 0 else VerdictKind.IMPROVEMENT
     reason = f"{ratio - 1:+.1%} against the commits before, {abs(step.sigmas):.1f} sigmas: worth fresh pairs."
-    verdict = Verdict(
+    return Verdict(
         kind,
         Stage.SCREENING,
         series,
@@ -155,7 +124,6 @@ def _build_candidate(
         noise_floor=math.expm1(NORMAL_95 * step.error),
         reason=reason,
     )
-    return ConfirmationCandidate(series, base, head, verdict, abs(step.sigmas), reason)
 
 
 def _level_at(commit_levels: CommitLevels, index: int, sign: float) -> float | None:
