@@ -22,11 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.history.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
-from perfci.history.verify_stored_verdicts import verify_stored_verdicts
+from perfci.history.verify_stored_verdicts import remove_tail_sentence, verify_stored_verdicts
 from perfci.model import Interval, Process, Role, Series, TailVerdict, Verdict, VerdictKind
 from perfci.net.api_schemas.series import TailVerdictShape
 from perfci.report.number_format import format_signed_percent
 from perfci.report.serializers import serialize_verdict
+from perfci.report.verdict_groups import VerdictGroup
 from perfci.report.verdict_table import format_comparison
 from perfci.report.verdict_text import format_interval, tail_cell, tail_phrase, verdict_sentence
 from perfci.store import Store, open_store
@@ -34,9 +35,7 @@ from perfci.store.maintenance.backup_restore_upgrade import backup
 from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_records
 from perfci.store.writes.measured_sessions import start_session
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
-from perfci.verdicts.compare.tail_shift import remove_tail_sentence
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.related_metrics import VerdictGroup
 from perfci_web import create_app
 from perfci_web.page_urls import ProjectLinks
 from tests.support.builders import (

@@ -9,6 +9,12 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.verdict_counts import (
+    StagedKind,
+    count_candidate_fates,
+    count_false_alarms,
+    count_retracted_confirmations,
+)
 from perfci.stats.noise_floor import compute_noise_floor
 from perfci.store.column_conversions import EPOCH
 from perfci.store.queries.false_alarm_inputs import (
@@ -23,10 +29,6 @@ from perfci.verdicts.false_alarm_calibration import (
     CalibrationWindow,
     FalseAlarmMeter,
     SeriesNoiseFloor,
-    StagedKind,
-    count_candidate_fates,
-    count_false_alarms,
-    count_retracted_confirmations,
 )
 from perfci.verdicts.judging_policy import Policy
 

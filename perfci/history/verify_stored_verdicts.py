@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -26,7 +27,9 @@ from perfci.store.verdicts_and_change_points import (
 )
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import Look
-from perfci.verdicts.compare.tail_shift import remove_tail_sentence
+
+TAIL_SENTENCE = re.compile(r" The tail [a-z ,]+: p[19]0 \S+, interval \S+ to \S+%\.")
+"""What a reason says of the tail, after another sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,11 @@ def _compare_looks(stored: LookRecord, replayed: Look | None) -> Iterator[str]:
     for name, before, after in compared:
         if before != after:
             yield f"{place} had {name} {before!r}, now {after!r}"
+
+
+def remove_tail_sentence(reason: str) -> str:
+    """The reason as it was written before verdicts on the tail."""
+    return TAIL_SENTENCE.sub("", reason)
 
 
 def _without_tail(verdict: Verdict) -> Verdict:

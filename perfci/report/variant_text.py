@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from perfci.model import NamedValues, Series, Verdict, VerdictKind, cell_name
 from perfci.report.escaping import make_printable, strip_parameter_quotes
@@ -51,6 +52,16 @@ def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ())
         "\n".join(f"⇄ {tradeoff_sentence(trade)}" for trade in trades),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def label_contrast(contrast: VariantContrast) -> Verdict:
+    """Name the series of a verdict after both sides: ``Attention.time_forward('sdpa' → 'flash', 64)``."""
+    base_values, series = dict(contrast.base_parameters), contrast.verdict.series
+    parameters = tuple(
+        (name, value if base_values.get(name, value) == value else f"{base_values[name]} → {value}")
+        for name, value in series.parameters
+    )
+    return replace(contrast.verdict, series=replace(series, parameters=parameters))
 
 
 def rejection_sentence(rejection: VariantRejection) -> str:

@@ -9,6 +9,7 @@ from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.page_summaries import comparison_summary
 from perfci.report.text_table import align_table
+from perfci.report.verdict_groups import VerdictGroup
 from perfci.report.verdict_text import (
     change_with_tail,
     format_in_common_unit,
@@ -19,7 +20,6 @@ from perfci.report.verdict_text import (
     verdict_glyph,
     verdict_label,
 )
-from perfci.verdicts.related_metrics import VerdictGroup
 
 HEADINGS = (
     "",

@@ -1,28 +1,14 @@
-"""Calibration: false alarms in A/A runs, and what became of candidates between different commits.
-
-Every verdict ever given counts, superseded or not: an alarm that was seen is not undone by a later
-one.
-"""
+"""Calibration of a project: how often A/A runs raise false alarms, and the noise floor of each series."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from perfci.model import MetricClass, Series, Stage, VerdictKind
+from perfci.model import MetricClass, Series
 from perfci.stats.binomial_statistics import clopper_pearson_interval
 from perfci.stats.noise_floor import raise_bar_to_noise
-from perfci.verdicts.comparison_rule import MOVE_KINDS
-
-StagedKind = tuple[Stage, VerdictKind]
-"""Stage and kind of one verdict."""
-
-ALARM_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)
-"""False alarms of an A/A run; a false improvement misleads like a false regression."""
-
-TESTED_KINDS = (*ALARM_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
-"""Verdicts that could have been an alarm; not those with a missing or incomparable side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +42,6 @@ class FalseAlarmMeter:
     not_compared: int
 
 
-def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMeter:
-    """Count false alarms from the number of A/A verdicts of each stage and kind."""
-
-    def count(stage: Stage, kinds: Sequence[VerdictKind]) -> int:
-        return sum(verdict_counts.get((stage, kind), 0) for kind in kinds)
-
-    screened, screening_alarms = count(Stage.SCREENING, TESTED_KINDS), count(Stage.SCREENING, ALARM_KINDS)
-    candidates = count(Stage.SCREENING, MOVE_KINDS)
-    confirmed_alarms = count(Stage.CONFIRMATION, ALARM_KINDS) + screening_alarms - candidates
-    confirmed = screened - candidates + count(Stage.CONFIRMATION, TESTED_KINDS)
-    total = sum(verdict_counts.values())
-    not_compared = total - screened - count(Stage.CONFIRMATION, TESTED_KINDS)
-    # a crash (FAILED) is no candidate: it stands at once, so it stays among the confirmed alarms
-    return FalseAlarmMeter(
-        FalseAlarmRate(screening_alarms, screened), FalseAlarmRate(confirmed_alarms, confirmed), not_compared
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class CandidateCounts:
     """What became of the moves that screening selected between different commits.
@@ -99,42 +67,6 @@ class ConfirmationCounts:
 
     total: int = 0
     retracted: int = 0
-
-
-def count_candidate_fates(verdict_histories: Iterable[Sequence[StagedKind]]) -> CandidateCounts:
-    """Follow every candidate to the verdict after it; each history has its verdicts in order."""
-    fates = [
-        _candidate_fate(kind, verdicts[k + 1] if k + 1 < len(verdicts) else None)
-        for verdicts in verdict_histories
-        for k, (stage, kind) in enumerate(verdicts)
-        if stage is Stage.SCREENING and kind in MOVE_KINDS
-    ]
-    return CandidateCounts(
-        *(fates.count(fate) for fate in ("confirmed", "refuted", "undecided", "unsettled"))
-    )
-
-
-def _candidate_fate(kind: VerdictKind, next_verdict: StagedKind | None) -> str:
-    if next_verdict is None or next_verdict[0] is Stage.SCREENING:
-        return "unsettled"
-    if next_verdict[1] is kind:
-        return "confirmed"
-    return (
-        "refuted"
-        if next_verdict[1] in TESTED_KINDS and next_verdict[1] is not VerdictKind.INCONCLUSIVE
-        else "undecided"
-    )
-
-
-def count_retracted_confirmations(verdict_histories: Iterable[Sequence[StagedKind]]) -> ConfirmationCounts:
-    """Count confirmed moves, and those with any later verdict of another kind."""
-    retracted = [
-        any(later is not kind for _, later in verdicts[k + 1 :])
-        for verdicts in verdict_histories
-        for k, (stage, kind) in enumerate(verdicts)
-        if stage is Stage.CONFIRMATION and kind in MOVE_KINDS
-    ]
-    return ConfirmationCounts(len(retracted), sum(retracted))
 
 
 @dataclass(frozen=True, slots=True)

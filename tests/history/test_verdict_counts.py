@@ -5,15 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.model import Stage, VerdictKind
-from perfci.verdicts.false_alarm_calibration import (
-    CandidateCounts,
-    ConfirmationCounts,
-    FalseAlarmRate,
+from perfci.history.verdict_counts import (
     count_candidate_fates,
     count_false_alarms,
     count_retracted_confirmations,
 )
+from perfci.model import Stage, VerdictKind
+from perfci.verdicts.false_alarm_calibration import CandidateCounts, ConfirmationCounts, FalseAlarmRate
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, BETTER, SAME, OPEN = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perfci.measure.commit_range_screening import screen_neighbouring_commits
 from perfci.measure.measurement_session import SessionReadings
 from perfci.model import Clock, Process, Series, Verdict
-from perfci.verdicts.policy import Policy
+from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import a_failed_process, a_process, a_series
 
 COUNT = a_series("model.track_operators", "operators", unit="count")

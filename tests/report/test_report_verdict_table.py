@@ -6,9 +6,9 @@ import pytest
 
 from perfci.report.escaping import code_span, escape_csv_cell, make_printable
 from perfci.report.text_table import align_table
+from perfci.report.verdict_groups import group_verdicts
 from perfci.report.verdict_table import format_comparison, format_verdict_table
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.related_metrics import group_verdicts
 from tests.support.report_builders import EXPECTED, a_series, a_verdict, one_verdict_per_kind
 
 HOSTILE = [

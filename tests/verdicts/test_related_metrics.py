@@ -16,12 +16,11 @@ from perfci.bench.metric_groups import (
     training_numerics,
 )
 from perfci.model import Series, Stage, Verdict, VerdictKind
+from perfci.report.verdict_groups import VerdictGroup, group_verdicts
 from perfci.verdicts.judging_policy import Policy, PolicyOverride
 from perfci.verdicts.related_metrics import (
     EXPLAINING_COUNTS,
     RELATED_METRICS,
-    VerdictGroup,
-    group_verdicts,
     is_felt_by_users,
 )
 from tests.support.builders import a_series, a_verdict

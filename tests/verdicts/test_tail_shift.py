@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from perfci.history.verify_stored_verdicts import remove_tail_sentence
 from perfci.model import Clock, Interval, Process, Role, Series, TailVerdict, Verdict, VerdictKind
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
-from perfci.verdicts.compare.tail_shift import describe_tail, remove_tail_sentence
+from perfci.verdicts.compare.tail_shift import describe_tail
 from tests.support.builders import a_process, a_series, a_verdict
 
 TIME = a_series()

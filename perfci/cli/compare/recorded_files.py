@@ -16,10 +16,10 @@ from perfci.project_policies import build_policy
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
+from perfci.report.verdict_groups import group_verdicts
 from perfci.report.verdict_table import format_comparison
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.related_metrics import group_verdicts
 
 
 def compare_recorded_files(base: Path, head: Path, options: ComparisonOptions) -> int:

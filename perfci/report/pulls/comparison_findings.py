@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from perfci.model import Commit, EnvironmentChange, MetricClass, PerfciError, Series, Verdict, VerdictKind
+from perfci.report.verdict_groups import VerdictGroup, group_verdicts
 from perfci.report.verdict_text import verdict_label
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict
 from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.related_metrics import VerdictGroup, group_verdicts
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 
 MeasurementOrder = Literal["in turns", "interleaved", "recorded", ""]

@@ -8,7 +8,6 @@ compared by the same intervals.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,9 +28,6 @@ MIN_TAIL_SAMPLES = 10
 
 MIN_TAIL_BAR = 0.10
 """Least bar of a tail: half as many samples speak for p90 as for a median (as for tails in ``policy``)."""
-
-TAIL_SENTENCE = re.compile(r" The tail [a-z ,]+: p[19]0 \S+, interval \S+ to \S+%\.")
-"""What ``describe_tail`` writes, after another sentence."""
 
 
 def judge_tail(
@@ -129,8 +125,3 @@ def describe_tail(verdict: Verdict) -> str:
     low, high = map(format_percent_change, (tail.interval.lo, tail.interval.hi))
     size = f"{verdict.series.metric.tail_name} {format_percent_change(tail.ratio)}"
     return f"{text}: {size}, interval {low} to {high}."
-
-
-def remove_tail_sentence(reason: str) -> str:
-    """The reason as it was written before verdicts on the tail."""
-    return TAIL_SENTENCE.sub("", reason)

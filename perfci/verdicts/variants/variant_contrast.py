@@ -3,9 +3,9 @@ rejected."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from perfci.model import NamedValues, Series, Verdict
+from perfci.model import NamedValues, Verdict
 from perfci.verdicts.variants.numeric_parity import NumericsCheck
 
 
@@ -15,14 +15,6 @@ class VariantContrast:
 
     base_parameters: NamedValues
     verdict: Verdict
-
-    @property
-    def labelled_verdict(self) -> Verdict:
-        """The verdict under a name with both sides: ``Attention.time_forward('sdpa' → 'flash',
-        64)``."""
-        return replace(
-            self.verdict, series=label_changed_parameters(self.verdict.series, self.base_parameters)
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +43,6 @@ class VariantResults:
     contrasts: tuple[VariantContrast, ...] = ()
     rejections: tuple[VariantRejection, ...] = ()
     numerics: tuple[NumericsCheck, ...] = ()
-
-
-def label_changed_parameters(series: Series, base_parameters: NamedValues) -> Series:
-    """Series whose differing parameters show base and head value."""
-    base_values = dict(base_parameters)
-    parameters = tuple(
-        (name, value if base_values.get(name, value) == value else f"{base_values[name]} → {value}")
-        for name, value in series.parameters
-    )
-    return replace(series, parameters=parameters)
 
 
 def get_benchmark_class(benchmark: str) -> str:

@@ -16,6 +16,7 @@ from perfci.report.commits.measurements_by_series import (
 from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
 from perfci.report.series_trend import Dot
+from perfci.report.verdict_groups import group_verdicts
 from perfci.report.verdict_text import (
     VerdictKindCount,
     count_verdicts_by_kind,
@@ -24,7 +25,6 @@ from perfci.report.verdict_text import (
 from perfci.store.queries.query_records import VerdictRecord
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.related_metrics import group_verdicts
 from perfci_web.view_parts.list_search_and_paging import (
     ListPage,
     ListQuery,
