@@ -12,8 +12,8 @@ from perfci.bench.metric_groups import (
     cold_start,
     generation_latency,
     generation_stages,
-    training,
     training_numerics,
+    training_step,
 )
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.report.verdict_groups import VerdictGroup, group_verdicts
@@ -129,7 +129,7 @@ def test_users_feel_time_and_memory_and_no_counts() -> None:
 
 
 def test_every_related_metric_is_one_that_a_model_benchmark_declares() -> None:
-    groups = (cold_start, generation_latency, generation_stages, training, training_numerics)
+    groups = (cold_start, generation_latency, generation_stages, training_step, training_numerics)
     declared = {metric.name for group in groups for metric in group.METRICS}
     declared |= {metric.name for metric in COUNT_METRICS}
     named = [name for related in RELATED_METRICS for name in (*related.primary, *related.secondary)]
