@@ -12,6 +12,7 @@ from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
+    as_list,
     as_mapping,
     file_modified_at,
     parse_count,
@@ -21,7 +22,7 @@ from perfci.formats.value_parsing import (
     to_text,
     to_text_pairs,
 )
-from perfci.model import Clock, Metric, NamedValues, PerfciError, ProcessBoundaries, Status
+from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, ProcessBoundaries, Status
 
 TOOL = "google-benchmark"
 
@@ -35,6 +36,8 @@ RATES = {
 
 AGGREGATES = {"mean", "median", "stddev", "cv", "BigO", "RMS", "min", "max"}
 """Rows that the library computed from others; before 1.5 only the suffix of a row's name identifies them."""
+
+LETTER_OF_CACHE = {"Data": "d", "Instruction": "i"}
 
 KNOWN_FIELDS = {
     *(
@@ -80,6 +83,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
         environment=to_text_pairs(
             {name: context.get(name) for name in ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled")}
         ),
+        machine=None if defaults.machine else _parse_machine(context),
         variant=to_text_pairs({"build": context.get("library_build_type")}),
     )
     if context.get("cpu_scaling_enabled") is True:
@@ -87,6 +91,22 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
     for (name, parameters), repetitions in _group_repetitions(rows).items():
         _add_benchmark(run, name, parameters, repetitions)
     yield run.build(body)
+
+
+def _parse_machine(context: Mapping[str, Any]) -> Machine | None:
+    """Return the machine class: the number of CPUs and their caches, since the model is not written.
+
+    The host's name and the clock differ between machines of one class, and between two runs of one machine.
+    """
+    cores = parse_count(context.get("num_cpus"))
+    if cores is None:
+        return None
+    caches = [
+        f"L{cache.get('level')}{LETTER_OF_CACHE.get(to_text(cache.get('type')), '')} {size / 1024:g} KiB"
+        for cache in map(as_mapping, as_list(context.get("caches")))
+        if (size := parse_finite(cache.get("size")))
+    ]
+    return Machine(cpu=f"CPU with {', '.join(caches)}" if caches else "", cores=cores)
 
 
 def _group_repetitions(rows: Iterable[object]) -> dict[tuple[str, NamedValues], list[Mapping[str, Any]]]:

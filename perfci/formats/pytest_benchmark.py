@@ -8,6 +8,7 @@ from typing import Any
 
 from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
+from perfci.formats.metric_identification import explain_unresolved_unit, identify_metric
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     as_list,
@@ -21,12 +22,24 @@ from perfci.formats.value_parsing import (
     to_text,
     to_text_pairs,
 )
-from perfci.model import Clock, Machine, Metric, NamedValues, PerfciError, SampleSummary, Status
+from perfci.model import (
+    Clock,
+    Machine,
+    Metric,
+    NamedValues,
+    PerfciError,
+    ProcessBoundaries,
+    SampleSummary,
+    Status,
+)
 
 TOOL = "pytest-benchmark"
 
 CPU_TIMERS = ("process_time", "thread_time")
 """Timers that count CPU seconds; all others measure wall-clock time."""
+
+TIME_METRICS = ("time", "cpu_time")
+"""What a benchmark itself measures."""
 
 ENVIRONMENT_FIELDS = ("python_version", "python_compiler", "machine", "system", "release")
 
@@ -75,8 +88,6 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
     cpu = to_text(options.get("timer")).rpartition(".")[2] in CPU_TIMERS
     metric = Metric("cpu_time" if cpu else "time", "seconds")
     median, data = parse_finite(stats.get("median")), as_list(stats.get("data"))
-    if as_mapping(entry.get("extra_info")):
-        warn("extra_info of a benchmark is not kept")
     if data:
         clock = Clock.CPU if cpu else Clock.WALL
         run.add_result_from_samples(
@@ -93,6 +104,33 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
         )
     else:
         run.add_result_without_value(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
+    _add_extra_info(run, name, parameters, as_mapping(entry.get("extra_info")), warn)
+
+
+def _add_extra_info(
+    run: RunBuilder, name: str, parameters: NamedValues, extra_info: Mapping[str, Any], warn: WarnCallback
+) -> None:
+    """Add numbers of ``extra_info`` as metrics; unit and direction follow from the name or are unknown."""
+    for field, value in extra_info.items():
+        if parse_finite(value) is None:
+            warn(f"extra_info {field[:60]!a} is no number: not kept")
+            continue
+        known = identify_metric(field)
+        if known is None or known.metric.name in TIME_METRICS:
+            reason = explain_unresolved_unit(field, "")
+            run.add_unresolved_result(
+                name,
+                parameters,
+                field,
+                [value],
+                Clock.VALUE,
+                extra_info,
+                reason,
+                boundaries=ProcessBoundaries.PROCESS,
+            )
+        else:
+            number = known.conversion.convert(value)
+            run.add_result_from_samples(name, parameters, known.metric, [number], Clock.VALUE)
 
 
 def _parse_name(entry: Mapping[str, Any]) -> tuple[str, NamedValues]:

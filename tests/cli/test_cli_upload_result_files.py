@@ -142,6 +142,6 @@ def test_a_folder_of_files_is_read_whole(
     captured = capsys.readouterr()
     assert captured.out.splitlines()[:2] == [
         f"2 runs sent to {SERVER}",
-        ".benchmarks: 2 new runs, 0 already stored, 6 values, 36 samples into project acme/model",
+        ".benchmarks: 2 new runs, 0 already stored, 10 values, 40 samples into project acme/model",
     ]
     assert "Left out: .benchmarks/Linux-CPython-3.11-64bit/damaged.json holds no results" in captured.err

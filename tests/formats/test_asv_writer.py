@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -253,7 +254,7 @@ def git(folder: Path, *command: str) -> str:
     return run.stdout.strip()
 
 
-def test_asv_publishes_it(tmp_path: Path) -> None:
+def test_asv_publishes_and_compares_it(tmp_path: Path) -> None:
     config = {"version": 1, "project": "it", "repo": ".", "branches": ["main"], "benchmark_dir": "benchmarks"}
     (tmp_path / "asv.conf.json").write_text(
         json.dumps(config | {"results_dir": "results", "html_dir": "html"})
@@ -272,9 +273,10 @@ def test_asv_publishes_it(tmp_path: Path) -> None:
                 a_result(
                     a_series("old.track_it", "value", unit="x"),
                     processes=(),
-                    summary=a_summary(7.0),
+                    summary=a_summary(7.0, n=3),
                     boundaries=ProcessBoundaries.UNKNOWN,
                 ),
+                a_result(a_series("old.peakmem_it", "peak_memory", unit="bytes"), a_process(4096.0)),
                 commit=commit,
                 machine=a_machine(),
             )
@@ -282,11 +284,17 @@ def test_asv_publishes_it(tmp_path: Path) -> None:
     write_folder(runs, tmp_path / "results", [].append)
 
     home = {**os.environ, "HOME": str(tmp_path)}
-    publish = subprocess.run(
-        [sys.executable, "-m", "asv", "publish"], cwd=tmp_path, env=home, capture_output=True
+    publish, compare = (
+        subprocess.run(
+            [sys.executable, "-m", "asv", *command], cwd=tmp_path, env=home, capture_output=True, text=True
+        )
+        for command in (["publish"], ["compare", "HEAD~1", "HEAD"])
     )
 
     assert publish.returncode == 0, publish.stdout + publish.stderr
+    assert compare.returncode == 0, compare.stdout + compare.stderr
+    for row in (r"\| 1.00\S* +\| 2.00\S* +\| 2.00 +\| training", r"\| 7.0 +\| 7.0 +\| 1.00 +\| old.track_it"):
+        assert re.search(row, compare.stdout), compare.stdout
     graphs = (tmp_path / "html" / "graphs").rglob("old.track_it.json")
     [graph] = [path for path in graphs if "summary" not in path.parts]
     index = json.loads((tmp_path / "html" / "index.json").read_text())

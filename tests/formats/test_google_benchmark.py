@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from foreign_files import FILES, named, read
 
-from perfci.model import Clock, PerfciError, Status
+from perfci.model import Clock, Machine, PerfciError, Status
 
 FOLDER = FILES / "google-benchmark"
 
@@ -39,6 +39,17 @@ def test_rates_are_shown_beside_the_time() -> None:
     results = named(read(FOLDER / "once.json", "google-benchmark")[0])
 
     assert results["BM_Sort · items_per_second"].processes[0].clock is Clock.INFORMATIONAL
+
+
+def test_the_machine_is_its_cpus_and_caches_unless_it_is_named() -> None:
+    of_context, warnings = read(FOLDER / "recorded-1.json", "google-benchmark")
+    named_machine, _ = read(FOLDER / "recorded-1.json", "google-benchmark", machine="box")
+
+    assert of_context.run.machine == Machine(
+        cpu="CPU with L1d 48 KiB, L1i 32 KiB, L2 1024 KiB, L3 32768 KiB", cores=2
+    )
+    assert named_machine.run.machine == Machine(name="box")
+    assert not any("machine" in warning for warning in warnings)
 
 
 def test_an_error_is_reported() -> None:

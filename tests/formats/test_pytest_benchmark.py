@@ -12,7 +12,7 @@ import pytest
 from foreign_files import FILES, named, read
 
 from perfci.formats.format_registry import detect_format
-from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Status
+from perfci.model import Clock, Machine, Metric, PerfciError, ProcessBoundaries, Status
 
 FOLDER = FILES / "pytest-benchmark"
 
@@ -23,7 +23,19 @@ def test_rounds_become_samples_of_one_process() -> None:
     [join] = [result for label, result in named(document).items() if "join" in label]
     assert [(p.clock, len(p.samples)) for p in join.processes] == [(Clock.WALL, 5)]
     assert (join.number, join.boundaries) == (3, ProcessBoundaries.PROCESS)
-    assert warnings == ["extra_info of a benchmark is not kept"]
+    assert warnings == []
+
+
+def test_numbers_of_extra_info_are_metrics() -> None:
+    document, warnings = read(FOLDER / "recorded-1.json", "pytest-benchmark")
+
+    peak = named(document)["test_sort.py::test_sort(500) · peak"]
+    assert (peak.series.metric, peak.processes[0].samples) == (Metric("peak", "bytes"), (4000.0,))
+    assert [(item.metric, item.result.processes[0].samples) for item in document.unresolved] == [
+        ("sorted_numbers", (500.0,)),
+        ("sorted_numbers", (2000.0,)),
+    ]
+    assert warnings == ["extra_info 'order' is no number: not kept"] * 2
 
 
 def test_names_and_parameters_come_from_the_test() -> None:

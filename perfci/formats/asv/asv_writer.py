@@ -62,6 +62,9 @@ ENVIRONMENT_LOST = (
 VERSIONS_LOST = (
     "asv keeps one version of a benchmark for each commit, and no harness version: the last one is written"
 )
+INTERVALS_LOST = (
+    "asv keeps interval and count of a value only beside its quartiles: without them they are left out"
+)
 GAPS_READ_AS_SKIPPED = "asv measures whole grids: a cell of one that was not measured reads as skipped"
 GRID_FLATTENED = (
     "the parameters of a benchmark span more cells than asv should write: they are written as one axis"
@@ -228,7 +231,7 @@ def _build_cell(series: Series, measured: Sequence[tuple[Run, Result]], warn: Wa
     return {
         "result": level,
         "samples": samples or None,
-        **_cell_statistics(samples, summary, good[-1].number),
+        **_cell_statistics(samples, summary, good[-1].number, warn),
     }
 
 
@@ -244,21 +247,35 @@ def _warn_of_process_losses(
 
 
 def _cell_statistics(
-    samples: Sequence[float], summary: SampleSummary | None, number: int | None
+    samples: Sequence[float], summary: SampleSummary | None, number: int | None, warn: WarnCallback
 ) -> dict[str, Any]:
-    """Return quartiles and counts; a missing confidence interval is infinite, which asv ignores."""
-    q25, _, q75 = (
-        statistics.quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else [None, None, None]
-    )
+    """Return quartiles, interval and counts, or none: `asv compare` fails for a cell that has only some.
+
+    As asv does, quartiles of one sample are that sample, and an interval that is unknown is infinite.
+    """
     bounds = summary or SampleSummary(0.0)
+    q25, q75 = bounds.q25, bounds.q75
+    if samples and (q25 is None or q75 is None):
+        q25, q75 = _quartiles(samples)
+    if q25 is None or q75 is None:
+        if (bounds.ci_lo, bounds.ci_hi, bounds.n) != (None, None, None):
+            warn(INTERVALS_LOST)
+        return {}
     return {
         "stats_ci_99_a": -math.inf if bounds.ci_lo is None else bounds.ci_lo,
         "stats_ci_99_b": math.inf if bounds.ci_hi is None else bounds.ci_hi,
-        "stats_q_25": q25 if bounds.q25 is None else bounds.q25,
-        "stats_q_75": q75 if bounds.q75 is None else bounds.q75,
+        "stats_q_25": q25,
+        "stats_q_75": q75,
         "stats_number": number,
         "stats_repeat": bounds.n or len(samples) or None,
     }
+
+
+def _quartiles(samples: Sequence[float]) -> tuple[float, float]:
+    if len(samples) == 1:
+        return samples[0], samples[0]
+    q25, _, q75 = statistics.quantiles(samples, n=4, method="inclusive")
+    return q25, q75
 
 
 def _asv_benchmark_name(series: Series) -> str:
