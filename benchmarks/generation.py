@@ -28,7 +28,7 @@ class _Generation(ModelBench):
     def cost_s(self, p: Mapping[str, Any]) -> float:
         """A token of the real model takes about 4 ms, with everything computed again four times that."""
         again = 4 if p.get("cache") == "none" else 1
-        return declare_cost(smoke=1, real=10 + GENERATION.requests * p["new_tokens"] * again * 0.004)
+        return declare_cost(smoke=1, real=10 + self.requests * p["new_tokens"] * again * 0.004)
 
     def build(self, p: Mapping[str, Any]) -> GPT:
         seed_and_pin_threads()
@@ -64,6 +64,24 @@ class Generate(_Generation):
         "new_tokens": GENERATION.new_tokens[:1],
         "batch": SIZES.requests[:1],
     }
+
+
+class GenerateTail(_Generation):
+    """The slowest of a hundred requests: one process sends as many as a p99 needs, in the format that is
+    served.
+    """
+
+    params = {
+        "precision": ["bf16"],
+        "prompt": SIZES.prompts[:1],
+        "new_tokens": GENERATION.tail_tokens,
+        "sizes": [SIZES.name],
+    }
+    requests = GENERATION.tail_requests
+    sla = GENERATION.tail_sla
+
+    def cost_s(self, p: Mapping[str, Any]) -> float:
+        return super().cost_s(p) + declare_cost(smoke=2, real=0)
 
 
 class GenerateFormats(_Generation):

@@ -149,6 +149,9 @@ class GenerationSizes:
     context: int  # prompt of the comparison of caches
     checked_tokens: int  # tokens for which a cache is compared with none
     sla: dict[str, float]
+    tail_requests: int
+    tail_tokens: list[int]
+    tail_sla: dict[str, float]
     quantised_error: float  # of logits, relative to the largest
 
 
@@ -255,6 +258,9 @@ if SIZES is SMOKE:
         context=64,
         checked_tokens=8,
         sla={"ttft": 0.5, "e2el": 2.0},
+        tail_requests=662,
+        tail_tokens=[4],
+        tail_sla={"e2el_p99": 2.0},
         quantised_error=0.05,
     )
     PIPELINE = PipelineSizes(
@@ -325,6 +331,9 @@ else:
         context=512,
         checked_tokens=16,
         sla={"ttft": 0.2, "e2el_p90": 2.0},
+        tail_requests=662,
+        tail_tokens=[128, 512],
+        tail_sla={"e2el_p99": 2.0},
         quantised_error=0.05,
     )
     PIPELINE = PipelineSizes(

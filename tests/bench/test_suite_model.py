@@ -93,3 +93,13 @@ def test_shared_heads_and_swiglu_cost_fewer_parameters_or_as_many(monkeypatch: p
     assert count(Architecture(kv_heads=1)) == baseline - saved
     assert count(Architecture(feedforward="swiglu")) == pytest.approx(baseline, rel=0.01)
     assert count(Architecture(expansion=3)) < baseline
+
+
+def test_one_process_sends_as_many_requests_as_a_p99_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.generation import GenerateTail
+    from perfci.bench.streams.request_metrics import parse_sla, required_percentile_samples
+
+    assert GenerateTail.requests >= required_percentile_samples(0.99)
+    assert [objective.name for objective in parse_sla(GenerateTail.sla)] == ["e2el_p99"]
+    assert dict(zip(GenerateTail.param_names, GenerateTail.params, strict=True))["precision"] == ["bf16"]
