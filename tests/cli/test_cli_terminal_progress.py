@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
@@ -45,6 +46,20 @@ def test_a_log_gets_a_line_for_each_round_with_the_time_left() -> None:
     progress.report_with_time_left("round 2 of 2")
 
     assert watch.lines == ["round 1 of 2", "round 2 of 2, about 40 s left"]
+
+
+def test_a_budget_limits_the_time_left_of_its_stage() -> None:
+    watch = Watch()
+    progress = watch.progress()
+
+    for stage, limit_s in (("rounds", 60.0), ("confirmation", math.inf)):
+        progress.start_stage(stage, 10)
+        progress.limit_stage(limit_s)
+        watch.now_s += 20
+        progress.report_process(VISIT, ended())
+        progress.report_with_time_left(stage)
+
+    assert watch.lines == ["rounds, about 40 s left", "confirmation, about 3 min 0 s left"]
 
 
 def test_counts_pairs_that_are_added_later() -> None:

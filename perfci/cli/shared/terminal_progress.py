@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +27,7 @@ class TerminalProgress:
         self._started = clock()
         self._done = 0
         self._total = 0
+        self._ends_at = math.inf
         self._stage = ""
         self._width = 0
         self._reported: set[str] = set()
@@ -38,10 +40,15 @@ class TerminalProgress:
     def start_stage(self, name: str, total: int) -> None:
         """Begin a stage of ``total`` processes."""
         self._started, self._done, self._total, self._stage = self._clock(), 0, total, name
+        self._ends_at = math.inf
 
     def set_remaining_processes(self, remaining: int) -> None:
         """Set how many processes of this stage are still to come."""
         self._total = self._done + remaining
+
+    def limit_stage(self, seconds: float) -> None:
+        """End this stage in so many seconds, whatever is left of it."""
+        self._ends_at = self._clock() + seconds
 
     def report_with_time_left(self, line: str) -> None:
         """Print a line for a round, with the time left."""
@@ -74,7 +81,9 @@ class TerminalProgress:
     def _time_left(self) -> str:
         if not self._done or self._total <= self._done:
             return ""
-        seconds = (self._clock() - self._started) / self._done * (self._total - self._done)
+        now = self._clock()
+        needed_s = (now - self._started) / self._done * (self._total - self._done)
+        seconds = max(0.0, min(needed_s, self._ends_at - now))
         return f", about {format_duration(seconds)} left"
 
     def _redraw(self, line: str) -> None:
