@@ -4,7 +4,7 @@ BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
 # Where it forbids Python to keep bytecode, each of the hundreds of processes that tests start would compile perfci.
 unexport PYTHONDONTWRITEBYTECODE
-STUDY ?= demo slowdowns noise measuring history adaptive compare django robustness
+STUDY ?= demo slowdowns noise independent_tools history adaptive_pairs compare django robustness
 
 .PHONY: help demo test check proof lint bench gpu torture fuzz study serve wheel lock assets
 
@@ -28,7 +28,7 @@ check: ## lint, types, and the tests of what differs from the last commit, under
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m tools.check $(ARGS)
+	$(BIN)/python -m tools.run_affected_tests $(ARGS)
 
 lint: ## check style and types
 	@.ci/setup dev

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.house.dialect import DIALECT, list_name_occurrences
-from tools.house.import_graph import import_circles, import_edges
-from tools.house.sources import read_sources
+from tools.readability.import_graph import import_circles, import_edges
+from tools.readability.nonstandard_words import DIALECT, list_name_occurrences
+from tools.readability.sources import read_sources
 
 ROOT = Path(__file__).parent.parent
 

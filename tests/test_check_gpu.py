@@ -23,7 +23,7 @@ from tools.check_gpu import (
     run_group_here,
     run_group_in_process,
 )
-from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
+from tools.gpu_checks.check_definition import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
 from tools.gpu_checks.suites import summarise_equal_processes
 
 

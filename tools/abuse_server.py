@@ -294,7 +294,7 @@ ABUSES = (
 )
 
 
-def judge(abuse: Abuse, usual: Measurement, meanwhile: Measurement) -> list[str]:
+def list_broken_promises(abuse: Abuse, usual: Measurement, meanwhile: Measurement) -> list[str]:
     """Name the promises that were not kept."""
     broken = []
     if not compute_p99(meanwhile.health_ms) < BUDGET_MS:
@@ -325,7 +325,7 @@ def open_silent_server() -> Iterator[int]:
             client.close()
 
 
-def prepare(database: Path) -> dict[str, str]:
+def prepare_database(database: Path) -> dict[str, str]:
     """Fill the database; return the tokens by who holds them."""
     context = AuditContext(LOCAL, datetime.now(UTC))
     with closing(open_store(f"sqlite:///{database}", create=True)) as store:
@@ -345,7 +345,7 @@ def prepare(database: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def running_target(folder: Path, silent_port: int) -> Iterator[Target]:
     database = folder / "perfci.db"
-    tokens = prepare(database)
+    tokens = prepare_database(database)
     silent = f"http://127.0.0.1:{silent_port}"
     with reserve_port() as held, (folder / "log").open("wb") as log:
         port = get_port_number(held)
@@ -421,7 +421,7 @@ def main() -> int:
                 abuse.begin(target, stack)
                 time.sleep(1)
                 meanwhile = bystanders.measure(options.seconds)
-            problems = judge(abuse, usual, meanwhile)
+            problems = list_broken_promises(abuse, usual, meanwhile)
             if not until(lambda: _is_ready(target), RECOVERS_WITHIN_S):
                 problems.append("the server did not recover")
             broken += len(problems)

@@ -20,17 +20,17 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from tools.gpu_checks.check import CheckGroup, GpuCheck
+from tools.gpu_checks.check_definition import CheckGroup, GpuCheck
 from tools.write_study_page import replace_figures
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "gpu.md"
 NOT_RUN = "Not run: no machine with a GPU has run this yet, so no figure is known."
 GROUPS = {
-    "steps": ("tools.gpu_checks.steps", "STEP_CHECKS"),
-    "memory": ("tools.gpu_checks.steps", "MEMORY_CHECKS"),
-    "models": ("tools.gpu_checks.models", "MODEL_CHECKS"),
-    "kernels": ("tools.gpu_checks.kernels", "KERNEL_CHECKS"),
+    "steps": ("tools.gpu_checks.training_steps", "STEP_CHECKS"),
+    "memory": ("tools.gpu_checks.training_steps", "MEMORY_CHECKS"),
+    "models": ("tools.gpu_checks.model_parity", "MODEL_CHECKS"),
+    "kernels": ("tools.gpu_checks.profiled_kernels", "KERNEL_CHECKS"),
     "hardware": ("tools.gpu_checks.hardware", "HARDWARE_CHECKS"),
     "compile": ("tools.gpu_checks.suites", "COMPILE_CHECKS"),
     "suites": ("tools.gpu_checks.suites", "SUITE_CHECKS"),

@@ -187,13 +187,13 @@ def run_comparison(
             verdict["ratio"],
             bounds["lo"],
             bounds["hi"],
-            pairs_of(database),
+            count_measured_pairs(database),
             seconds,
             done.returncode,
         )
 
 
-def pairs_of(database: str) -> int:
+def count_measured_pairs(database: str) -> int:
     """All pairs that were measured: those of the looks and the fresh ones."""
     with closing(open_store(database, create=False)) as store, store.read() as tx:
         rows = [

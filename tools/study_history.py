@@ -303,9 +303,9 @@ def load_peer_detectors() -> dict[str, Detector | str]:
     """Each detector of others as it comes, with the size bar that ours has; or why it is not here."""
     result: dict[str, Detector | str] = {}
     makers = {
-        "KernelCPD": ("ruptures", kernel_cpd),
-        "Otava": ("otava.analysis", otava),
-        "asv": ("asv.step_detect", asv),
+        "KernelCPD": ("ruptures", build_kernel_cpd_detector),
+        "Otava": ("otava.analysis", build_otava_detector),
+        "asv": ("asv.step_detect", build_asv_detector),
     }
     for name, (module, maker) in makers.items():
         try:
@@ -317,7 +317,7 @@ def load_peer_detectors() -> dict[str, Detector | str]:
     return result
 
 
-def kernel_cpd(ruptures: Any) -> Detector:
+def build_kernel_cpd_detector(ruptures: Any) -> Detector:
     """The best of the detectors that were there, as in the study: penalty 1.5 log n on logs in units of the
     noise.
     """
@@ -328,12 +328,12 @@ def kernel_cpd(ruptures: Any) -> Detector:
         sigma = 1.4826 * float(np.median(np.abs(changes - np.median(changes)))) / math.sqrt(2)
         scaled = np.clip((logs - np.median(logs)) / max(sigma, 1e-9), -1e4, 1e4).reshape(-1, 1)
         model = ruptures.KernelCPD(kernel="rbf", min_size=2).fit(scaled)
-        return large_enough(values, model.predict(pen=1.5 * math.log(len(values)))[:-1])
+        return drop_small_changes(values, model.predict(pen=1.5 * math.log(len(values)))[:-1])
 
     return detect
 
 
-def otava(analysis: Any) -> Detector:
+def build_otava_detector(analysis: Any) -> Detector:
     def detect(values: Logs) -> list[int]:
         result, _ = analysis.compute_change_points(
             values.tolist(), window_len=50, max_pvalue=0.001, min_magnitude=0.05
@@ -343,14 +343,16 @@ def otava(analysis: Any) -> Detector:
     return detect
 
 
-def asv(step_detect: Any) -> Detector:
+def build_asv_detector(step_detect: Any) -> Detector:
     def detect(values: Logs) -> list[int]:
-        return large_enough(values, [int(step[0]) for step in step_detect.detect_steps(values.tolist())[1:]])
+        return drop_small_changes(
+            values, [int(step[0]) for step in step_detect.detect_steps(values.tolist())[1:]]
+        )
 
     return detect
 
 
-def large_enough(values: Logs, changes: Sequence[int]) -> list[int]:
+def drop_small_changes(values: Logs, changes: Sequence[int]) -> list[int]:
     """Drop the smallest change until every one left is one of 5 % between the medians of its sides."""
     kept = list(changes)
     while kept:

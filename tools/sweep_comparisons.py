@@ -24,7 +24,7 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
-from tools.study_adaptive import BAR, MOST, Answer, Case, judge_adaptively
+from tools.study_adaptive_pairs import BAR, MOST, Answer, Case, judge_adaptively
 from tools.study_history import Logs, Rng
 from tools.sweep_table import SweepTable, format_share
 
@@ -164,7 +164,7 @@ class CoarseClock:
     """Whether the readings differ: of a clock that always shows the same nobody knows the steps."""
 
     def simulate(self, rng: Rng, pairs: int, effect: float) -> dict[str, Any]:
-        """A case for ``judge``: processes of ``samples`` readings of both sides."""
+        """A case for ``judge_comparisons``: processes of ``samples`` readings of both sides."""
         sides = {}
         for name, move in (("base", 0.0), ("head", math.log1p(effect))):
             processes = draw_logistic(rng, (pairs, 1), self.spread)
@@ -217,11 +217,13 @@ def sweep_ticks(cases: int) -> SweepTable:
         flagged, covered = {}, []
         for effect in CLOCK_EFFECTS:
             rng = np.random.default_rng([SEED, 2, number, pairs, round(100 * effect)])
-            answers = judge([clock.simulate(rng, pairs, effect) for _ in range(cases)])
+            answers = judge_comparisons([clock.simulate(rng, pairs, effect) for _ in range(cases)])
             flagged[effect] = count_flagged(answers)
-            covered += [holds(answer, 1 + effect) for answer in answers]
+            covered += [interval_holds_ratio(answer, 1 + effect) for answer in answers]
         rng, exact = np.random.default_rng([SEED, 2, number, pairs, 2]), replace(clock, read=read_exactly)
-        exact_flagged = count_flagged(judge([exact.simulate(rng, pairs, 0.02) for _ in range(cases)]))
+        exact_flagged = count_flagged(
+            judge_comparisons([exact.simulate(rng, pairs, 0.02) for _ in range(cases)])
+        )
         flagged_shares = [count / cases for count in flagged.values()]
         shares = [*flagged_shares, float(np.mean(covered)), exact_flagged / cases]
         table.rows.append([clock.name, str(pairs), *map(format_share, shares)])
@@ -235,7 +237,7 @@ def sweep_ticks(cases: int) -> SweepTable:
     return table
 
 
-def judge(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def judge_comparisons(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Answers to ``compare``, at once."""
     return list(judge_cases_json({"op": "compare", "min_effect": BAR, "cases": documents})["results"])
 
@@ -244,7 +246,7 @@ def count_flagged(answers: Sequence[Mapping[str, Any]]) -> int:
     return sum(answer["regression"] for answer in answers)
 
 
-def holds(answer: Mapping[str, Any], ratio: float) -> bool:
+def interval_holds_ratio(answer: Mapping[str, Any], ratio: float) -> bool:
     """Whether the interval of an answer holds the true ratio."""
     return answer["ci"] is None or answer["ci"][0] <= ratio <= answer["ci"][1]
 
@@ -385,7 +387,7 @@ class Batch:
         sides = (self.head, self.base) if is_swapped else (self.base, self.head)
         base, head = (np.exp(side)[:, :, None].tolist() for side in sides)
         documents = [{"group": "all", "base": base[k], "head": head[k]} for k in range(members)]
-        return judge(documents)
+        return judge_comparisons(documents)
 
 
 @dataclass
@@ -408,7 +410,7 @@ class BatchTally:
         )
         moves = [k for k in range(normal) if answers[k]["verdict"] in MIRRORED]
         self.false_shares.append(sum(batch.changes[k] == 0 for k in moves) / max(len(moves), 1))
-        is_covered = [holds(answers[k], math.exp(batch.changes[k])) for k in range(normal)]
+        is_covered = [interval_holds_ratio(answers[k], math.exp(batch.changes[k])) for k in range(normal)]
         self.covered += is_covered
         noisy = np.quantile(batch.spreads[:normal], 0.8)
         self.covered_noisy += [is_covered[k] for k in range(normal) if batch.spreads[k] >= noisy]

@@ -12,13 +12,13 @@ from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.stats.step_size import LevelStep
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from tools import sweep_comparisons, sweep_histories
-from tools.study_adaptive import Answer, Case
+from tools.study_adaptive_pairs import Answer, Case
 from tools.study_history import Logs, ReportedMove
 from tools.sweep_comparisons import (
     CLOCKS,
     MEMBERS,
     STATE_MIXES,
-    judge,
+    judge_comparisons,
     sweep_batches,
     sweep_failures,
     sweep_mode_mix,
@@ -97,13 +97,13 @@ def call_all_unchanged(cases: Sequence[Case]) -> list[Answer]:
 
 
 def claim_certainty(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [answer | {"ci": [answer["ratio"]] * 2} for answer in judge(documents)]
+    return [answer | {"ci": [answer["ratio"]] * 2} for answer in judge_comparisons(documents)]
 
 
 def control_regressions_only(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         answer | {"verdict": "inconclusive"} if answer["verdict"] == "regression" else answer
-        for answer in judge(documents)
+        for answer in judge_comparisons(documents)
     ]
 
 
@@ -120,9 +120,9 @@ def overlook_failures(series: Series, base_sha: str, head_sha: str, *sides: list
         (sweep_memory, "replay_detection", report_every_hundred_points, "alarms per 1,000 points"),
         (sweep_busy_code, "detect_change_points_in_many", detect_nothing, "steps back 0.0%"),
         (sweep_mode_mix, "judge_adaptively", call_all_unchanged, "unchanged 100.0%"),
-        (sweep_ticks, "judge", claim_certainty, "coverage"),
+        (sweep_ticks, "judge_comparisons", claim_certainty, "coverage"),
         (sweep_failures, "confirmation_verdict", overlook_failures, "unchanged or a move"),
-        (sweep_batches, "judge", control_regressions_only, "asymmetric"),
+        (sweep_batches, "judge_comparisons", control_regressions_only, "asymmetric"),
     ],
 )
 def test_a_broken_rule_breaks_the_limit_of_its_sweep(

@@ -19,7 +19,7 @@ from perfci.bench.devices.energy_meter import joules_per_call
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.metric_groups.data_wait import read_data_wait
 from perfci.bench.metric_groups.training_loop import TrainingLoop
-from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
+from tools.gpu_checks.check_definition import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
 
 STALL_LIMIT = 0.05
 ENERGY_LIMIT = 0.05
@@ -126,14 +126,14 @@ def check_data_wait() -> CheckResult:
         stall = read_data_wait(callables, training, budget_s=2.0)["data_stall"]
         if isinstance(stall, Absent):
             return CheckResult(f"absent: {stall.reason}", holds=False)
-        ours, theirs = stall.samples[0], stall_by_hand(training, p)
+        ours, theirs = stall.samples[0], measure_stall_by_hand(training, p)
         name = f"{workers} workers{', pinned' if pinned else ''}:"
         shown = f"{ours:.0%} against {theirs:.0%}"
         results.append((name, CheckResult(shown, abs(ours - theirs) <= STALL_LIMIT)))
     return join_results(results)
 
 
-def stall_by_hand(training: TrainingLoop, p: Parameters) -> float:
+def measure_stall_by_hand(training: TrainingLoop, p: Parameters) -> float:
     """1 - the time of steps whose batches lie ready over that of steps that fetch theirs."""
     steps = SAMPLES // ROWS // 2
     fed, ready = endless(make_loader(p)), endless([next(iter(make_loader(p)))])

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck
+from tools.gpu_checks.check_definition import CheckGroup, CheckResult, GpuCheck
 
 ROOT = Path(__file__).parents[2]
 FLOOR_LIMIT = 0.003

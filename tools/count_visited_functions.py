@@ -2,8 +2,8 @@
 
 Usage::
 
-    python tools/journeys.py            # the two counts
-    python tools/journeys.py --list     # with every function, in the order of the first visit
+    python tools/count_visited_functions.py            # the two counts
+    python tools/count_visited_functions.py --list     # with every function, in the order of the first visit
 
 The journeys run on a real application and a real SQLite database in a temporary folder:
 

@@ -199,7 +199,7 @@ def offer_turns_to(tool: IndependentTool) -> Iterator[None]:
 
 def compare_training() -> Iterator[Comparison]:
     """Step time against torch's timer, both in CPU seconds; tokens/s against a loop and a wall clock."""
-    bench, step = TrainingStep(), write_step_by_hand()
+    bench, step = TrainingStep(), build_handwritten_step()
     torchs = benchmark.Timer("step()", globals={"step": step}, timer=time.process_time, num_threads=1)
     torchs.timeit(20)
     pairs, rates = [], []
@@ -218,11 +218,11 @@ def compare_training() -> Iterator[Comparison]:
         blocks = len(measured["cpu_step_time"])
         loop_s = statistics.median(by_loop[:blocks])
         rates.append((statistics.median(measured["tokens_per_s"]), bench.tokens_per_batch / loop_s))
-    yield from_pairs("step time", "GPT", "torch.utils.benchmark, CPU seconds", pairs, "s")
-    yield from_pairs("tokens/s", "GPT", "a loop by hand, wall clock", rates, "tokens/s")
+    yield compare_median_pair("step time", "GPT", "torch.utils.benchmark, CPU seconds", pairs, "s")
+    yield compare_median_pair("tokens/s", "GPT", "a loop by hand, wall clock", rates, "tokens/s")
 
 
-def write_step_by_hand() -> Callable[[], None]:
+def build_handwritten_step() -> Callable[[], None]:
     bench = TrainingStep()
     model = bench.build({})
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
@@ -244,7 +244,7 @@ def time_loop(work: Callable[[], object], number: int) -> float:
     return (time.perf_counter() - begin) / number
 
 
-def from_pairs(
+def compare_median_pair(
     what: str, model: str, tool: str, pairs: list[tuple[float, float]], unit: str, *, is_share: bool = False
 ) -> Comparison:
     """The pair in the middle, by what lies between ours and theirs."""
@@ -272,7 +272,7 @@ def compare_requests() -> Iterator[Comparison]:
         for name, theirs in pairs.items():
             theirs += [(ours, request[name]) for ours, request in zip(measured[name], by_hand, strict=True)]
     for name, tool in REQUEST_TIMES.items():
-        yield from_pairs(name.removeprefix("cpu_").upper(), "GPT", tool, pairs[name], "s")
+        yield compare_median_pair(name.removeprefix("cpu_").upper(), "GPT", tool, pairs[name], "s")
 
 
 def time_request_by_hand(model: GPT) -> dict[str, float]:
@@ -351,7 +351,7 @@ class SpeechToText(nn.Module):  # type: ignore[misc]
 
 def compare_flops() -> Iterator[Comparison]:
     """Operations of a training step of the GPT against PaLM's formula, of others against ptflops."""
-    step = write_step_by_hand()
+    step = build_handwritten_step()
     step()
     model = GPT(SMALL)
     in_products = sum(weight.numel() for name, weight in model.named_parameters() if weight.ndim == 2)
@@ -391,13 +391,13 @@ def count_with_ptflops(module: nn.Module, inputs: Tensor) -> float:
 def compare_peaks() -> Iterator[Comparison]:
     """Tensor peaks against the running sum of all allocations that torch's profiler records."""
     for name, build in {"GPT": lambda: GPT(SMALL), "LSTM": LanguageLSTM}.items():
-        train = partial(train_from_nothing, build)
+        train = partial(train_two_steps, build)
         train()
         ours = count_call(train).peak_tensor_bytes
         yield Comparison("tensor peak", name, "torch.profiler", ours, profile_peak(train), "B")
 
 
-def train_from_nothing(build: Callable[[], nn.Module]) -> None:
+def train_two_steps(build: Callable[[], nn.Module]) -> None:
     """Two steps: the second holds the state of the optimizer as well."""
     model = build()
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -433,13 +433,15 @@ def compare_stall() -> Iterator[Comparison]:
         pairs = []
         for _ in range(3):
             ours = statistics.median(measure(bench, "training", workers)["data_stall"])
-            pairs.append((ours, stall_by_hand(workers)))
-        yield from_pairs(f"data stall, {workers} workers", "GPT", "a loop by hand", pairs, "", is_share=True)
+            pairs.append((ours, measure_stall_by_hand(workers)))
+        yield compare_median_pair(
+            f"data stall, {workers} workers", "GPT", "a loop by hand", pairs, "", is_share=True
+        )
 
 
-def stall_by_hand(workers: int) -> float:
+def measure_stall_by_hand(workers: int) -> float:
     """Seconds in ``next`` over all seconds, from the step on at which nothing lies ready any more."""
-    step = write_step_by_hand()
+    step = build_handwritten_step()
     batches = iter(make_loader(workers))
     for _ in range(2 * workers + 2):
         next(batches)
@@ -460,7 +462,7 @@ def compare_scaling() -> Iterator[Comparison]:
         measured = bench.measure_training("ddp", "weak", 2, SIZES.name)["metrics"]
         ours = next(row["samples"] for row in measured if row["name"] == "scaling_efficiency")
         pairs.append((statistics.median(ours), train_in_processes(1) / train_in_processes(2)))
-    yield from_pairs("scaling efficiency", "GPT, DDP, 2 ranks", "two processes by hand", pairs, "")
+    yield compare_median_pair("scaling efficiency", "GPT, DDP, 2 ranks", "two processes by hand", pairs, "")
 
 
 def train_in_processes(ranks: int) -> float:

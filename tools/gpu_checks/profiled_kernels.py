@@ -15,8 +15,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from perfci.bench.profiles.operator_kinds import classify_operator
 from perfci.bench.profiles.profiler import profile_work
-from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck, join_results
-from tools.gpu_checks.steps import make_step
+from tools.gpu_checks.check_definition import CheckGroup, CheckResult, GpuCheck, join_results
+from tools.gpu_checks.training_steps import make_step
 
 SHARE_LIMIT = 0.03
 ATTENTION_MARKS = {

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.house.import_graph import absolute_base, import_circles, import_edges, upward_imports
-from tools.house.sources import FunctionNode, Source, comments_in, functions_in
+from tools.readability.import_graph import absolute_base, import_circles, import_edges, upward_imports
+from tools.readability.sources import FunctionNode, Source, comments_in, functions_in
 
 FOLDER_LIMIT = 20
 """More modules than this in one folder are too many to scan."""
@@ -19,7 +19,7 @@ Measures = dict[str, Value]
 Reference = tuple[str, str]
 
 
-def measure(root: Path, sources: Sequence[Source]) -> Measures:
+def measure_checkout(root: Path, sources: Sequence[Source]) -> Measures:
     """All measures but the words, in the order of the table."""
     return {
         **measure_folders(sources),
@@ -45,13 +45,13 @@ def measure_folders(sources: Sequence[Source]) -> Measures:
         "lines": sum(len(source.lines) for source in sources),
         "folders": len(sizes),
         f"folders over {FOLDER_LIMIT} modules (without `__init__`)": len(crowded),
-        "largest folders of perfci": largest(sizes, "perfci"),
-        "largest folders of perfci_web": largest(sizes, "web"),
+        "largest folders of perfci": largest_folders(sizes, "perfci"),
+        "largest folders of perfci_web": largest_folders(sizes, "web"),
         "modules whose name ends in -ing": len(gerunds),
     }
 
 
-def largest(sizes: Counter[str], top: str, shown: int = 5) -> str:
+def largest_folders(sizes: Counter[str], top: str, shown: int = 5) -> str:
     inside = Counter({folder: size for folder, size in sizes.items() if folder.split("/")[0] == top})
     return ", ".join(f"{folder.removeprefix('web/')} {size}" for folder, size in inside.most_common(shown))
 

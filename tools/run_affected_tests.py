@@ -1,5 +1,5 @@
-"""Run the tests of what a change touches: ``make check`` (after the linters), or ``python -m tools.check
---since REV``.
+"""Run the tests of what a change touches: ``make check`` (after the linters), or
+``python -m tools.run_affected_tests --since REV``.
 
 Of the files that differ from ``--since`` (by default the last commit), and those git does not track yet, it
 runs the changed test files, the test files that import a changed module, themselves or by a module of
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.house.sources import module_name
+from tools.readability.sources import module_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -61,11 +61,13 @@ def changed_files(since: str) -> Iterator[Path]:
 def affected_tests(changed: Iterable[Path]) -> list[str]:
     """Changed test files and those that import a changed module, with the most specific ones first."""
     modules = {dotted_name(path) for path in changed if path.suffix == ".py"}
-    support = [path for path in (ROOT / "tests/support").glob("*.py") if imports(path) & modules]
+    support = [path for path in (ROOT / "tests/support").glob("*.py") if imported_modules(path) & modules]
     modules.update(map(dotted_name, support))
     own = [path for path in changed if path.name.startswith("test_") and path.suffix == ".py"]
-    importing = [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if imports(path) & modules]
-    importing.sort(key=lambda path: len(imports(path)))
+    importing = [
+        path for path in sorted((ROOT / "tests").rglob("test_*.py")) if imported_modules(path) & modules
+    ]
+    importing.sort(key=lambda path: len(imported_modules(path)))
     return list(dict.fromkeys([*(str(path) for path in (*own, *importing)), str(ROOT / ALWAYS)]))
 
 
@@ -75,7 +77,7 @@ def dotted_name(path: Path) -> str:
     return module_name(Path(*parts))
 
 
-def imports(path: Path) -> set[str]:
+def imported_modules(path: Path) -> set[str]:
     """Modules, and names of modules, that a file imports."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):

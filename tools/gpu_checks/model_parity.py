@@ -16,8 +16,8 @@ from benchmarks.workload_sizes import SIZES
 from perfci.bench import ModelBench
 from perfci.bench.metric_groups.training_numerics import require_parity
 from perfci.bench.parity import ParityFailed
-from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck
-from tools.gpu_checks.steps import make_step
+from tools.gpu_checks.check_definition import CheckGroup, CheckResult, GpuCheck
+from tools.gpu_checks.training_steps import make_step
 
 MODELS_FILE = Path(__file__).parents[2] / "tests" / "bench" / "foreign_models.py"
 FORMATS = ("fp16", "bf16")

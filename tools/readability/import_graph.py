@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.house.sources import Source
+from tools.readability.sources import Source
 
 MAY_IMPORT_WEB = {"cli", "demo", "perfci_web"}
 """The rooms in which some modules start the web application (tests/test_architecture.py names them)."""

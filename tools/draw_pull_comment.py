@@ -1,4 +1,4 @@
-"""Draw the comment of docs/github.md as GitHub shows it: ``python -m tools.draw_comment [FORM]``.
+"""Draw the comment of docs/github.md as GitHub shows it: ``python -m tools.draw_pull_comment [FORM]``.
 
 The text is a file of ``tests/expected``, rendered by GitHub's own Markdown engine below a plain style like
 GitHub's.

@@ -1,7 +1,7 @@
 """Simulate comparisons that buy pairs where they decide, beside fixed numbers of pairs and plain looks.
 
-Run as ``python -m tools.study_adaptive``; it prints the table of docs/adaptive-study.md: how many pairs our
-looks spend at each noise of the processes, how often they are right, and how many pairs a fixed number
+Run as ``python -m tools.study_adaptive_pairs``; it prints the table of docs/adaptive-study.md: how many pairs
+our looks spend at each noise of the processes, how often they are right, and how many pairs a fixed number
 needs to be right as often. It fails when our looks err more than promised, need more pairs anywhere than a
 fixed number that is right as often, or save less than 40 % over all noises together, since a fixed number
 has to be chosen before the noise is known.

@@ -20,7 +20,7 @@ from perfci.bench.devices.peak_rates import peak_flops
 from perfci.bench.devices.torch_devices import this_device
 from perfci.bench.devices.torch_precision_settings import float32_precision
 from perfci.bench.timers.timed_blocks import time_blocks
-from tools.gpu_checks.check import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
+from tools.gpu_checks.check_definition import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
 
 TIME_LIMIT = 0.01
 STEPS_BY_HAND = 50

@@ -2,10 +2,10 @@
 
 Usage::
 
-    python -m tools.house                                  # this checkout
-    python -m tools.house --root DIR --json before.json    # another checkout, with its measures saved
-    python -m tools.house --before before.json             # two columns, before and after
-    python -m tools.house --words                          # every remaining dialect word as path:line name
+    python -m tools.readability                                  # this checkout
+    python -m tools.readability --root DIR --json before.json    # another checkout, with its measures saved
+    python -m tools.readability --before before.json             # two columns, before and after
+    python -m tools.readability --words   # every remaining dialect word as path:line name
 
 Only ``perfci`` and ``web/perfci_web`` are measured, without the example suites in their ``sample`` folders
 and without migrations, which stay as they were written.
@@ -18,7 +18,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tools.house.dialect import (
+from tools.readability.measures import Measures, Value, measure_checkout
+from tools.readability.nonstandard_words import (
     DIALECT,
     Occurrence,
     WordCounts,
@@ -27,8 +28,7 @@ from tools.house.dialect import (
     list_name_occurrences,
     total_counts,
 )
-from tools.house.measures import Measures, Value, measure
-from tools.house.sources import read_sources
+from tools.readability.sources import read_sources
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -40,7 +40,7 @@ def main() -> None:
     if options.words:
         print_words(occurrences)
         return
-    measures = measure(options.root, sources)
+    measures = measure_checkout(options.root, sources)
     words = count_words(sources, occurrences)
     earlier = json.loads(options.before.read_text()) if options.before else {"measures": {}, "words": {}}
     print_measures(measures, earlier["measures"])
