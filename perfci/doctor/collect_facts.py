@@ -19,7 +19,7 @@ from perfci.model import PerfciError
 from perfci.runner.locks import machine_lock
 from perfci.runner.machine_and_environment import describe_machine
 from perfci.store import Store, open_store
-from perfci.store.open_database import format_address, parse_database_url, sqlite_path
+from perfci.store.open_database import format_address, parse_database_url, sqlite_file_of_address
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_runs_of_commit, load_sessions
 
@@ -175,7 +175,7 @@ def probe_database(config: Config) -> tuple[str, bool, str]:
     shown = config.database_url
     try:
         address = parse_database_url(config.database_url)
-        shown, path = format_address(address), sqlite_path(address)
+        shown, path = format_address(address), sqlite_file_of_address(address)
         if path is not None and not path.exists():
             return shown, False, ""
         open_store(config.database_url, create=False).close()

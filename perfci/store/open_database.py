@@ -73,7 +73,7 @@ def open_store(url: str, *, create: bool, durable: bool = False, pool: int = POO
         engine,
         lambda: _require_current(shown, read_schema_version(engine, shown)),
         read_only=read_only,
-        path=sqlite_path(address),
+        path=sqlite_file_of_address(address),
         queue_writers=durable,
     )
 
@@ -95,26 +95,26 @@ def parse_database_url(url: str) -> sa.URL:
     return address
 
 
-def sqlite_path(address: sa.URL) -> Path | None:
+def sqlite_file_of_address(address: sa.URL) -> Path | None:
     """Return the file of a SQLite database; None for PostgreSQL."""
     return Path(str(address.database)) if address.get_backend_name() == "sqlite" else None
 
 
 def find_sqlite_file(url: str) -> Path | None:
     """Return the file of a SQLite database; None for PostgreSQL."""
-    return sqlite_path(parse_database_url(url))
+    return sqlite_file_of_address(parse_database_url(url))
 
 
 def format_address(address: sa.URL) -> str:
     """Format a database address for messages: its file, or its address without the password."""
-    return str(sqlite_path(address) or address.render_as_string(hide_password=True))
+    return str(sqlite_file_of_address(address) or address.render_as_string(hide_password=True))
 
 
 def make_engine(
     address: sa.URL, *, read_only: bool = False, durable: bool = False, pool: int = POOL_SIZE
 ) -> sa.Engine:
     """Make the SQLAlchemy engine of a database."""
-    path = sqlite_path(address)
+    path = sqlite_file_of_address(address)
     if path is None:
         return _make_server_engine(address, pool)
     if read_only:
@@ -194,7 +194,7 @@ def require_schema_not_newer(display_name: str, schema: str | None) -> None:
 
 def check_sqlite_file(address: sa.URL, *, create: bool) -> bool:
     """Check a SQLite file, for better errors than SQLite's; return whether it is read-only."""
-    path = sqlite_path(address)
+    path = sqlite_file_of_address(address)
     if path is None:
         return False
     if path.is_dir():

@@ -11,7 +11,7 @@ from perfci.config import load_config
 from perfci.demo.measure_sample_repository import measure_sample_repository
 from perfci.runner.git_repository import GitRepository
 from perfci.store import open_store
-from perfci.store.incidents.incident_store import load_last_evaluation
+from perfci.store.incidents.incident_store import find_last_evaluation
 from perfci.store.projects import find_project
 from perfci.store.writes.measured_sessions import finish_session, start_session
 from tests.support.builders import NOON, PROJECT
@@ -30,4 +30,4 @@ def test_evaluates_the_history_that_an_earlier_demo_measured(tmp_path: Path) -> 
         with store.read() as tx:
             project = find_project(tx, PROJECT)
             assert project is not None
-            assert (measured, load_last_evaluation(tx, project.id) is not None) == (False, True)
+            assert (measured, find_last_evaluation(tx, project.id) is not None) == (False, True)

@@ -205,7 +205,7 @@ def test_pages_of_a_project_follow_its_own_budget(group: GroupCommitter, store: 
     a_worker(store).drain()
 
     with store.read() as tx:
-        look = incident_store.load_last_evaluation(tx, find_project(tx, SLUG).id)
+        look = incident_store.find_last_evaluation(tx, find_project(tx, SLUG).id)
         [incident] = incident_store.load_incidents(tx, find_project(tx, SLUG).id, incident_store.MEASURED)
     assert (look.pages_per_week, incident.disposition) == (0, "held_back")
 

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from perfci.auth.tokens import make_token
 from perfci.store import Store, open_store
 from perfci_web import create_app
-from perfci_web.jinja_environment import mark_code
+from perfci_web.jinja_environment import render_backticks_as_code
 
 TOKEN = make_token("l").text
 OPEN_PRINTED_ADDRESS = "Open the address that `perfci serve` printed"
@@ -150,4 +150,4 @@ def test_refuses_other_host_names_with_the_secret_too(browser: FlaskClient) -> N
 
 
 def test_an_error_page_marks_code_and_nothing_else() -> None:
-    assert mark_code("Run `a <b>` & open") == "Run <code>a &lt;b&gt;</code> &amp; open"
+    assert render_backticks_as_code("Run `a <b>` & open") == "Run <code>a &lt;b&gt;</code> &amp; open"

@@ -44,7 +44,7 @@ def register_filters_and_globals(
         "ago": format_age,
         "breakable": break_long_name,
         "capitalized": capitalize_first,
-        "code_marked": mark_code,
+        "code_marked": render_backticks_as_code,
         "date": format_date,
         "duration": number_format.format_rough_duration,
         "glyph": verdict_text.verdict_glyph,
@@ -120,7 +120,7 @@ def capitalize_first(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def mark_code(text: str) -> Markup:
+def render_backticks_as_code(text: str) -> Markup:
     """Show what stands between backticks, in a message that terminals show as well, as code."""
     return Markup(re.sub("`(.+?)`", r"<code>\1</code>", str(escape(text))))
 

@@ -58,7 +58,7 @@ from perfci.service.pulls.report_pull import (
 )
 from perfci.service.pulls.results_artifact_files import (
     PullResults,
-    read_pull_results,
+    find_pull_results,
     write_pull_results,
     write_run_documents,
 )
@@ -201,7 +201,7 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
     config = current_config()
     job = require_github_job(config)
     token = require_github_token(job)
-    artifact, client = read_pull_results(results), open_github_client(token, job.api_url)
+    artifact, client = find_pull_results(results), open_github_client(token, job.api_url)
     conclusion = outcome or get_workflow_run_conclusion(job)
     try:
         pulls = list_pulls_of_job(job, client)

@@ -16,7 +16,7 @@ from perfci.formats.json_filters.input_documents import (
     PositiveSeriesDocument,
     SeriesDocument,
     parse_document,
-    parse_items,
+    parse_items_or_errors,
     require_representable_ratio,
 )
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
@@ -55,7 +55,7 @@ def detect_change_points_json(document: Mapping[str, Any]) -> Document:
     """Detect the change points of every series; an invalid series gets an error of its own."""
     request = parse_document(DetectDocument, document)
     parse = FilterSeries.parse_positive if request.min_effect > 0 else FilterSeries.parse
-    series, errors = parse_items(request.series, parse)
+    series, errors = parse_items_or_errors(request.series, parse)
     steps = detect_change_points_in_many([item.values for item in series.values()], request.min_effect)
     answers = {
         place: {"id": item.id, "change_points": [_serialize_step(step) for step in item_steps]}

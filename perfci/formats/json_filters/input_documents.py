@@ -85,7 +85,7 @@ def parse_document(schema: type[AnyDocument], document: Mapping[str, Any]) -> An
         raise PerfciError(f"another document was expected: {describe_first_error(error)}") from None
 
 
-def parse_items(
+def parse_items_or_errors(
     items: Sequence[Document], parse: Callable[[Document], Parsed]
 ) -> tuple[dict[int, Parsed], dict[int, Document]]:
     """Valid items by their place, and the answers to the others: each fails alone."""

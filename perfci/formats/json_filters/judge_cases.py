@@ -18,7 +18,7 @@ from perfci.formats.json_filters.input_documents import (
     JudgeDocument,
     Name,
     parse_document,
-    parse_items,
+    parse_items_or_errors,
     require_representable_ratio,
 )
 from perfci.model import MetricClass, VerdictKind
@@ -71,7 +71,7 @@ def judge_cases_json(document: Mapping[str, Any]) -> Document:
     """Answer ``compare`` or ``decide`` for every case; an invalid case gets an error of its own."""
     request = parse_document(JudgeDocument, document)
     rule = Rule(bar=request.min_effect, max_pairs=request.max_pairs)
-    cases, errors = parse_items(request.cases, FilterCase.parse)
+    cases, errors = parse_items_or_errors(request.cases, FilterCase.parse)
     answers, pools = _decide_cases(cases, rule) if request.op == "decide" else _compare_cases(cases, rule)
     answers |= errors
     return {

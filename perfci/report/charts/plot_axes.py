@@ -32,14 +32,14 @@ class PlotFrame:
     low: float
     high: float
 
-    def x(self, index: float) -> float:
+    def x_at(self, index: float) -> float:
         """Map the index of a commit to its x coordinate."""
         inset = min(14.0, (self.right - self.left) / 8)
         if self.commit_count <= 1:
             return (self.left + self.right) / 2
         return self.left + inset + (self.right - self.left - 2 * inset) * index / (self.commit_count - 1)
 
-    def y(self, value: float) -> float:
+    def y_at(self, value: float) -> float:
         """Map a value to its y coordinate."""
         return self.bottom - (self.bottom - self.top) * (value - self.low) / (self.high - self.low)
 

@@ -92,7 +92,7 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
         level = next((each.value for each in drawn.levels if each.first <= mark.index <= each.last), None)
         if mark.state != "refuted" and level is not None:
             css_class = f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}"
-            marks.append(svg_circle(frame.x(mark.index), frame.y(level), 2.6, css_class))
+            marks.append(svg_circle(frame.x_at(mark.index), frame.y_at(level), 2.6, css_class))
     parts = [
         f'<path class="pc-spark" d="{_sparkline_path(_split_into_level_runs(drawn), frame)}"/>',
         *_draw_level_steps(drawn, frame),
@@ -201,7 +201,7 @@ def _draw_axes(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[
     yield svg_text(frame.left, 16, f"{make_printable(unit, 24)} · {better}")
     yield svg_text(frame.right, 16, axis_start_note(trend), "pc-end")
     for value in tick_values(frame.low, frame.high, scale, tick_count(frame.height)):
-        y = frame.y(value)
+        y = frame.y_at(value)
         yield svg_line(frame.left, y, frame.right, y, "pc-grid")
         yield svg_text(frame.left - 6, y + 4, scale.format_number(value), "pc-end")
     yield svg_line(frame.left, frame.bottom, frame.right, frame.bottom, "pc-axis")
@@ -215,7 +215,7 @@ def _draw_commit_labels(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     chosen = sorted({round(k * (len(dots) - 1) / max(1, count - 1)) for k in range(count)})
     for k, position in enumerate(chosen):
         dot = dots[position]
-        x = frame.x(dot.index)
+        x = frame.x_at(dot.index)
         anchor = "pc-middle"
         if len(chosen) > 1 and k == 0:
             anchor = ""
@@ -232,7 +232,7 @@ def _draw_commit_labels(trend: Trend, frame: PlotFrame) -> Iterator[str]:
 def _draw_unmeasured_ranges(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Shade the commits between last good and changed where those in between were not measured."""
     for mark in trend.marks:
-        x0, x1 = frame.x(mark.last_good_index), frame.x(mark.index)
+        x0, x1 = frame.x_at(mark.last_good_index), frame.x_at(mark.index)
         if mark.state != "refuted" and mark.index - mark.last_good_index > 1:
             yield svg_rect(x0, frame.top - 6, x1, frame.bottom, f"pc-range pc-{_mark_tone(mark)}")
 
@@ -243,12 +243,13 @@ def _draw_spread_bands(trend: Trend, frame: PlotFrame) -> Iterator[str]:
         if len(run) == 1:
             dot = run[0]
             if dot.lo is not None and dot.hi is not None and dot.hi > dot.lo:
-                x = frame.x(dot.index)
-                yield svg_line(x, frame.y(dot.lo), x, frame.y(dot.hi), "pc-whisker")
+                x = frame.x_at(dot.index)
+                yield svg_line(x, frame.y_at(dot.lo), x, frame.y_at(dot.hi), "pc-whisker")
             continue
-        upper = [f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.hi or 0))}" for dot in run]
+        upper = [f"{format_px(frame.x_at(dot.index))},{format_px(frame.y_at(dot.hi or 0))}" for dot in run]
         lower = [
-            f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.lo or 0))}" for dot in reversed(run)
+            f"{format_px(frame.x_at(dot.index))},{format_px(frame.y_at(dot.lo or 0))}"
+            for dot in reversed(run)
         ]
         yield f'<path class="pc-band" d="M{"L".join(upper + lower)}Z"/>'
 
@@ -272,25 +273,25 @@ def _draw_dots(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[
         subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
         merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
         title = f"{scale.format_value(dot.level)}{merged} · {dot.commit.sha[:10]}{subject}"
-        yield svg_circle(frame.x(dot.index), frame.y(dot.level), radius, "pc-dot", title)
+        yield svg_circle(frame.x_at(dot.index), frame.y_at(dot.level), radius, "pc-dot", title)
 
 
 def _draw_level_steps(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Draw the level as a line that steps half way between the last good and the changed commit."""
     for level in trend.levels:
         left, right = _level_start_x(level.first, frame), _level_end_x(level.last, frame)
-        yield svg_line(left, frame.y(level.value), right, frame.y(level.end), "pc-level")
+        yield svg_line(left, frame.y_at(level.value), right, frame.y_at(level.end), "pc-level")
     for before, after in pairwise(trend.levels):
         x = _level_start_x(after.first, frame)
-        yield svg_line(x, frame.y(before.end), x, frame.y(after.value), "pc-riser")
+        yield svg_line(x, frame.y_at(before.end), x, frame.y_at(after.value), "pc-riser")
 
 
 def _level_start_x(first: int, frame: PlotFrame) -> float:
-    return frame.x(max(0.0, first - 0.5)) if first else max(frame.left, frame.x(0) - 8)
+    return frame.x_at(max(0.0, first - 0.5)) if first else max(frame.left, frame.x_at(0) - 8)
 
 
 def _level_end_x(last: int, frame: PlotFrame) -> float:
-    return frame.x(last + 0.5) if last < frame.commit_count - 1 else min(frame.right, frame.x(last) + 8)
+    return frame.x_at(last + 0.5) if last < frame.commit_count - 1 else min(frame.right, frame.x_at(last) + 8)
 
 
 def _draw_level_labels(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[str]:
@@ -309,13 +310,14 @@ def _draw_level_labels(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> I
 
 def _free_label_y(trend: Trend, frame: PlotFrame, left: float, right: float, value: float) -> float:
     """Return a y just above everything drawn between two x, or below it at the top of the plot."""
-    near = [dot for dot in trend.measured_dots if left - 4 <= frame.x(dot.index) <= right + 4]
+    near = [dot for dot in trend.measured_dots if left - 4 <= frame.x_at(dot.index) <= right + 4]
     above = (
-        frame.y(max([value, *(dot.hi or value for dot in near), *(dot.level or value for dot in near)])) - 7
+        frame.y_at(max([value, *(dot.hi or value for dot in near), *(dot.level or value for dot in near)]))
+        - 7
     )
     if above >= frame.top + 4:
         return above
-    return min(frame.bottom - 4, frame.y(min([value, *(dot.lo or value for dot in near)])) + 16)
+    return min(frame.bottom - 4, frame.y_at(min([value, *(dot.lo or value for dot in near)])) + 16)
 
 
 def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
@@ -323,7 +325,7 @@ def _draw_failures(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     y = frame.bottom + 13
     for dot in trend.dots:
         if dot.level is None:
-            x = frame.x(dot.index)
+            x = frame.x_at(dot.index)
             css_class = "pc-skipped" if dot.status.value == "skipped" else "pc-failed"
             note = make_printable(dot.reason or dot.commit.subject, 90)
             title = escape(f"{status_label(dot.status)} · {dot.commit.sha[:10]} {note}")
@@ -335,11 +337,11 @@ def _draw_change_flags(trend: Trend, frame: PlotFrame) -> Iterator[str]:
     """Draw a triangle per change above the plot, pointing the way the value moved, solid if confirmed."""
     last_label_end = -math.inf
     for mark in trend.marks:
-        x = frame.x(mark.index)
+        x = frame.x_at(mark.index)
         if mark.state != "refuted":
             # A thin line from the flag to just above its dot, which it does not cross.
             dot = next((dot for dot in trend.dots if dot.index == mark.index), None)
-            end = frame.y(dot.level) - 8 if dot is not None and dot.level is not None else frame.bottom
+            end = frame.y_at(dot.level) - 8 if dot is not None and dot.level is not None else frame.bottom
             if end > 54:
                 yield svg_line(x, 50, x, end, f"pc-stem pc-{_mark_tone(mark)}")
         yield _flag_triangle(mark, x, 42, change_mark_sentence(mark, trend.series.metric))
@@ -383,7 +385,7 @@ def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:
     pieces = []
     for run in runs:
         dots = [
-            f"{format_px(frame.x(dot.index))},{format_px(frame.y(dot.level))}"
+            f"{format_px(frame.x_at(dot.index))},{format_px(frame.y_at(dot.level))}"
             for dot in run
             if dot.level is not None
         ]

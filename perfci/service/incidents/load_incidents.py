@@ -78,7 +78,7 @@ class IncidentOverview:
 
 def load_incident_overview(tx: Transaction, project: Project) -> IncidentOverview | None:
     """Load all incidents; None before the first evaluation."""
-    evaluation = stored.load_last_evaluation(tx, project.id)
+    evaluation = stored.find_last_evaluation(tx, project.id)
     if evaluation is None:
         return None
     sections = {name: list_incidents_of_section(tx, project.id, name) for name in SECTIONS}

@@ -344,7 +344,7 @@ def was_project_evaluated(tx: Session, project_id: int) -> bool:
     return tx.scalar(sa.select(EVALUATIONS.c.id).where(EVALUATIONS.c.project_id == project_id)) is not None
 
 
-def load_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | None:
+def find_last_evaluation(tx: Session, project_id: int) -> EvaluationRecord | None:
     """Load the outcome of the last evaluation."""
     row = tx.execute(sa.select(EVALUATIONS).where(EVALUATIONS.c.project_id == project_id)).first()
     return (

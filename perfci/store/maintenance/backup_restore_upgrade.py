@@ -22,7 +22,7 @@ from perfci.store.open_database import (
     read_schema_version,
     require_no_sqlite_side_files,
     require_schema_not_newer,
-    sqlite_path,
+    sqlite_file_of_address,
 )
 from perfci.store.transactions import translate_errors
 
@@ -47,7 +47,7 @@ def upgrade(url: str) -> None:
 def upgrade_if_older(url: str) -> None:
     """Migrate a database if it is there and older; only for stores that perfci itself manages."""
     address = parse_database_url(url)
-    path = sqlite_path(address)
+    path = sqlite_file_of_address(address)
     if path is not None and not path.exists():
         return
     engine = make_engine(address)
@@ -67,7 +67,7 @@ def backup(url: str, path: Path) -> None:
     dump that either kind of database can load.
     """
     address = parse_database_url(url)
-    source = sqlite_path(address)
+    source = sqlite_file_of_address(address)
     if path.exists():
         raise PerfciError(f"{path} exists already: name a file that does not.")
     if not os.access(path.parent, os.W_OK):
@@ -91,7 +91,7 @@ def restore(url: str, path: Path) -> None:
     if start != SQLITE_HEADER:
         load_dump(url, path)
         return
-    target = sqlite_path(parse_database_url(url))
+    target = sqlite_file_of_address(parse_database_url(url))
     if target is None:
         raise PerfciError(
             f"{path} is a SQLite file: for a server, write a dump first, "

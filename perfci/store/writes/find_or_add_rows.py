@@ -67,7 +67,7 @@ def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
     return {uid: kind for uid, (_, kind) in load_session_projects_and_kinds(tx, uids).items()}
 
 
-def add_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:
+def ensure_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:
     """Find or add the sessions of finished runs from elsewhere; return their ids by uid.
 
     A session starts with its first run.

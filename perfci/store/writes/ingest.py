@@ -47,9 +47,9 @@ from perfci.store.tables.measurements import (
     SessionRow,
 )
 from perfci.store.writes.find_or_add_rows import (
-    add_imported_sessions,
     ensure_benchmark_id,
     ensure_commit_ids,
+    ensure_imported_sessions,
     ensure_measurement_context_id,
     ensure_project_id,
     ensure_series_ids,
@@ -139,7 +139,7 @@ def ingest_run_batch(
 ) -> list[KeyedRun]:
     """Store whole runs of one project, each with a key of its own; return those that are new."""
     new = list(_select_new_runs(tx, runs))
-    session_ids = add_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
+    session_ids = ensure_imported_sessions(tx, project_id, [run for run, _, _ in new], kind)
     run_ids = insert_runs(tx, project_id, new, session_ids, received_at)
     results = [(run_ids[key], result) for run, key, _ in new for result in run.results]
     insert_results(tx, project_id, results, summarize)

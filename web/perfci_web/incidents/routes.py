@@ -42,7 +42,7 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
     context = web_context()
     with context.store.read() as tx:
         record = require_project(tx, project)
-        evaluation = incident_store.load_last_evaluation(tx, record.id)
+        evaluation = incident_store.find_last_evaluation(tx, record.id)
         if evaluation is None:
             # A project that was never evaluated is evaluated here, and nothing is stored.
             page = incident_list_view_model.build_list_from_evaluation(_evaluate(tx, record), context.clock())
