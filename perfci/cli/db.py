@@ -13,7 +13,7 @@ from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.model import PerfciError
-from perfci.service.uploads.prune_samples import prune_raw_samples
+from perfci.service.prune_samples import prune_raw_samples
 from perfci.store import backup, check_integrity, restore, upgrade
 
 

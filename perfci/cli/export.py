@@ -11,7 +11,7 @@ from perfci.cli.shared.options import global_options
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import PerfciError
-from perfci.service.uploads.export_history import EXPORT_FORMATS, export_history
+from perfci.service.export_history import EXPORT_FORMATS, export_history
 
 
 @click.command("export")

@@ -19,11 +19,11 @@ from perfci.service.accounts.delete_stored_data import DeletionJob
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.destination_encryption import reencrypt_destinations
 from perfci.service.notify.senders import build_sender_config
+from perfci.service.prune_samples import SamplePruningJob
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.service.pulls.github_event_handler import GitHubEventHandler
 from perfci.service.pulls.github_event_worker import GitHubEventWorker
 from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, ReconciliationPoll
-from perfci.service.uploads.prune_samples import SamplePruningJob
 from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
 from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
 from perfci.store import Store

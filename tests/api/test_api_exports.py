@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 
 from perfci.config import Settings
 from perfci.net.url_segments import encode_segment
-from perfci.service.uploads.export_history import EXPORT_FORMATS, export_history
+from perfci.service.export_history import EXPORT_FORMATS, export_history
 from perfci.store import Store
 from perfci_web import create_app
 from perfci_web.api.export_streams import MAX_EXPORT_S, PIECE_BYTES, ExportLimiter, ExportStream
@@ -31,7 +31,7 @@ def filled(api: Api) -> Api:
 def test_holds_no_connection_while_nobody_reads_on(
     filled: Api, store: Store, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perfci.service.uploads.export_history.MAX_RESULTS_IN_MEMORY", 1)
+    monkeypatch.setattr("perfci.service.export_history.MAX_RESULTS_IN_MEMORY", 1)
     connections = []
 
     for _ in export_history(store, PROJECT, format, lambda _: None):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perfci.cli import run_cli
-from perfci.service.uploads.export_history import export_history
+from perfci.service.export_history import export_history
 from perfci.store import Store
 from tests.support.git_project import GitProject
 from tests.support.switchable_connection import SwitchableConnection

@@ -15,7 +15,7 @@ from perfci.formats import history_csv_writer
 from perfci.formats.format_registry import detect_format
 from perfci.model import Metric, PerfciError, Process, ProcessBoundaries, Result
 from perfci.report.escaping import escape_csv_cell
-from perfci.service.uploads.export_history import iter_points_in_sha_order
+from perfci.service.export_history import iter_points_in_sha_order
 from perfci.store import Store, open_store
 from tests.support.builders import (
     PROJECT,

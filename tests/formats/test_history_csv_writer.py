@@ -12,7 +12,7 @@ from asv_builders import AsvFolder, a_row
 
 from perfci.formats import history_csv_writer
 from perfci.model import Clock, Result, Status
-from perfci.service.uploads.export_history import iter_points_in_sha_order
+from perfci.service.export_history import iter_points_in_sha_order
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 from tests.support.builders import (

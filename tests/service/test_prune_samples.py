@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
-from perfci.service.uploads.prune_samples import PruneCounts, SamplePruningJob, prune_raw_samples
+from perfci.service.prune_samples import PruneCounts, SamplePruningJob, prune_raw_samples
 from perfci.store import Store, check_integrity, open_store
 from tests.support.builders import NOON, a_commit, a_process, a_result, a_run, a_series
 from tests.support.stored_runs import ingest_run

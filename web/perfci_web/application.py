@@ -23,6 +23,7 @@ from perfci_web import (
 )
 from perfci_web.api import routes as api
 from perfci_web.api.rate_limit import RateLimiter
+from perfci_web.application_context import EXTENSION_KEY, WebContext
 from perfci_web.authentication import routes as authentication
 from perfci_web.authentication.authenticator import build_authenticator
 from perfci_web.benchmarks import routes as benchmarks
@@ -35,7 +36,6 @@ from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_static_files
 from perfci_web.url_converters import CONVERTERS
-from perfci_web.web_context import EXTENSION_KEY, WebContext
 
 
 def create_app(

@@ -12,8 +12,8 @@ from perfci.store import Store
 from perfci_web import page_access, url_lookups
 from perfci_web.api import routes as api
 from perfci_web.api.problem_details import KIND_BY_STATUS, ProblemError, build_problem_response
+from perfci_web.application_context import web_context
 from perfci_web.url_lookups import PageNotFound
-from perfci_web.web_context import web_context
 
 ErrorAnswer = Response | tuple[str, int] | tuple[str, int, dict[str, str]]
 

@@ -17,10 +17,10 @@ from perfci.report import calibration_text, number_format, series_trend, verdict
 from perfci.report.charts import svg_charts
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
+from perfci_web.application_context import current_actor
 from perfci_web.authentication.authenticator import Authenticator
 from perfci_web.overview.view_model import CoverageShare
 from perfci_web.request_hooks import style_nonce
-from perfci_web.web_context import current_actor
 
 THEMES = ("light", "dark")
 

@@ -12,9 +12,9 @@ from werkzeug.exceptions import TooManyRequests
 from perfci.auth.permissions import SIGN_IN, AccessDenied, AccessRequirement, Actor, decide_access
 from perfci.store.projects import find_project
 from perfci_web.api.problem_details import ProblemError
+from perfci_web.application_context import WebContext
 from perfci_web.authentication.authenticator import READ_METHODS
 from perfci_web.url_lookups import PageNotFound, build_project_not_found_error
-from perfci_web.web_context import WebContext
 
 TRIAGE_ENDPOINTS = (
     "incidents.change_selected",

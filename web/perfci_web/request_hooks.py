@@ -19,11 +19,11 @@ from flask import Flask, Response, abort, g, request
 from werkzeug.exceptions import ClientDisconnected, MethodNotAllowed
 
 from perfci_web.api.operation import API_PREFIX
+from perfci_web.application_context import WebContext
 from perfci_web.authentication.authenticator import FROM_PROXY, READ_METHODS, Network
 from perfci_web.page_access import require_page_access
 from perfci_web.prometheus import RequestMetrics
 from perfci_web.static_files import FAVICON_PATH
-from perfci_web.web_context import WebContext
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

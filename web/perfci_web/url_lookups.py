@@ -17,8 +17,8 @@ from perfci.net.url_segments import decode_segment
 from perfci.store import Store
 from perfci.store.projects import Project, load_projects
 from perfci.store.queries import project_commits
+from perfci_web.application_context import current_actor
 from perfci_web.page_urls import ProjectLinks
-from perfci_web.web_context import current_actor
 
 MIN_SIMILARITY = 0.4
 MAX_SUGGESTIONS = 8

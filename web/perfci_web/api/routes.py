@@ -20,7 +20,7 @@ from perfci_web.api.operation_table import ALL_OPERATIONS
 from perfci_web.api.problem_details import ProblemError
 from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.api.request_pipeline import LARGE_BODY_BYTES, MIB, ApiContext, BodyReader, execute_operation
-from perfci_web.web_context import WebContext
+from perfci_web.application_context import WebContext
 
 
 def register_api_routes(

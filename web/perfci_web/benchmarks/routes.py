@@ -15,12 +15,12 @@ from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mu
 from perfci.store.queries import series_search
 from perfci.store.queries.measured_series import count_series_commits, load_series_with_newest_commits
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries
+from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
 from perfci_web.csv_response import build_csv_response, format_name_value_pairs
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
 from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.view_parts.table_row_groups import CellRows
-from perfci_web.web_context import web_context
 
 blueprint = Blueprint("benchmarks", __name__)
 

@@ -6,9 +6,9 @@ from flask import Blueprint, Response, jsonify, render_template, request
 
 from perfci.service.incidents.serialize_incidents import serialize_impact
 from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci_web.application_context import web_context
 from perfci_web.commit_impacts import view_model
 from perfci_web.url_lookups import build_project_links, require_project
-from perfci_web.web_context import web_context
 
 blueprint = Blueprint("impact", __name__)
 

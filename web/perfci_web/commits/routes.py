@@ -7,10 +7,10 @@ from flask import Blueprint, render_template, request
 from perfci.store.queries import measured_samples, project_commits, runs_and_sessions
 from perfci.store.queries.project_series import load_series_of_same_cells
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
+from perfci_web.application_context import web_context
 from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, paginate_lists
 from perfci_web.url_lookups import build_project_links, require_commit
 from perfci_web.view_parts.list_search_and_paging import parse_list_query
-from perfci_web.web_context import web_context
 
 blueprint = Blueprint("commits", __name__)
 

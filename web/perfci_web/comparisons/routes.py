@@ -12,11 +12,11 @@ from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.store import verdicts_and_change_points
 from perfci.store.queries import measured_samples, project_commits, runs_and_sessions
 from perfci.store.queries.project_series import load_project_series
+from perfci_web.application_context import web_context
 from perfci_web.comparisons import view_model
 from perfci_web.page_urls import ProjectLinks
 from perfci_web.url_lookups import build_project_links, require_commit, require_project
 from perfci_web.view_parts.list_search_and_paging import parse_list_query
-from perfci_web.web_context import web_context
 
 blueprint = Blueprint("comparisons", __name__)
 

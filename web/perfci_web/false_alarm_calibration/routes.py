@@ -11,8 +11,8 @@ from perfci.model import Series
 from perfci.report.serializers import serialize_calibration
 from perfci.store.queries.project_series import load_project_series
 from perfci.verdicts.false_alarm_calibration import Calibration
+from perfci_web.application_context import web_context
 from perfci_web.url_lookups import build_project_links, require_project
-from perfci_web.web_context import web_context
 
 blueprint = Blueprint("calibration", __name__)
 

@@ -32,6 +32,7 @@ from perfci.service.incidents.triage import (
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.project_series import find_series_ids_by_identity
+from perfci_web.application_context import current_actor, web_context
 from perfci_web.incidents.change_form import (
     RejectedForm,
     get_edited_form_values,
@@ -46,7 +47,6 @@ from perfci_web.incidents.routes import (
     render_incident_list,
 )
 from perfci_web.url_lookups import build_project_links
-from perfci_web.web_context import current_actor, web_context
 
 MAX_BULK_CHANGES = 500
 

@@ -19,11 +19,11 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project
 from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci_web.application_context import current_actor, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
-from perfci_web.web_context import current_actor, web_context
 
 blueprint = Blueprint("incidents", __name__)
 

@@ -8,12 +8,12 @@ from werkzeug.wrappers import Response as BaseResponse
 from perfci.history.series_histories import JudgedHistories
 from perfci.store.queries import project_commits, project_counts, project_status
 from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci_web.application_context import web_context
 from perfci_web.incidents.incident_list_view_model import load_open_incidents
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
 from perfci_web.overview import view_model
 from perfci_web.page_urls import encode_project_segment
 from perfci_web.url_lookups import build_project_links, list_visible_projects, require_project
-from perfci_web.web_context import web_context
 
 blueprint = Blueprint("overview", __name__)
 

@@ -15,6 +15,7 @@ from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.project_series import load_project_series
 from perfci.store.queries.query_records import SeriesRecord
+from perfci_web.application_context import web_context
 from perfci_web.csv_response import build_csv_response
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.series import view_model
@@ -25,7 +26,6 @@ from perfci_web.url_lookups import (
     find_closest_names,
     require_project,
 )
-from perfci_web.web_context import web_context
 
 blueprint = Blueprint("series", __name__)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.service.uploads.export_history import export_history
+from perfci.service.export_history import export_history
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply, StreamedAnswer
 
 EXPORTS = {
