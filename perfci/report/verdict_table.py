@@ -46,7 +46,7 @@ def format_comparison(groups: Sequence[VerdictGroup]) -> str:
         str(comparison_summary(primary_verdicts, compared=bool(groups))),
         format_verdict_table(primary_verdicts),
         _format_explanations(groups),
-        format_verdict_advice(primary_verdicts),
+        format_next_steps_or_reasons(primary_verdicts),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -57,7 +57,7 @@ def format_verdict_table(verdicts: Iterable[Verdict]) -> str:
     return align_table(HEADINGS, rows, LEFT_ALIGNED) if rows else ""
 
 
-def format_verdict_advice(verdicts: Iterable[Verdict]) -> str:
+def format_next_steps_or_reasons(verdicts: Iterable[Verdict]) -> str:
     """Format the advice for each verdict that has any, one per line."""
     open_verdicts = [
         verdict for verdict in rank_verdicts_by_severity(verdicts) if next_step_or_reason(verdict)

@@ -11,7 +11,7 @@ import pytest
 from api_client import Api
 from github_jobs import BASE, BOUND, HEAD, HERE, ORIGIN, Job, Jobs, measured
 
-from perfci.auth.github_oidc import NOT_BOUND
+from perfci.auth.github_job_authorization import NOT_BOUND
 from perfci.auth.tokens import hash_token_if_valid
 from perfci.model import Commit
 from perfci.net import jwks as door

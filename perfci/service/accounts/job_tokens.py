@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.github_oidc import (
+from perfci.auth.github_job_authorization import (
     LEEWAY_S,
     ExpectedIssuer,
     JobClaims,

@@ -8,7 +8,13 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.github_oidc import BASELINE_EVENTS, ExpectedIssuer, JobClaims, KeyLookup, verify_oidc_token
+from perfci.auth.github_job_authorization import (
+    BASELINE_EVENTS,
+    ExpectedIssuer,
+    JobClaims,
+    KeyLookup,
+    verify_oidc_token,
+)
 from perfci.auth.permissions import AccessDenied, AccessRequirement, Actor, decide_access
 from perfci.service.accounts.job_tokens import mark_claims_used
 from perfci.store.access import github_bindings

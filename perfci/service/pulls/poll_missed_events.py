@@ -13,7 +13,7 @@ from itertools import groupby, islice, takewhile
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from perfci.auth.github_oidc import PULL_REQUEST
+from perfci.auth.github_job_authorization import PULL_REQUEST
 from perfci.github.accept_comment import is_accept_comment
 from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from perfci.auth.github_oidc import PULL_REQUEST
+from perfci.auth.github_job_authorization import PULL_REQUEST
 from perfci.github.accept_comment import is_accept_comment
 from perfci.github.payloads import RepositoryRef, WorkflowRun
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, WebhookEvent, WorkflowRunEvent

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from perfci.auth.github_oidc import KeyLookup
+from perfci.auth.github_job_authorization import KeyLookup
 from perfci.auth.permissions import AccessRequirement
 from perfci.config import Settings
 from perfci.service.accounts.repository_ownership import FindAdministeredRepository

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from perfci.auth.github_oidc import (
+from perfci.auth.github_job_authorization import (
     MISSING_CLAIMS,
     NO_TOKEN,
     NOT_BOUND,
