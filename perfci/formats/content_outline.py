@@ -50,11 +50,11 @@ class ContentOutline:
                 break
         return keys
 
-    def has(self, *paths: str) -> bool:
+    def has_keys(self, *paths: str) -> bool:
         """Whether all of these are keys, written as ``results/[]/command``."""
         return all(tuple(path.split("/")) in self.keys for path in paths)
 
-    def has_somewhere(self, *end: str) -> bool:
+    def has_path_ending(self, *end: str) -> bool:
         """Whether a key has a path that ends so."""
         return any(path[-len(end) :] == end for path in self.keys)
 

@@ -20,7 +20,7 @@ TOOL = "generic"
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    return outline.is_list and outline.has("name", "unit", "value")
+    return outline.is_list and outline.has_keys("name", "unit", "value")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

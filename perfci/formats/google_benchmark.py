@@ -65,7 +65,7 @@ KNOWN_FIELDS = {
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    return outline.has("context/num_cpus", "benchmarks")
+    return outline.has_keys("context/num_cpus", "benchmarks")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

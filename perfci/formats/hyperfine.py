@@ -26,7 +26,7 @@ TIME_METRIC = Metric("time", "seconds")
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    return outline.has("results/[]/command", "results/[]/user", "results/[]/system")
+    return outline.has_keys("results/[]/command", "results/[]/user", "results/[]/system")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

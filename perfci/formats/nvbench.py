@@ -47,7 +47,7 @@ MAX_BINARY_BYTES = 64 * MIB
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    return outline.has("devices/[]/sm_version")
+    return outline.has_keys("devices/[]/sm_version")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

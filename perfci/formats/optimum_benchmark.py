@@ -38,8 +38,8 @@ IGNORED_SETTINGS = {"name", "_target_", "version", "seed", "device_ids", "proces
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    is_own = outline.has_somewhere("memory", "max_ram") or outline.has_somewhere("latency", "stdev_")
-    return is_own and outline.has_somewhere("latency")
+    is_own = outline.has_path_ending("memory", "max_ram") or outline.has_path_ending("latency", "stdev_")
+    return is_own and outline.has_path_ending("latency")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

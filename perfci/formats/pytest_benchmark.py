@@ -45,7 +45,7 @@ ENVIRONMENT_FIELDS = ("python_version", "python_compiler", "machine", "system", 
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    return outline.has("machine_info", "commit_info")
+    return outline.has_keys("machine_info", "commit_info")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

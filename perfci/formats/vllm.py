@@ -88,7 +88,7 @@ SUMMARY_FIELD = re.compile(
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    return any(outline.has(*keys) for keys in COMMAND_KEYS)
+    return any(outline.has_keys(*keys) for keys in COMMAND_KEYS)
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

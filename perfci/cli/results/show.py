@@ -16,7 +16,7 @@ from perfci.report.commits.commit_results import CommitReport
 from perfci.report.commits.commit_results_text import (
     format_commit_report,
     format_commit_report_markdown,
-    select_rows,
+    select_reported_results,
     serialize_commit_report,
     serialize_commit_result,
 )
@@ -42,7 +42,9 @@ def show_command(revisions: tuple[str, ...], only: str | None, markdown: bool, j
     if json_file:
         values = serialize_commit_report(report)
         if only_worse:
-            values["values"] = [serialize_commit_result(row) for row in select_rows(report, only_worse=True)]
+            values["values"] = [
+                serialize_commit_result(row) for row in select_reported_results(report, only_worse=True)
+            ]
         write_json(json_file, values)
     if json_file != "-":
         render = format_commit_report_markdown if markdown else format_commit_report

@@ -62,7 +62,7 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
         return any((path / name).is_file() for name in (BENCHMARKS, MACHINE)) or any(
             path.glob(f"*/{MACHINE}")
         )
-    return starts_like_tar(outline.head) or outline.has("commit_hash", "results")
+    return starts_like_tar(outline.head) or outline.has_keys("commit_hash", "results")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

@@ -48,7 +48,7 @@ IGNORED_FIELDS = ("description", "use_torch_compile_reason", "args")
 
 
 def can_read(path: Path, outline: ContentOutline) -> bool:
-    return outline.has("metric/benchmark_values")
+    return outline.has_keys("metric/benchmark_values")
 
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:

@@ -38,7 +38,7 @@ def format_commit_report(report: CommitReport, *, only_worse: bool = False, most
 
     At most ``most`` rows are shown; informational series are counted, not shown.
     """
-    rows = select_rows(report, only_worse=only_worse)
+    rows = select_reported_results(report, only_worse=only_worse)
     parts = [_heading(report)]
     if rows:
         parts.append(align_table(HEADINGS, [_cells(row, report) for row in rows[:most]], LEFT_ALIGNED))
@@ -50,7 +50,7 @@ def format_commit_report(report: CommitReport, *, only_worse: bool = False, most
 
 def format_commit_report_markdown(report: CommitReport, *, only_worse: bool = False) -> str:
     """Format the same table for an issue or a pull request."""
-    rows = select_rows(report, only_worse=only_worse)
+    rows = select_reported_results(report, only_worse=only_worse)
     parts = [_heading(report, code=True)]
     if rows:
         parts.append(_markdown_table([_cells(row, report, code=True) for row in rows]))
@@ -60,7 +60,7 @@ def format_commit_report_markdown(report: CommitReport, *, only_worse: bool = Fa
     return "\n\n".join(parts)
 
 
-def select_rows(report: CommitReport, *, only_worse: bool = False) -> list[CommitResult]:
+def select_reported_results(report: CommitReport, *, only_worse: bool = False) -> list[CommitResult]:
     """Select the series that are judged and have a value or failed; with ``only_worse`` those that got worse.
 
     Where nothing is judged, what there is is shown.
