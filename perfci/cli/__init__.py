@@ -24,6 +24,7 @@ VERB_HELP = {
     "judge": "the pull request statistics as a filter: JSON in, JSON out",
     "detect": "the change point statistics as a filter: JSON in, JSON out",
     "ingest": "read results of other tools into the store",
+    "unresolved": "list results whose unit is unknown, and say what they mean",
     "export": "write what the store holds",
     "upload": "send result files to a server, by way of a spool on disk",
     "flush": "send spooled results",
@@ -56,6 +57,7 @@ VERB_PLACES = {
     "project": "project.commands:project_group",
     "token": "token:token_group",
     "delete": "delete:delete_group",
+    "unresolved": "unresolved:unresolved_group",
     "db": "db:db_group",
 }
 """Module and name of the commands that are not ``VERB_command`` in a module named like their verb."""

@@ -8,19 +8,16 @@ from pathlib import Path
 import click
 
 from perfci.cli.shared.command_output import write_json
+from perfci.cli.shared.judge_new_results import judge_new_results
 from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.result_file_options import build_file_reading, result_file_options
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
-from perfci.history.series_histories import update_change_points
 from perfci.model import Direction
-from perfci.project_policies import build_policy
 from perfci.report.number_format import format_count
-from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.service.uploads.results_without_unit import parse_metric_unit
-from perfci.store.queries.measured_series import load_latest_result_id, load_series_ids_with_results_since
-from perfci.store.verdicts_and_change_points import load_change_points
+from perfci.store.queries.measured_series import load_latest_result_id
 
 
 @click.command("ingest")
@@ -53,17 +50,13 @@ def ingest_command(
             for warning in report.warnings:
                 click.echo(f"  {warning}", err=True)
             click.echo(
-                f"{path}: {report.runs_new} new runs, {report.runs_known} already stored, "
-                f"{report.values:,} values, {report.samples:,} samples into project {config.project}",
+                f"{path}: {format_count(report.runs_new, 'new run')}, {report.runs_known} already stored, "
+                f"{format_count(report.values, 'value')}, {format_count(report.samples, 'sample')} "
+                f"into project {config.project}",
                 err=json_file == "-",
             )
-        if any(report.runs_new for report in reports):
-            with store.begin() as tx:
-                series_ids = load_series_ids_with_results_since(tx, config.project, before)
-                update_change_points(tx, config.project, series_ids, build_policy(config.settings))
-                change_points = load_change_points(tx, config.project)
-            evaluate_and_reconcile(store, config)
-            count = format_count(len(change_points), "change point")
+        if any(report.runs_new or report.resolved for report in reports):
+            count = format_count(judge_new_results(store, config, before), "change point")
             click.echo(f"{count} in the histories of {config.project}", err=json_file == "-")
     if json_file:
         write_json(json_file, reports)

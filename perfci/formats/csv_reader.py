@@ -134,7 +134,7 @@ def _add_series(run: RunBuilder, rows: Sequence[CsvRecord], defaults: ImportDefa
     ]
     if known_metric is None:
         reason = metric_identification.explain_unresolved_unit(name, unit)
-        run.add_unresolved_result(benchmark, parameters, name, numbers, Clock.VALUE, row, reason)
+        run.add_unresolved_result(benchmark, parameters, name, numbers, Clock.VALUE, row, reason, unit=unit)
         return
     metric, convert = known_metric.metric, known_metric.conversion.convert
     status = row.get("status", "ok") or "ok"

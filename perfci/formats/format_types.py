@@ -44,13 +44,19 @@ class ImportDefaults:
 class UnknownUnitResult:
     """A result whose unit or direction is unknown: stored as it is, and judged once both have been declared.
 
-    ``result`` is complete but for these two; ``source_fields`` are its fields in the file.
+    ``result`` is complete but for these two; ``source_fields`` are its fields in the file, ``unit`` the unit
+    there, which may be any text.
     """
 
     metric: str
     result: Result
     source_fields: Mapping[str, Any]
     reason: str
+    unit: str = ""
+
+    @property
+    def benchmark(self) -> str:
+        return self.result.series.benchmark.name
 
 
 class ImportedRun(NamedTuple):

@@ -45,6 +45,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
                 Clock.VALUE,
                 entry,
                 metric_identification.explain_unresolved_unit(name, unit),
+                unit=unit,
             )
         else:
             run.add_result_from_summary(

@@ -115,8 +115,8 @@ def _add_extra_info(
         if parse_finite(value) is None:
             warn(f"extra_info {field[:60]!a} is no number: not kept")
             continue
-        known = identify_metric(field)
-        if known is None or known.metric.name in TIME_METRICS:
+        known_metric = identify_metric(field)
+        if known_metric is None or known_metric.metric.name in TIME_METRICS:
             reason = explain_unresolved_unit(field, "")
             run.add_unresolved_result(
                 name,
@@ -129,8 +129,8 @@ def _add_extra_info(
                 boundaries=ProcessBoundaries.PROCESS,
             )
         else:
-            number = known.conversion.convert(value)
-            run.add_result_from_samples(name, parameters, known.metric, [number], Clock.VALUE)
+            number = known_metric.conversion.convert(value)
+            run.add_result_from_samples(name, parameters, known_metric.metric, [number], Clock.VALUE)
 
 
 def _parse_name(entry: Mapping[str, Any]) -> tuple[str, NamedValues]:

@@ -188,6 +188,7 @@ class RunBuilder:
         source_fields: Mapping[str, Any],
         reason: str,
         *,
+        unit: str = "",
         boundaries: ProcessBoundaries = ProcessBoundaries.UNKNOWN,
     ) -> None:
         """Add a metric of unknown unit or direction, kept beside the run until both are declared."""
@@ -197,7 +198,7 @@ class RunBuilder:
             return
         processes = (Process(0, samples=tuple(numbers), clock=clock),)
         result = Result(series, Status.OK, processes, _summarize(processes, boundaries), boundaries)
-        self._unresolved.append(UnknownUnitResult(metric, result, source_fields, reason))
+        self._unresolved.append(UnknownUnitResult(metric, result, source_fields, reason, unit))
 
     def build(self, body: bytes) -> ImportedRun:
         """Build the run with its idempotency key and body hash.

@@ -19,7 +19,7 @@ COLUMNS = UnresolvedResultRow.__table__.c
 
 @dataclass(frozen=True, slots=True)
 class UnitAnswer:
-    """The unit and direction given for a metric; later results of it from that format use them too."""
+    """The unit and direction given for a metric of a benchmark; later results of it use them too."""
 
     unit: str
     direction: Direction
@@ -27,8 +27,9 @@ class UnitAnswer:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedResult:
-    """A result without unit or direction; ``document`` holds the original (``found``) and the rest of the
-    ``result``.
+    """A result without unit or direction.
+
+    ``document`` holds the original (``found``), the ``unit`` there and the rest of the ``result``.
     """
 
     id: int
@@ -40,6 +41,20 @@ class UnresolvedResult:
     reason: str
     created_at: datetime
     resolved_at: datetime | None
+
+    @property
+    def benchmark(self) -> str:
+        return str(self.document["result"]["benchmark"])
+
+    @property
+    def unit(self) -> str:
+        """The unit in the file, if it gives any."""
+        return str(self.document.get("unit", self.document["found"].get("unit") or ""))
+
+    @property
+    def meaning_key(self) -> tuple[str, str, str, str]:
+        """What has one meaning: a metric of a benchmark in one unit, in files of one format."""
+        return self.format, self.benchmark, self.metric, self.unit
 
 
 def add_unresolved_results(
@@ -80,18 +95,15 @@ def find_unresolved_result(tx: Session, project_id: int, row_id: int) -> Unresol
     )
 
 
-def load_unresolved_results_of_metric(
-    tx: Session, project_id: int, format: str | None, metric: str
-) -> list[UnresolvedResult]:
-    """Load the unresolved results of a metric, of one format or of any."""
-    conditions = [COLUMNS.metric == metric] + ([COLUMNS.format == format] if format else [])
-    return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None), *conditions)
+def load_unresolved_results(tx: Session, project_id: int) -> list[UnresolvedResult]:
+    """Load all unresolved results of a project."""
+    return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None))
 
 
-def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str], UnitAnswer]:
-    """Load the newest answer for each (format, metric)."""
+def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str, str, str], UnitAnswer]:
+    """Load the newest answer for each thing that has one meaning (``UnresolvedResult.meaning_key``)."""
     records = _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))
-    return {(item.format, item.metric): UnitAnswer(**item.document["answer"]) for item in records}
+    return {item.meaning_key: UnitAnswer(**item.document["answer"]) for item in records}
 
 
 def mark_result_resolved(tx: Session, record: UnresolvedResult, answer: UnitAnswer, at: datetime) -> bool:

@@ -39,7 +39,7 @@ def test_requires_a_commit_for_a_file_that_names_none(
 
 
 def test_options_supply_what_a_file_lacks(custom: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--commit", SHA, "--machine", "box", "--project", "it", "--metric", "value=ratio:higher"]
+    options = ["--commit", SHA, "--machine", "box", "--project", "it", "--metric", "cpu=ratio:higher"]
 
     assert run_cli(["ingest", "custom.json", *options]) == 0
 
@@ -60,8 +60,8 @@ def test_stores_a_value_of_unknown_unit_as_unresolved(
 
     output = capsys.readouterr()
     assert (
-        "  value has an unresolved unit: the direction (lower or higher is better) of cpu in x is unknown\n"
-        in output.err
+        "  value has an unresolved unit: the direction (lower or higher is better) of cpu in x is unknown; "
+        "it is judged once you say what it means: --metric 'cpu=x:lower' (or :higher)\n" in output.err
     )
     assert json.loads(output.out)[0]["unresolved"] == 1
 
@@ -184,3 +184,65 @@ def test_compares_two_files_that_name_no_commit(
 
     [verdict] = json.loads((working_folder / "verdicts.json").read_text())["verdicts"]
     assert (verdict["kind"], verdict["series"]["metric"]["name"]) == ("regression", "time")
+
+
+SCORES = [
+    {"name": "cpu load", "unit": "%", "value": 40},
+    {"name": "queue score", "unit": "points", "value": 7},
+    {"name": "gpu util", "unit": "%", "value": 88},
+]
+
+
+def exported_values(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str, str, float]]:
+    capsys.readouterr()
+    assert run_cli(["export", "--format", "perfci"]) == 0
+    return [
+        (result["benchmark"], result["unit"], result["direction"], result["summary"]["value"])
+        for line in capsys.readouterr().out.splitlines()
+        for result in json.loads(line).get("results", ())
+    ]
+
+
+def test_a_meaning_belongs_to_one_benchmark_and_unit(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (working_folder / "scores.json").write_text(json.dumps(SCORES))
+    ingest = ["ingest", "scores.json", "--commit", SHA, "--machine", "box", "--metric"]
+
+    assert run_cli([*ingest, "value=percent:lower"]) == 0
+    assert exported_values(capsys) == []
+    assert run_cli([*ingest, "queue score=percent:lower"]) == 2
+    assert capsys.readouterr().err == (
+        "perfci: --metric queue score=percent:lower: queue score is given in points, so "
+        "queue score=points:lower was expected\n"
+    )
+    # Read again, the file adds nothing but what is known now.
+    assert run_cli([*ingest, "cpu load=percent:lower"]) == 0
+    assert "0 new runs, 1 already stored, 1 value," in capsys.readouterr().out
+    (working_folder / "later.json").write_text(json.dumps([entry | {"value": 50} for entry in SCORES]))
+    assert run_cli(["ingest", "later.json", "--commit", SHA, "--machine", "box"]) == 0
+    assert exported_values(capsys) == [
+        ("cpu load", "ratio", "lower", 0.4),
+        ("cpu load", "ratio", "lower", 0.5),
+    ]
+
+
+def test_waiting_results_are_listed_and_resolved(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (working_folder / "scores.json").write_text(json.dumps(SCORES[:2]))
+    run_cli(["ingest", "scores.json", "--commit", SHA, "--machine", "box"])
+    capsys.readouterr()
+
+    assert run_cli(["unresolved", "list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "cpu load: the direction (lower or higher is better) of cpu load in % is unknown; "
+        "--metric 'cpu load=%:lower' (or :higher)",
+        "queue score: the direction (lower or higher is better) of queue score in points is unknown; "
+        "--metric 'queue score=points:lower' (or :higher)",
+    ]
+    assert run_cli(["unresolved", "resolve", "queue score=points:higher"]) == 0
+    assert capsys.readouterr().out == "1 result resolved\n"
+    assert run_cli(["unresolved", "resolve", "queue score=points:higher"]) == 2
+    assert "nothing of here waits under queue score" in capsys.readouterr().err
+    assert exported_values(capsys) == [("queue score", "points", "higher", 7.0)]

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from perfci.cli import run_cli
+from perfci.formats.format_types import ImportDefaults
+from perfci.model import Commit
 from perfci.service.export_history import export_history
+from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store
 from tests.support.git_project import GitProject
 from tests.support.switchable_connection import SwitchableConnection
@@ -145,3 +148,42 @@ def test_a_folder_of_files_is_read_whole(
         ".benchmarks: 2 new runs, 0 already stored, 10 values, 40 samples into project acme/model",
     ]
     assert "Left out: .benchmarks/Linux-CPython-3.11-64bit/damaged.json holds no results" in captured.err
+
+
+def test_what_waits_for_its_unit_is_sent_once_it_is_given(
+    working_folder: Path,
+    connection: SwitchableConnection,
+    server_store: Store,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = FILES / "google-benchmark" / "recorded-1.json"
+    options = (file, "--commit", SHA, "--machine", "box")
+
+    assert upload(*options) == 0
+    assert (
+        "  not sent: counters have no unit or direction in this format; "
+        "send the file again with --metric 'comparisons=UNIT:lower' (or :higher)\n"
+    ) in capsys.readouterr().err
+    assert upload(*options, "--metric", "comparisons=count:lower") == 0
+
+    metrics = [
+        result["metric"]
+        for document in documents_of(export(server_store, "perfci"))
+        for result in document["results"]
+    ]
+    assert sorted(metrics) == ["comparisons"] * 2 + ["cpu_time"] * 2 + ["time"] * 2
+
+
+def test_waiting_results_of_a_server_are_resolved_from_here(
+    working_folder: Path,
+    connection: SwitchableConnection,
+    server_store: Store,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = FILES / "google-benchmark" / "recorded-1.json"
+    defaults = ImportDefaults(PROJECT, Commit(SHA), machine="box")
+    import_file_or_folder(server_store, file, "auto", defaults)
+
+    assert run_cli(["unresolved", "resolve", "comparisons=count:lower"]) == 0
+    assert run_cli(["unresolved", "list"]) == 0
+    assert capsys.readouterr().out == "2 results resolved\nnothing waits\n"

@@ -49,15 +49,20 @@ def build_validated_request(request_type: type[T], **values: Any) -> T:
         ) from None
 
 
+def resolve_backend_address(server: str) -> str:
+    """The address of the server that is named or configured; empty for the store, which --db always means."""
+    if server and is_db_option_set():
+        raise PerfciError("Give either --server or --db, not both.")
+    address = server or ("" if is_db_option_set() else current_config().settings.client.server)
+    return address.rstrip("/")
+
+
 @contextmanager
 def open_accounts_backend(server: str, *, writes: bool = False) -> Iterator[AccountsBackend]:
     """Open the server that is named or configured, else the local store; --db always means a store."""
-    config = current_config()
-    if server and is_db_option_set():
-        raise PerfciError("Give either --server or --db, not both.")
-    address = server or ("" if is_db_option_set() else config.settings.client.server)
+    config, address = current_config(), resolve_backend_address(server)
     if address:
-        with closing(build_api_client(config, address.rstrip("/"))) as client:
+        with closing(build_api_client(config, address)) as client:
             yield ServerAccountsBackend(client)
     else:
         open_store = open_store_to_write if writes else open_store_to_read

@@ -105,8 +105,11 @@ def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) 
     )
     title, parameters = to_text(benchmark.get("name")) or TOOL, _read_parameters(record)
     if known_metric is None:
-        reason = metric_identification.explain_unresolved_unit(name, to_text(extra.get("unit")))
-        return run.add_unresolved_result(title, parameters, name, values, Clock.VALUE, record, reason)
+        unit = to_text(extra.get("unit"))
+        reason = metric_identification.explain_unresolved_unit(name, unit)
+        return run.add_unresolved_result(
+            title, parameters, name, values, Clock.VALUE, record, reason, unit=unit
+        )
     if not values:
         return run.add_result_without_value(
             title, parameters, known_metric.metric, Status.FAILED, "the record holds no values"

@@ -17,13 +17,14 @@ from perfci.net.api_schemas import (
 
 
 class UnresolvedResultShape(Shape):
-    """``raw_result`` is what the file says of it, ``reason`` what it does not say."""
+    """``raw_result`` is what the file says of it, ``unit`` the unit there, ``reason`` what it lacks."""
 
     id: int
     run: HexKey
     format: str
     metric: str
     benchmark: str
+    unit: str
     reason: str
     created_at: datetime
     raw_result: dict[str, Any]
@@ -34,7 +35,7 @@ class UnresolvedResultPage(Page):
 
 
 class MetricMeaning(RequestShape):
-    """What a metric means: said once, believed of all its results from that format."""
+    """What a metric of a benchmark means: said once, believed of all its results in that unit and format."""
 
     unit: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
     direction: Direction

@@ -18,8 +18,12 @@ from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults, ImportedRun
 from perfci.model import Benchmark, Commit, PerfciError, Run
 from perfci.service.uploads.read_result_files import FileReading
-from perfci.service.uploads.results_without_unit import add_results_of_known_units
+from perfci.service.uploads.results_without_unit import (
+    add_results_of_known_units,
+    format_unit_request,
+)
 from perfci.store import Store, results_without_unit
+from perfci.store.projects import find_project
 from perfci.store.results_without_unit import UnitAnswer
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
@@ -30,7 +34,10 @@ APPROXIMATE_ORDER = "commits ordered by date: no git repository was available"
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """Counts of one import; ``values`` and ``samples`` count new data only."""
+    """Counts of one import; ``values`` and ``samples`` count new data only.
+
+    ``unresolved`` results of what was read wait for a unit; ``resolved`` ones do no more, whenever they came.
+    """
 
     runs_new: int = 0
     runs_known: int = 0
@@ -38,6 +45,7 @@ class IngestReport:
     samples: int = 0
     warnings: tuple[str, ...] = ()
     unresolved: int = 0
+    resolved: int = 0
 
     def __add__(self, other: IngestReport) -> IngestReport:
         return IngestReport(
@@ -47,6 +55,7 @@ class IngestReport:
             self.samples + other.samples,
             (*self.warnings, *other.warnings),
             self.unresolved + other.unresolved,
+            self.resolved + other.resolved,
         )
 
 
@@ -90,10 +99,15 @@ def _import_file(
     with _disable_gc(), store.begin() as tx:
         counts = ingest_runs(tx, arriving.runs(documents), summarize=summarize_processes)
         save_benchmark_descriptions(tx, project, arriving.descriptions)
-        unresolved_count = arriving.save_unresolved(tx, project, format_name, datetime.now(UTC))
+        waiting, resolved = arriving.save_unresolved(tx, project, format_name, datetime.now(UTC))
         ingest.set_session_source(tx, sorted(arriving.unordered_sessions), APPROXIMATE_ORDER)
     return IngestReport(
-        counts.runs_new, counts.runs_known, counts.values, counts.samples, unresolved=unresolved_count
+        counts.runs_new,
+        counts.runs_known,
+        counts.values + resolved,
+        counts.samples,
+        unresolved=waiting,
+        resolved=resolved,
     )
 
 
@@ -126,30 +140,46 @@ class _RunImport:
                 self.unordered_sessions.add(document.run.session)
             yield document.run, document.idempotency_key, document.body_hash
 
-    def save_unresolved(self, tx: Session, project: str, format_name: str, at: datetime) -> int:
-        """Store results of unknown units beside their runs; return how many."""
-        unresolved_count = 0
+    def save_unresolved(self, tx: Session, project: str, format_name: str, at: datetime) -> tuple[int, int]:
+        """Store results of unknown units beside their runs, and resolve those whose unit is known.
+
+        Return how many results of this file wait, and how many do no more.
+        """
         for document in self._unresolved:
             rows = [
                 (
                     result.metric,
-                    {"found": result.source_fields, "result": run_document.result_to_dict(result.result)},
+                    {
+                        "found": result.source_fields,
+                        "unit": result.unit,
+                        "result": run_document.result_to_dict(result.result),
+                    },
                     result.reason,
                 )
                 for result in document.unresolved
             ]
-            unresolved_count += results_without_unit.add_unresolved_results(
-                tx, document.idempotency_key, format_name, rows, at
+            results_without_unit.add_unresolved_results(tx, document.idempotency_key, format_name, rows, at)
+        resolved = []
+        if self._unresolved or self._metric_units:
+            resolved = add_results_of_known_units(tx, project, self._metric_units, at)
+        return self._warn_of_waiting(tx, project), len(resolved)
+
+    def _warn_of_waiting(self, tx: Session, project: str) -> int:
+        keys = {document.idempotency_key for document in self._unresolved}
+        project_record = find_project(tx, project) if keys else None
+        if project_record is None:
+            return 0
+        waiting = [
+            record
+            for record in results_without_unit.load_unresolved_results(tx, project_record.id)
+            if record.run_key in keys
+        ]
+        for record in waiting:
+            self.warn(
+                f"{record.metric} has an unresolved unit: {record.reason}; it is judged once you say what it "
+                f"means: {format_unit_request(record)}"
             )
-        resolved = (
-            add_results_of_known_units(tx, project, self._metric_units, at)
-            if unresolved_count
-            else set[str]()
-        )
-        for result in (result for document in self._unresolved for result in document.unresolved):
-            if result.metric not in resolved:
-                self.warn(f"{result.metric} has an unresolved unit: {result.reason}")
-        return unresolved_count
+        return len(waiting)
 
 
 @contextlib.contextmanager

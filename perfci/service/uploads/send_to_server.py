@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -20,8 +20,10 @@ from perfci.net.local_server_tokens import find_local_token
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.service.uploads.read_result_files import FileReading
+from perfci.service.uploads.results_without_unit import format_unit_request, resolve_imported_run
 from perfci.store import Store
 from perfci.store.queries import measured_samples, runs_and_sessions
+from perfci.store.results_without_unit import UnitAnswer
 from perfci.verdicts.expected_change import MergedExpectedChange
 
 
@@ -97,13 +99,23 @@ def send_expected_changes(
         )
 
 
-def read_runs_to_send(path: Path, reading: FileReading, warn: WarnCallback) -> Iterator[Run]:
-    """Read the runs of a file or folder of any format; perfci documents name their own project."""
+def read_runs_to_send(
+    path: Path, reading: FileReading, units: Mapping[str, UnitAnswer], warn: WarnCallback
+) -> Iterator[Run]:
+    """Read the runs of a file or folder of any format; perfci documents name their own project.
+
+    Results whose unit is unknown stay here, with a warning that says how they are sent later.
+    """
     for file, format_name in reading.find_files(path, warn):
         if format_name == "perfci":
             yield from run_document.read_runs(file)
         else:
-            yield from (document.run for document in reading.read_file(file, format_name, warn))
+            for document in reading.read_file(file, format_name, warn):
+                resolved = resolve_imported_run(document, units)
+                for item in resolved.unresolved:
+                    warn(f"not sent: {item.reason}; send the file again with {format_unit_request(item)}")
+                if resolved.run.results:
+                    yield resolved.run
 
 
 def load_runs_of_session(store: Store, uid: str) -> list[Run]:

@@ -41,9 +41,7 @@ def set_metric_unit(call: Call) -> Reply:
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
-        resolved = apply_unit_to_results(
-            tx, project.id, record.format, record.metric, answer, call.audit_context.at
-        )
+        resolved = apply_unit_to_results(tx, record, project.id, answer, call.audit_context.at)
         detail = {
             "format": record.format,
             "unit": meaning.unit,
@@ -63,7 +61,8 @@ def _build_unresolved_payload(record: UnresolvedResult) -> UnresolvedResultShape
         run=record.run_key,
         format=record.format,
         metric=record.metric,
-        benchmark=record.document["result"]["benchmark"],
+        benchmark=record.benchmark,
+        unit=record.unit,
         reason=record.reason,
         created_at=record.created_at,
         raw_result=record.document["found"],
