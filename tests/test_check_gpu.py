@@ -17,14 +17,14 @@ from tools.check_gpu import (
     PAGE,
     CheckRow,
     format_page,
-    load_group,
+    import_check_group,
     main,
     run_command_for,
     run_group_here,
     run_group_in_process,
 )
 from tools.gpu_checks.check_definition import CheckGroup, CheckResult, GpuCheck, compare_figures, join_results
-from tools.gpu_checks.suites import summarise_equal_processes
+from tools.gpu_checks.reference_suites import summarise_equal_processes
 
 
 def a_check(name: str, run: object = None) -> GpuCheck:
@@ -106,7 +106,7 @@ def test_the_page_shows_every_check_and_empty_results_where_it_did_not_run() -> 
 
 def test_the_page_lists_the_checks_there_are_and_no_figure_that_was_never_taken() -> None:
     """Until a GPU has run them, which changes the line above the table."""
-    groups = [load_group(name) for name in GROUPS]
+    groups = [import_check_group(name) for name in GROUPS]
     page = PAGE.read_text()
 
     assert {f"| {check.name} |" in page for group in groups for check in group.checks} == {True}
@@ -115,7 +115,7 @@ def test_the_page_lists_the_checks_there_are_and_no_figure_that_was_never_taken(
 
 
 def test_all_groups_together_take_less_than_ten_minutes() -> None:
-    assert sum(load_group(name).timeout_s for name in GROUPS) < 600
+    assert sum(import_check_group(name).timeout_s for name in GROUPS) < 600
 
 
 def test_figures_are_held_against_each_other_by_their_relative_difference() -> None:

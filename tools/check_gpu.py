@@ -31,10 +31,10 @@ GROUPS = {
     "memory": ("tools.gpu_checks.training_steps", "MEMORY_CHECKS"),
     "models": ("tools.gpu_checks.model_parity", "MODEL_CHECKS"),
     "kernels": ("tools.gpu_checks.profiled_kernels", "KERNEL_CHECKS"),
-    "hardware": ("tools.gpu_checks.hardware", "HARDWARE_CHECKS"),
-    "compile": ("tools.gpu_checks.suites", "COMPILE_CHECKS"),
-    "suites": ("tools.gpu_checks.suites", "SUITE_CHECKS"),
-    "noise": ("tools.gpu_checks.suites", "NOISE_CHECKS"),
+    "hardware": ("tools.gpu_checks.hardware_and_data_wait", "HARDWARE_CHECKS"),
+    "compile": ("tools.gpu_checks.reference_suites", "COMPILE_CHECKS"),
+    "suites": ("tools.gpu_checks.reference_suites", "SUITE_CHECKS"),
+    "noise": ("tools.gpu_checks.reference_suites", "NOISE_CHECKS"),
 }
 HEADER = ("check", "limit", "independent way", "result", "holds")
 
@@ -48,7 +48,7 @@ class CheckRow:
     holds: bool
 
 
-def load_group(name: str) -> CheckGroup:
+def import_check_group(name: str) -> CheckGroup:
     """Import a group of checks; its module imports torch and the reference suites."""
     module, attribute = GROUPS[name]
     group: CheckGroup = getattr(importlib.import_module(module), attribute)
@@ -142,13 +142,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if chosen.group:
-        run_group_here(load_group(chosen.group), chosen.results)
+        run_group_here(import_check_group(chosen.group), chosen.results)
         return 0
     if reason := missing_gpu_reason():
         print(f"skipped: {reason}; docs/gpu.md stays as it is")
         return 0
     rows: dict[str, CheckRow] = {}
-    groups = {name: load_group(name) for name in chosen.only or GROUPS}
+    groups = {name: import_check_group(name) for name in chosen.only or GROUPS}
     for name, group in groups.items():
         for row in run_group_in_process(name, group):
             rows[row.name] = row

@@ -72,7 +72,7 @@ def a_sha(number: int) -> str:
     return f"{number:040x}"
 
 
-def retest(series: Series, commit: int, runs: Logs) -> Verdict:
+def judge_fresh_pairs(series: Series, commit: int, runs: Logs) -> Verdict:
     """Verdict on fresh pairs of a commit and its parent, the log times of their processes in turns."""
     sides = [
         [
@@ -137,7 +137,7 @@ def simulate_confirmed_step(rng: Rng, size: float, spread: float, rank: int, ref
         fresh = rng.normal(0, spread, 2 * FRESH_PAIRS)
         fresh[1::2] += step
         levels[series] = line
-        verdicts.append(retest(series, commit, fresh))
+        verdicts.append(judge_fresh_pairs(series, commit, fresh))
         # without the p-value of the history, so that it is the pairs alone that may page
         history = [(a_sha(place), float(level)) for place, level in enumerate(np.exp(line))]
         changes.append(replace(measure_change_point(series, history, commit), p_value=None))
@@ -241,7 +241,7 @@ def count_false_pages(kind: str, rng: Rng, series: int, *, is_retested: bool) ->
                     seen[number].append(index)
                     if is_retested:
                         runs = logs[number, begin : begin + fresh_runs]
-                        verdicts.append(retest(names[number], index, runs))
+                        verdicts.append(judge_fresh_pairs(names[number], index, runs))
         levels = {names[number]: logs[number, :end] for number in moving}
         if changes:
             pages |= Project(levels, changes, verdicts).find_pages()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from perfci.model import Clock, Measured, Process, Series, Status
-from perfci.verdicts.compare.tail_shift import process_tail
+from perfci.verdicts.compare.tail_shift import compute_process_tail
 
 CLOCKS_WITH_TAILS = frozenset({Clock.WALL, Clock.CPU, Clock.DEVICE, Clock.VALUE})
 """What is judged by statistics: an exact count has no tail, and what is informational is judged by none."""
@@ -33,5 +33,5 @@ def _derive_tail(series: Series, process: Process, is_recorded: Callable[[Series
     tail_series = replace(series, metric=replace(metric, name=f"{metric.name}_{metric.tail_name}"))
     if process.status is not Status.OK:
         return (tail_series, process) if is_recorded(tail_series) else None
-    value = process_tail(process.samples, metric.cost_sign)
+    value = compute_process_tail(process.samples, metric.cost_sign)
     return None if value is None else (tail_series, replace(process, samples=(value,)))

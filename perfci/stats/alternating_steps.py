@@ -44,11 +44,11 @@ def find_alternating_steps(edges: Sequence[int], levels: Sequence[float] | Float
     return {
         boundary
         for k, (boundary, others) in enumerate(zip(boundaries, is_same_size, strict=True))
-        if count_alternations(is_rise[others].tolist(), int(np.count_nonzero(others[:k]))) >= MIN_SWITCHES
+        if alternating_run_length(is_rise[others].tolist(), int(np.count_nonzero(others[:k]))) >= MIN_SWITCHES
     }
 
 
-def count_alternations(is_rise: Sequence[bool], k: int) -> int:
+def alternating_run_length(is_rise: Sequence[bool], k: int) -> int:
     """Length of the run of alternating directions that element ``k`` belongs to."""
     first = last = k
     while first > 0 and is_rise[first - 1] != is_rise[first]:

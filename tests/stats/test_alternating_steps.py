@@ -1,6 +1,6 @@
 """Switches of a machine between modes, told from changes of code."""
 
-from perfci.stats.alternating_steps import count_alternations, find_alternating_steps
+from perfci.stats.alternating_steps import alternating_run_length, find_alternating_steps
 
 TWO_MODES = [0.0, 10.0] * 4
 
@@ -39,6 +39,6 @@ def test_short_runs_may_differ_by_their_noise() -> None:
 
 
 def test_alternations_are_counted_around_an_element() -> None:
-    assert count_alternations([True, False, True, True, False], 1) == 3
-    assert count_alternations([True, False, True, True, False], 4) == 2
-    assert count_alternations([True], 0) == 1
+    assert alternating_run_length([True, False, True, True, False], 1) == 3
+    assert alternating_run_length([True, False, True, True, False], 4) == 2
+    assert alternating_run_length([True], 0) == 1

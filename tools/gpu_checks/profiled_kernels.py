@@ -67,7 +67,7 @@ def check_attention_kernels() -> CheckResult:
     return join_results(results)
 
 
-def check_shares() -> CheckResult:
+def check_kernel_time_shares() -> CheckResult:
     """Shares by the names of kernels, against those by the operators that launched them."""
     step = make_step().step
     with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +100,7 @@ KERNEL_CHECKS = CheckGroup(
             "shares of matmul, attention and optimizer",
             "within 3 points",
             "device time by the ATen operators that launched the kernels",
-            check_shares,
+            check_kernel_time_shares,
         ),
     ],
 )

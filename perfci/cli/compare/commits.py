@@ -89,7 +89,7 @@ def measure_and_judge_commits(
             )
             evaluate_and_reconcile(store, config)
             goal_verdicts = judge_commit_goals(goals, comparison, store, policy) if goals else []
-    return build_commits_report_input(comparison, goal_verdicts, policy, options), comparison
+    return build_commits_findings(comparison, goal_verdicts, policy, options), comparison
 
 
 def write_commits_report(
@@ -115,7 +115,7 @@ def write_commits_report(
         click.echo("\n".join(part for part in parts if part))
 
 
-def build_commits_report_input(
+def build_commits_findings(
     comparison: CommitComparison, goals: Sequence[GoalVerdict], policy: Policy, options: ComparisonOptions
 ) -> Findings:
     """The comparison as the findings that every report is written from."""

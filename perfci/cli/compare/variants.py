@@ -83,7 +83,7 @@ def write_variants_report(
         }
         write_json(options.json_file, fields)
     if options.markdown:
-        findings = build_variants_report_input(comparison, goals, axis_texts, smoke=options.smoke)
+        findings = build_variants_findings(comparison, goals, axis_texts, smoke=options.smoke)
         options.markdown.write_text(render_pull_comment(findings), encoding="utf-8")
     if options.json_file != "-":
         click.echo(f"commit {comparison.commit.short_sha} {comparison.commit.subject}")
@@ -94,7 +94,7 @@ def write_variants_report(
         click.echo("\n".join(part for part in (text, format_goals(goals)) if part))
 
 
-def build_variants_report_input(
+def build_variants_findings(
     comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], *, smoke: bool
 ) -> Findings:
     """The comparison as findings, whose verdicts carry the variant in their label."""

@@ -46,7 +46,7 @@ def judge_tail(
     return classify_tail(costs, limits, error) if costs else None
 
 
-def process_tail(samples: Sequence[float], sign: float) -> float | None:
+def compute_process_tail(samples: Sequence[float], sign: float) -> float | None:
     """The tail quantile of one process after its warm-up; None where it has too few samples."""
     cut = warmup_length([samples])
     if len(samples) - cut < MIN_TAIL_SAMPLES:

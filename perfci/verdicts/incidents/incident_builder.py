@@ -32,9 +32,9 @@ from perfci.verdicts.incidents.step_causes import (
     StepCause,
     WeightedRange,
     build_pair_test,
+    build_step_without_evidence,
     explain_steps,
     step_sort_key,
-    step_without_evidence,
 )
 from perfci.verdicts.related_metrics import group_related, is_felt_by_users
 
@@ -89,7 +89,7 @@ def build_bad_session_incidents(
             [jump.change.log_cost_change > 0 for jump in own], [jump.persists for jump in own]
         )
         if name and session:
-            steps = [step_without_evidence(jump.change, context) for jump in own]
+            steps = [build_step_without_evidence(jump.change, context) for jump in own]
             cause = StepCause(IncidentKind.MACHINE, name, session=session)
             incidents.append(_build_incident(cause, steps, context))
             explained.update(own)

@@ -161,7 +161,7 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
     return sorted(explained, key=step_sort_key)
 
 
-def step_without_evidence(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
+def build_step_without_evidence(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step without evidence around it."""
     positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     commit_range = WeightedRange(*_position_range(change, positions), MIN_EVIDENCE)
