@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from perfci.bench.compilers.compile_model import require_compiled_graphs, skip_without_compiler
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.model_benchmark_callables import BenchmarkSource, ModelBenchmarkCallables, bind_step
 from perfci.bench.multi_metric_benchmark import Bench
@@ -48,6 +49,8 @@ HOOK_NAMES = (
     "compile",
 )
 VERSIONED_SETTINGS = ("tokens_per_batch", "sla", "reference", "requests", "steps", "tolerance")
+COMPILED_GROUPS = ("training", "generation")
+"""Metric groups that tell afterwards whether the model was compiled: they call it in this very process."""
 OTHER_SETTINGS = ("params", "param_names", "budget_s", "groups", "timeout")
 
 
@@ -329,8 +332,11 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
     @metrics(*group.metrics)
     def measure(self: ModelBench, *values: Any) -> Measurement:
         callables = _bind_cell_callables(self, values)
-        with callables.float32_precision():
-            return group.measure(callables)
+        with skip_without_compiler(), callables.float32_precision():
+            measured = group.measure(callables)
+        if group.name in COMPILED_GROUPS and cls.compile is ModelBench.compile:
+            require_compiled_graphs(callables.parameters.get("compile"))
+        return measured
 
     def build_profiled_work(self: ModelBench, *values: Any) -> ProfiledWork:
         if group.build_profiled_work is None:

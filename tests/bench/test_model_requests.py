@@ -216,6 +216,7 @@ def compiled_with(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The modes that modules were compiled in; nothing is."""
     modes: list[Any] = []
     monkeypatch.setattr(nn.Module, "compile", lambda self, **options: modes.append(options["mode"]))
+    monkeypatch.setattr("perfci.bench.model_bench.require_compiled_graphs", lambda choice: None)
     return modes
 
 

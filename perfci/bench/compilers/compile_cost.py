@@ -14,6 +14,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from perfci.bench.compilers.compile_cache_fingerprint import fingerprint_caches
+from perfci.bench.compilers.compile_model import skip_without_compiler
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.processes.run_in_child_processes import (
     ChildProcess,
@@ -23,7 +24,7 @@ from perfci.bench.processes.run_in_child_processes import (
     spawn_child,
     wait_for_results,
 )
-from perfci.bench.readings import Reading, skip_exception
+from perfci.bench.readings import Reading
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
 from perfci.bench.timers.warmup import count_compile_events
 from perfci.model import Clock
@@ -33,9 +34,6 @@ QUIET_CALLS = 3
 
 MAX_CALLS = 64
 """A function that still compiles after so many calls has no steady state."""
-
-COMPILER_MISSING_ERRORS = ("InvalidCxxCompiler", "TritonMissing", "No module named 'torch._inductor")
-"""How inductor says that what it needs is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +100,8 @@ def _compile_in_child(
     children: list[ChildProcess] = []
     with kill_children_on_exit(children):
         children.append(start(name, work, variables))
-        try:
+        with skip_without_compiler():
             compilation: CompilationResult = wait_for_results(children, cap_s)[0]
-        except RuntimeError as error:
-            if not any(reason in str(error) for reason in COMPILER_MISSING_ERRORS):
-                raise
-            raise skip_exception(f"inductor has no compiler here: {error}") from error
     return compilation
 
 
