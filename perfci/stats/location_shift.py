@@ -77,7 +77,6 @@ class Shift:
     error: float
     df: float
     pairs: int
-    method: str = "paired"
     rank_centre: float | None = None
     resolution_error: float = 0.0
     mix: ModeMix | None = None
@@ -176,34 +175,22 @@ class NoisePrior:
     df: float
 
 
-def estimate_paired_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
-    """Estimate the shift of head against base from paired log levels of shape (n,) each, in the order
-    of time.
+def estimate_shift(
+    base: Floats, head: Floats, *, is_paired: bool = True, prior: NoisePrior | None = None
+) -> Shift:
+    """Estimate the shift of head against base from log levels of shapes (n,) and (m,); those of pairs are of
+    equal shape and in the order of time.
 
-    Within modes where there are two, else a blend of the paired and the unpaired estimate. A single
-    pair has no error of its own.
+    Within modes where there are two, else by Welch, of pairs as a blend of the paired and the unpaired
+    estimate. A single process has no error of its own.
     """
-    if len(base) == 1:
-        shift = Shift(float(head[0] - base[0]), math.inf, 0.0, 1)
-    else:
-        resolution = level_resolution(base, head)
-        shift = shift_within_modes(base, head, resolution, is_paired=True) or _blend_paired_and_unpaired(
-            base, head, resolution
-        )
-        shift = _add_resolution(shift, resolution)
-    return shift if prior is None else shrink_standard_error(shift, prior)
-
-
-def estimate_unpaired_shift(base: Floats, head: Floats, *, prior: NoisePrior | None = None) -> Shift:
-    """Estimate the shift of independent sides; shapes (n,) and (m,)."""
     if min(len(base), len(head)) == 1:
-        shift = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1, "unpaired")
+        shift = Shift(float(np.median(head) - np.median(base)), math.inf, 0.0, 1)
     else:
         resolution = level_resolution(base, head)
-        shift = shift_within_modes(base, head, resolution, is_paired=False) or welch_unpaired_shift(
-            base, head, resolution
-        )
-        shift = _add_resolution(shift, resolution)
+        estimate = _blend_paired_and_unpaired if is_paired else welch_unpaired_shift
+        within_modes = shift_within_modes(base, head, resolution, is_paired=is_paired)
+        shift = _add_resolution(within_modes or estimate(base, head, resolution), resolution)
     return shift if prior is None else shrink_standard_error(shift, prior)
 
 
@@ -254,7 +241,7 @@ def shift_within_modes(base: Floats, head: Floats, resolution: float, *, is_pair
 def _shift_from_fit(fit: ModeFit, pairs: int) -> Shift:
     error = fit.error * math.sqrt(serial_variance_inflation(fit.residuals))
     centre = fit.within + fit.mix.gap * fit.mix.difference if fit.mix.has_changed else fit.within
-    return Shift(centre, error, fit.df, pairs, "modes", mix=fit.mix)
+    return Shift(centre, error, fit.df, pairs, mix=fit.mix)
 
 
 def welch_unpaired_shift(base: Floats, head: Floats, resolution: float = LEVEL_RESOLUTION) -> Shift:
@@ -290,7 +277,7 @@ def welch_unpaired_shift(base: Floats, head: Floats, resolution: float = LEVEL_R
     # a fast process of one side counts as a slow one of the other
     distances = np.concatenate([-residuals[0][far[0]], residuals[1][far[1]]])
     mix = _describe_outliers(distances, len(base), len(head))
-    return Shift(mean, error, df, min(len(base), len(head)), "unpaired", hodges_lehmann, mix=mix)
+    return Shift(mean, error, df, min(len(base), len(head)), hodges_lehmann, mix=mix)
 
 
 def student_paired_shift(base: Floats, head: Floats, resolution: float = LEVEL_RESOLUTION) -> Shift:

@@ -16,7 +16,7 @@ from perfci.doctor.noise_check import (
     check_noise,
     compute_detectable_effect,
 )
-from perfci.stats.location_shift import Shift, estimate_paired_shift
+from perfci.stats.location_shift import Shift, estimate_shift
 
 JUDGE = JudgeTable()
 
@@ -94,13 +94,11 @@ def test_detects_less_with_fewer_pairs() -> None:
 
 def test_predicts_the_effect_the_judge_detects_four_times_in_five() -> None:
     dice, sigma = np.random.default_rng(7), 0.02
-    errors = [
-        estimate_paired_shift(dice.normal(0, sigma, 20), dice.normal(0, sigma, 20)).error for _ in range(50)
-    ]
+    errors = [estimate_shift(dice.normal(0, sigma, 20), dice.normal(0, sigma, 20)).error for _ in range(50)]
     effect = math.log1p(compute_detectable_effect(Shift(0.0, float(np.mean(errors)), 38, 20), 10, JUDGE))
 
     seen = [
-        estimate_paired_shift(dice.normal(0, sigma, 10), dice.normal(effect, sigma, 10)).bounds()[0]
+        estimate_shift(dice.normal(0, sigma, 10), dice.normal(effect, sigma, 10)).bounds()[0]
         > math.log1p(JUDGE.bar / 2)
         for _ in range(500)
     ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfci.model import Process, Role, Verdict, VerdictKind
-from perfci.stats.location_shift import estimate_paired_shift
+from perfci.stats.location_shift import estimate_shift
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.compare.reason_text import describe_modes
 from tests.support.builders import a_process, a_series
@@ -89,6 +89,6 @@ def test_a_single_mode_is_not_mentioned() -> None:
 def test_names_the_upper_mode_by_its_unit(unit: str, word: str) -> None:
     side = np.array([0.0, 0.001, 0.002, 0.12, 0.121, 0.122])
 
-    text = describe_modes(a_series(unit=unit), estimate_paired_shift(side, side), VerdictKind.UNCHANGED)
+    text = describe_modes(a_series(unit=unit), estimate_shift(side, side), VerdictKind.UNCHANGED)
 
     assert f"were in the {word} mode" in text

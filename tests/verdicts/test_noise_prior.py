@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfci.model import MetricClass
-from perfci.stats.location_shift import Shift, estimate_paired_shift
+from perfci.stats.location_shift import Shift, estimate_shift
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 
 TIME, MEMORY = MetricClass.TIME, MetricClass.MEMORY
@@ -91,10 +91,10 @@ def test_intervals_still_cover_where_benchmarks_differ_in_noise(unlike: float) -
     for _ in range(60):
         sds = 0.01 * np.exp(rng.normal(0, unlike, 12))
         sides = [rng.normal(0, sd, (2, 5)) for sd in sds]
-        bare = [estimate_paired_shift(base, head) for base, head in sides]
+        bare = [estimate_shift(base, head) for base, head in sides]
         spreads = {k: spread for k, item in enumerate(bare) if (spread := PairNoise.from_shift(TIME, item))}
         for k, (base, head) in enumerate(sides):
-            low, high = estimate_paired_shift(base, head, prior=pooled_noise_prior(spreads, k)).bounds()
+            low, high = estimate_shift(base, head, prior=pooled_noise_prior(spreads, k)).bounds()
             covered, count = covered + (low <= 0 <= high), count + 1
 
     assert covered / count >= 0.935
@@ -107,16 +107,16 @@ def test_intervals_of_a_noisy_fifth_still_cover() -> None:
         spreads = {
             k: spread
             for k, both in enumerate(sides)
-            if (spread := PairNoise.from_shift(TIME, estimate_paired_shift(*both)))
+            if (spread := PairNoise.from_shift(TIME, estimate_shift(*both)))
         }
-        low, high = estimate_paired_shift(*sides[0], prior=pooled_noise_prior(spreads, 0)).bounds()
+        low, high = estimate_shift(*sides[0], prior=pooled_noise_prior(spreads, 0)).bounds()
         covered.append(low <= 0 <= high)
 
     assert np.mean(covered) >= 0.925
 
 
 def test_a_benchmark_that_repeats_exactly_neither_lends_nor_borrows() -> None:
-    assert PairNoise.from_shift(TIME, estimate_paired_shift(np.zeros(5), np.full(5, 0.01))) is None
+    assert PairNoise.from_shift(TIME, estimate_shift(np.zeros(5), np.full(5, 0.01))) is None
 
 
 def test_one_unrelated_benchmark_moves_no_other_prior_far() -> None:
@@ -135,9 +135,9 @@ def test_a_noisy_session_is_not_shrunk_to_a_quiet_history() -> None:
     for _ in range(500):
         aa_runs = [(float(ratio), 5) for ratio in rng.normal(0, 0.005 * math.sqrt(2 / 5), 40)]
         base, head = rng.normal(0, 0.02, (2, 5))
-        spread = PairNoise.from_shift(TIME, estimate_paired_shift(base, head), aa_runs)
+        spread = PairNoise.from_shift(TIME, estimate_shift(base, head), aa_runs)
         assert spread is not None
-        low, high = estimate_paired_shift(base, head, prior=pooled_noise_prior({"a": spread}, "a")).bounds()
+        low, high = estimate_shift(base, head, prior=pooled_noise_prior({"a": spread}, "a")).bounds()
         covered, count = covered + (low <= 0 <= high), count + 1
 
     assert covered / count >= 0.9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfci.model import VerdictKind
-from perfci.stats.location_shift import Shift, estimate_paired_shift
+from perfci.stats.location_shift import Shift, estimate_shift
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.comparison_rule import Rule
 
@@ -47,7 +47,7 @@ def compare_equal_sides(noise: Noise, pairs: int, head_spread: float = 1.0) -> l
     shifts = []
     for trial in range(TRIALS):
         rng = np.random.default_rng([31, pairs, trial])
-        shifts.append(estimate_paired_shift(noise(rng, pairs), head_spread * noise(rng, pairs)))
+        shifts.append(estimate_shift(noise(rng, pairs), head_spread * noise(rng, pairs)))
     return shifts
 
 
@@ -82,6 +82,6 @@ def test_a_broad_slow_state_that_comes_more_often_is_hardly_ever_unchanged(pairs
         rng = np.random.default_rng([32, pairs, trial])
         base, head = rng.normal(0, 0.008, (2, pairs))
         head += rng.uniform(0.15, 0.45, pairs) * (rng.random(pairs) < 0.4)
-        unchanged += LIMITS.classify(estimate_paired_shift(base, head)) is VerdictKind.UNCHANGED
+        unchanged += LIMITS.classify(estimate_shift(base, head)) is VerdictKind.UNCHANGED
 
     assert unchanged <= 0.04 * TRIALS

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfci.model import Process, Series
 from perfci.stats.location_estimates import Floats
-from perfci.stats.location_shift import NoisePrior, Shift, estimate_paired_shift, estimate_unpaired_shift
+from perfci.stats.location_shift import NoisePrior, Shift, estimate_shift
 from perfci.verdicts.process_levels import select_usable_processes, steady_levels
 
 
@@ -41,9 +41,7 @@ class PairedLogCosts:
 
     def estimate_shift(self, prior: NoisePrior | None = None) -> Shift:
         """Shift in cost, shrunk towards a prior if one is given."""
-        if self.is_paired:
-            return estimate_paired_shift(self.base, self.head, prior=prior)
-        return estimate_unpaired_shift(self.base, self.head, prior=prior)
+        return estimate_shift(self.base, self.head, is_paired=self.is_paired, prior=prior)
 
     def truncate_to_pairs(self, pairs: int) -> PairedLogCosts:
         """Costs after the first ``pairs`` pairs."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from perfci.model import ChangePoint, Interval, Series, Verdict, VerdictKind
 from perfci.stats.autocorrelation import ar1_variance_inflation, estimate_trend_autocorrelation
-from perfci.stats.location_shift import Shift, estimate_unpaired_shift
+from perfci.stats.location_shift import Shift, estimate_shift
 from perfci.stats.multiple_comparisons import benjamini_hochberg
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.comparison_rule import RuleLookup, default_rule
@@ -213,7 +213,7 @@ def _measure_shift(
     release_levels, current_levels = ([point.level for point in side] for side in (near, current_points))
     if sign * math.log(statistics.median(current_levels) / statistics.median(release_levels)) < min_log_cost:
         return Shift(0.0, math.inf, 0.0, len(current_points))
-    return estimate_unpaired_shift(sign * np.log(release_levels), sign * np.log(current_levels))
+    return estimate_shift(sign * np.log(release_levels), sign * np.log(current_levels), is_paired=False)
 
 
 def _shift_from_pairs(
