@@ -12,6 +12,7 @@ from pathlib import Path
 from perfci.config import Config, load_config
 from perfci.demo.machine_noise import detectable_effect_of_pairs, noise_floor_of_pairs
 from perfci.demo.sample_repository import make_sample_repository
+from perfci.history.judged_processes import group_judged_processes
 from perfci.measure.measure_screen_confirm_range import measure_screen_confirm_range
 from perfci.measure.measurement_session import SessionProgress
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
@@ -24,7 +25,6 @@ from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.verdicts_and_change_points import load_verdict_records
 from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
-from perfci.verdicts.judged_series import group_judged_processes
 
 DEMO_ROUNDS = 5
 """Rounds of the demo's session."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from perfci.history.judged_processes import group_judged_processes
 from perfci.model import Measured, Process, Role, Series
-from perfci.verdicts.judged_series import group_judged_processes
 
 ProcessesByCommit = Mapping[str, Sequence[Measured]]
 """The processes of the compared cells, by commit."""

@@ -12,12 +12,12 @@ from perfci.history.complete_process_pairs import (
     select_paired_processes,
 )
 from perfci.history.decision_records import METHOD_ROUNDS, parse_recorded_prior
+from perfci.history.judged_processes import ProcessesByCommit, group_judged_processes
 from perfci.model import Measured, Role, Series, Verdict
 from perfci.store.queries.query_records import MeasuredProcess
 from perfci.store.verdict_decision_records import DecisionRecord, LookRecord
 from perfci.verdicts.compare.pairwise_verdict import Look, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.judged_series import ProcessesByCommit, group_judged_processes
 
 
 @dataclass(frozen=True, slots=True)

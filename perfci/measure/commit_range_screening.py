@@ -13,6 +13,7 @@ from perfci.history.decision_records import (
     build_decision_record,
     build_interim_analysis_record,
 )
+from perfci.history.judged_processes import group_judged_processes
 from perfci.measure.measurement_session import SessionReadings, SessionScope
 from perfci.model import Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
@@ -22,7 +23,6 @@ from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, 
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.judged_series import group_judged_processes
 from perfci.verdicts.judging_policy import Policy
 
 CANDIDATE_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)

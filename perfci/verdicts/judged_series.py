@@ -7,13 +7,9 @@ and shown beside the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Series, Status
 from perfci.verdicts.process_levels import is_cpu_bound
-
-ProcessesByCommit = dict[str, list[Process]]
-"""Processes of one series by sha."""
 
 StatusAndClock = tuple[Status, Clock]
 """How a process ended and what its samples were read from: all that selection needs of most
@@ -92,38 +88,3 @@ def pair_cpu_with_wall_series(statuses: StatusesBySeries) -> dict[Series, Series
         if wall is not None and (not clocks or Clock.CPU in clocks):
             twins[series] = wall
     return twins
-
-
-def group_judged_processes(
-    measured: Mapping[str, Iterable[tuple[Series, Process]]],
-) -> dict[Series, ProcessesByCommit]:
-    """Judged series with their processes by commit."""
-    processes: dict[Series, ProcessesByCommit] = {}
-    for sha, rows in measured.items():
-        for series, process in rows:
-            processes.setdefault(series, {}).setdefault(sha, []).append(process)
-    pooled = {
-        series: [process for commit_processes in by_sha.values() for process in commit_processes]
-        for series, by_sha in processes.items()
-    }
-    twins = pair_cpu_with_wall_series(collect_statuses_and_clocks(pooled))
-    return {
-        series: _add_failures(processes[series], processes[twins[series]])
-        if series in twins
-        else processes[series]
-        for series in select_judged_series(pooled)
-    }
-
-
-def _add_failures(cpu: ProcessesByCommit, wall: ProcessesByCommit) -> ProcessesByCommit:
-    """Add failed processes to the CPU series: one that returned nothing is stored under the metric
-    it was to return only."""
-    merged = {sha: list(processes) for sha, processes in cpu.items()}
-    for sha, processes in wall.items():
-        failed = [
-            replace(process, clock=Clock.CPU) for process in processes if process.status is not Status.OK
-        ]
-        new = [process for process in failed if process not in cpu.get(sha, ())]
-        if new:
-            merged[sha] = merged.get(sha, []) + new
-    return merged

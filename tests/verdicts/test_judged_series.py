@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perfci.history.judged_processes import group_judged_processes
 from perfci.model import CPU_METRIC_PREFIX, Clock, Metric, Process, Series, Status
-from perfci.verdicts.judged_series import group_judged_processes, select_judged_series
+from perfci.verdicts.judged_series import select_judged_series
 from tests.support.builders import a_failed_process, a_process, a_series
 
 BASE, HEAD = "a" * 40, "b" * 40

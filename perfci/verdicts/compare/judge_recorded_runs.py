@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from perfci.model import Process, ProcessBoundaries, Result, Run, Series, Stage, Verdict, VerdictKind
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.judging_policy import Policy
 
@@ -58,20 +59,16 @@ def judge_recorded_series(
     one_session: bool,
 ) -> list[Verdict]:
     """One verdict for each series of either side, in the head's order, then the base's."""
-    keys = list(dict.fromkeys([*head, *base]))
-    sides = {
-        key: _select_side_processes(base.get(key), head.get(key), one_session=one_session) for key in keys
-    }
-    series_by_key = {key: (head.get(key) or base[key]).series for key in keys}
-    judged = set(
-        select_judged_series(
-            {series_by_key[key]: [*before, *after] for key, (before, after) in sides.items()}
-        )
-    )
+    processes: dict[Series, list[Process]] = {}
+    sides: dict[Series, tuple[RecordedSeries | None, RecordedSeries | None]] = {}
+    for key in dict.fromkeys([*head, *base]):
+        series = (head.get(key) or base[key]).series
+        sides[series] = base.get(key), head.get(key)
+        processes[series] = [process for side in sides[series] if side for process in side.processes]
     return [
-        _judge_series(series_by_key[key], base.get(key), head.get(key), sides[key], shas, policy)
-        for key in keys
-        if series_by_key[key] in judged and policy.is_judged(series_by_key[key])
+        _judge_series(series, *sides[series], shas, policy.rule_for(series), one_session=one_session)
+        for series in select_judged_series(processes)
+        if policy.is_judged(series)
     ]
 
 
@@ -101,17 +98,18 @@ def _judge_series(
     series: Series,
     base: RecordedSeries | None,
     head: RecordedSeries | None,
-    sides: tuple[list[Process], list[Process]],
     shas: tuple[str, str],
-    policy: Policy,
+    rule: Rule,
+    *,
+    one_session: bool,
 ) -> Verdict:
-    if base and head and (reason := _incomparable_reason(base, head)):
-        return Verdict(VerdictKind.NOT_COMPARABLE, Stage.CONFIRMATION, series, *shas, reason=reason)
-    unclear = [
-        side.boundaries for side in (base, head) if side and side.boundaries is not ProcessBoundaries.PROCESS
-    ]
-    boundaries = unclear[0] if unclear and base and head else ProcessBoundaries.PROCESS
-    return confirmation_verdict(series, *shas, *sides, rule=policy.rule_for(series), boundaries=boundaries)
+    boundaries = ProcessBoundaries.PROCESS
+    if base and head:
+        if reason := _incomparable_reason(base, head):
+            return Verdict(VerdictKind.NOT_COMPARABLE, Stage.CONFIRMATION, series, *shas, reason=reason)
+        boundaries = head.boundaries if base.boundaries is ProcessBoundaries.PROCESS else base.boundaries
+    sides = _select_side_processes(base, head, one_session=one_session)
+    return confirmation_verdict(series, *shas, *sides, rule=rule, boundaries=boundaries)
 
 
 def _incomparable_reason(base: RecordedSeries, head: RecordedSeries) -> str:
