@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scipy.special import betaincinv
+from scipy.special import bdtrc, betaincinv
 
 SIGN_TEST_LEVEL = 0.05
 """One-sided level of the sign test."""
-
-CONFIDENCE = 0.95
-"""Default confidence of an interval."""
 
 
 def passes_sign_test(centres: Sequence[float]) -> bool:
@@ -21,23 +18,20 @@ def passes_sign_test(centres: Sequence[float]) -> bool:
     Zeros count for neither side.
     """
     up, down = (sum(sign * centre > 0 for centre in centres) for sign in (1, -1))
-    count = up + down
-    ways = sum(math.comb(count, k) for k in range(max(up, down), count + 1))
-    return bool(ways <= SIGN_TEST_LEVEL * 2**count)
+    return bool(bdtrc(max(up, down) - 1, up + down, 0.5) <= SIGN_TEST_LEVEL)
 
 
-def clopper_pearson_interval(hits: int, trials: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Exact interval of a share of independent trials (Clopper & Pearson 1934).
+def clopper_pearson_interval(hits: int, trials: int) -> tuple[float, float]:
+    """Exact 95 % interval of a share of independent trials (Clopper & Pearson 1934).
 
-    Quantiles of the beta distribution: B(tail; h, n - h + 1) and B(1 - tail; h + 1, n - h) for h
+    Quantiles of the beta distribution: B(0.025; h, n - h + 1) and B(0.975; h + 1, n - h) for h
     hits in n trials. 0 hits give a lower end of 0, n hits an upper end of 1, no trials the whole
     range.
     """
     if not 0 <= hits <= trials:
         raise ValueError(f"expected between 0 and {trials} hits, found {hits}")
-    tail = (1 - confidence) / 2
-    low = float(betaincinv(hits, trials - hits + 1, tail)) if hits else 0.0
-    high = float(betaincinv(hits + 1, trials - hits, 1 - tail)) if hits < trials else 1.0
+    low = float(betaincinv(hits, trials - hits + 1, 0.025)) if hits else 0.0
+    high = float(betaincinv(hits + 1, trials - hits, 0.975)) if hits < trials else 1.0
     return low, high
 
 

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from perfci.model import Series, Verdict, VerdictKind
+from perfci.model import Series, Verdict
 
 MIN_NOISE = 0.0005
 """Half of the last digit written in practice."""
-
-
-class ExpectedChangeOutcome(StrEnum):
-    """How an expected change compares with the verdicts."""
-
-    AS_EXPECTED = "as expected"
-    MORE_THAN_EXPECTED = "larger than expected"
-    NOT_SEEN = "not observed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +44,6 @@ class ExpectedChange:
         plus the noise."""
         as_large = abs(relative_change) <= abs(self.change) + max(noise, MIN_NOISE)
         return self.matches_series(series) and relative_change * self.change > 0 and as_large
-
-    def compare_with_verdicts(self, verdicts: Iterable[Verdict]) -> ExpectedChangeOutcome:
-        """Compare with the regressions among verdicts."""
-        worse = [
-            verdict
-            for verdict in verdicts
-            if verdict.kind is VerdictKind.REGRESSION and self.matches_series(verdict.series)
-        ]
-        if not worse:
-            return ExpectedChangeOutcome.NOT_SEEN
-        return (
-            ExpectedChangeOutcome.AS_EXPECTED
-            if all(map(self.allows_verdict, worse))
-            else ExpectedChangeOutcome.MORE_THAN_EXPECTED
-        )
 
 
 @dataclass(frozen=True, slots=True)

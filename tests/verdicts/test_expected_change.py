@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
+from perfci.report.pulls.pull_comment import expected_change_outcome
 from perfci.service.pulls.expected_change_trailers import parse_expected_changes
-from perfci.verdicts.expected_change import ExpectedChange, ExpectedChangeOutcome
+from perfci.verdicts.expected_change import ExpectedChange
 from tests.support.builders import a_series, a_verdict
 
 SAID = """\
@@ -97,17 +98,14 @@ def test_one_regression_beyond_it_is_more_than_expected() -> None:
     expected_change = ExpectedChange("peak_bytes", 0.03, "meant")
 
     assert (
-        expected_change.compare_with_verdicts([moved_verdict(1.03), moved_verdict(1.02, metric="time")])
-        is ExpectedChangeOutcome.AS_EXPECTED
+        expected_change_outcome(expected_change, [moved_verdict(1.03), moved_verdict(1.02, metric="time")])
+        == "as expected"
     )
     assert (
-        expected_change.compare_with_verdicts([moved_verdict(1.03), moved_verdict(1.2)])
-        is ExpectedChangeOutcome.MORE_THAN_EXPECTED
+        expected_change_outcome(expected_change, [moved_verdict(1.03), moved_verdict(1.2)])
+        == "larger than expected"
     )
-    assert (
-        expected_change.compare_with_verdicts([moved_verdict(1.2, metric="time")])
-        is ExpectedChangeOutcome.NOT_SEEN
-    )
+    assert expected_change_outcome(expected_change, [moved_verdict(1.2, metric="time")]) == "not observed"
 
 
 @given(st.text(max_size=2000))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median
 
+from perfci.model import Verdict, VerdictKind
 from perfci.report.escaping import MAX_REASON_LENGTH, code_block, code_span, markdown_link
 from perfci.report.goal_text import goal_markdown_lines
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
@@ -30,6 +31,7 @@ from perfci.report.pulls.comparison_findings import (
 from perfci.report.pulls.comparison_headline import build_comparison_headline
 from perfci.report.variant_text import rejected_variant_name
 from perfci.report.verdict_text import is_tail_moved_alone, tail_label
+from perfci.verdicts.expected_change import ExpectedChange
 from perfci.verdicts.goals.goal_verdict import OUTCOMES_WORST_FIRST, GoalOutcome
 
 MAX_COMMENT_BYTES = 60_000
@@ -154,7 +156,7 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
     lines = []
     for expected in findings.expected_changes:
         declaration = code_span(f"{expected.match} {format_signed_percent(expected.change)}")
-        outcome = str(expected.compare_with_verdicts(findings.verdicts))
+        outcome = expected_change_outcome(expected, findings.verdicts)
         if not expected.is_authorized:
             outcome += " (declared by someone without write access: it takes effect once accepted)"
         lines.append(f"- {declaration}: {outcome}. {code_span(expected.reason)}")
@@ -162,6 +164,18 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
         return []
     # The first row is part of the heading, which is never cut.
     return [CommentBlock(f"**Expected changes** declared in the pull request:\n\n{lines[0]}", lines[1:])]
+
+
+def expected_change_outcome(expected: ExpectedChange, verdicts: Iterable[Verdict]) -> str:
+    """Compare an expected change with the regressions among verdicts."""
+    worse = [
+        verdict
+        for verdict in verdicts
+        if verdict.kind is VerdictKind.REGRESSION and expected.matches_series(verdict.series)
+    ]
+    if not worse:
+        return "not observed"
+    return "as expected" if all(map(expected.allows_verdict, worse)) else "larger than expected"
 
 
 def _budget_warning(findings: Findings) -> str:
