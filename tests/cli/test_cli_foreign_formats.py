@@ -246,3 +246,42 @@ def test_waiting_results_are_listed_and_resolved(
     assert run_cli(["unresolved", "resolve", "queue score=points:higher"]) == 2
     assert "nothing of here waits under queue score" in capsys.readouterr().err
     assert exported_values(capsys) == [("queue score", "points", "higher", 7.0)]
+
+
+def pytest_benchmark(path: Path, sha: str, *seconds: float) -> str:
+    stats = {"data": seconds, "median": seconds[0], "iterations": 1, "rounds": len(seconds)}
+    content = {
+        "machine_info": {"cpu": {"brand_raw": "CPU", "count": 2}, "python_version": "3.11.7"},
+        "commit_info": {"id": sha},
+        "benchmarks": [{"fullname": "test_it.py::test_it", "stats": stats}],
+    }
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_files_of_one_commit_are_its_processes(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options, sides = [], {"base": 1.0, "head": 1.3}
+    for side in sides:
+        (working_folder / side).mkdir()
+    for number in range(8):
+        pair = [
+            pytest_benchmark(
+                working_folder / side / f"{number}.json", sha * 40, level + 0.001 * (number % 5), level
+            )
+            for sha, (side, level) in zip("ab", sides.items(), strict=True)
+        ]
+        options += ["--files", *pair]
+
+    assert run_cli(["compare", *options]) == 1
+    of_files = capsys.readouterr().out
+    assert run_cli(["compare", "--files", "base", "head"]) == 1
+    of_folders = capsys.readouterr().out
+
+    assert "regression" in of_files
+    assert of_files.splitlines()[2:] == of_folders.splitlines()[2:]
+    twice = ["--files", "base/0.json", "head/0.json"]
+    assert run_cli(["compare", *twice * 8]) == 0  # a file given again is no process more
+    assert run_cli(["compare", "--files", ".", "head"]) == 2
+    assert "holds runs of 2 commits, among them aaaaaaaaaa and bbbbbbbbbb" in capsys.readouterr().err

@@ -41,9 +41,10 @@ from perfci.model import PerfciError
     "--files",
     "recorded_files",
     nargs=2,
+    multiple=True,
     type=click.Path(path_type=Path),
     metavar="A B",
-    help="two recorded runs",
+    help="two recorded files or folders; again for further files of both commits",
 )
 @click.option(
     "--at", default="", metavar="REV", help="the commit whose variants are compared  [default: working tree]"
@@ -73,7 +74,7 @@ def compare_command(
     head: str,
     axes: tuple[str, ...],
     ablation: str,
-    recorded_files: tuple[Path, Path] | None,
+    recorded_files: tuple[tuple[Path, Path], ...],
     at: str,
     suite: SuiteChoice,
     bench: str,
@@ -113,7 +114,7 @@ def compare_command(
     modes = {"BASE": base, "--vary": axes, "--ablation": ablation, "--files": recorded_files}
     require_one_mode(modes, at, {"--results": results, "--quantiles": quantiles})
     if recorded_files:
-        return compare_recorded_files(*recorded_files, options)
+        return compare_recorded_files(recorded_files, options)
     if ablation:
         return compare_ablation(ablation, at, options)
     if axes:
