@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 from fake_device import FakeDevice
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from benchmarks import distributed, ring_attention
 from benchmarks.workload_sizes import PARALLEL
 from perfci.bench import Absent
+from perfci.bench.memory_use.fake_tensors import fake_tensors
 from perfci.bench.processes.run_in_child_processes import ChildOutOfMemory
+from perfci.model import PerfciError
 
 PROBE = Path(__file__).parent / "distributed_probe.py"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -168,3 +171,15 @@ def test_the_memory_of_a_long_ring_grows_with_its_length_and_shrinks_with_its_ra
     assert longest["communication_bytes"] == 32 * shared["communication_bytes"]
     assert longest["fake_peak_bytes"] == pytest.approx(32 * shared["fake_peak_bytes"], rel=1e-3)
     assert shared["fake_peak_bytes"] < alone["fake_peak_bytes"] / 4
+
+
+def test_context_parallel_needs_values_that_fake_tensors_have_not() -> None:
+    """Why lengths beyond memory are measured of the ring alone; where this fails, measure both."""
+    distributed.join_fake_group(1, 2)
+    try:
+        with pytest.raises(PerfciError, match="needs a computed value"), fake_tensors():
+            whole = [torch.empty(1, 2, 64, 16) for _ in range(3)]
+            with distributed.shard_tensors("context_parallel", whole) as (parts, attention):
+                attention(*parts)
+    finally:
+        dist.destroy_process_group()
