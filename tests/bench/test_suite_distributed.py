@@ -176,10 +176,14 @@ def test_the_memory_of_a_long_ring_grows_with_its_length_and_shrinks_with_its_ra
 def test_context_parallel_needs_values_that_fake_tensors_have_not() -> None:
     """Why lengths beyond memory are measured of the ring alone; where this fails, measure both."""
     distributed.join_fake_group(1, 2)
+
+    def attend() -> None:
+        whole = [torch.empty(1, 2, 64, 16) for _ in range(3)]
+        with distributed.shard_tensors("context_parallel", whole) as (parts, attention):
+            attention(*parts)
+
     try:
         with pytest.raises(PerfciError, match="needs a computed value"), fake_tensors():
-            whole = [torch.empty(1, 2, 64, 16) for _ in range(3)]
-            with distributed.shard_tensors("context_parallel", whole) as (parts, attention):
-                attention(*parts)
+            attend()
     finally:
         dist.destroy_process_group()
