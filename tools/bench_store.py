@@ -23,6 +23,7 @@ from typing import Any
 
 import psycopg
 
+from perfci.history.result_summaries import summarize_processes
 from perfci.model import Result, Run, Status, Variant
 from perfci.store import Store, open_store
 from perfci.store.dialects import postgresql_type_name
@@ -30,7 +31,6 @@ from perfci.store.open_database import parse_database_url
 from perfci.store.tables.base import TableBase
 from perfci.store.writes import find_or_add_rows
 from perfci.store.writes import ingest as writes
-from perfci.verdicts.process_levels import summarize_processes
 from tests.support.builders import (
     NOON,
     PROJECT,

@@ -22,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from perfci.demo.machine_noise import FRESH_PAIRS
+from perfci.history.incident_inputs import group_confirmations
 from perfci.model import (
     Benchmark,
     ChangePoint,
@@ -42,7 +43,7 @@ from perfci.verdicts.history.change_point_detection import build_change_point, m
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents
 from perfci.verdicts.incidents.paging_budget import Disposition, apply_paging_budget
-from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit, group_confirmations
+from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
 from tools.study_history import (
     Logs,
     Rng,

@@ -18,7 +18,7 @@ from perfci.history.series_histories import (
     join_results_into_points,
     select_judged_series_by_points,
 )
-from perfci.model import ChangePoint, Commit, Machine, Series, Verdict
+from perfci.model import ChangePoint, Commit, Machine, Series, Stage, Verdict
 from perfci.store.queries.judging_inputs import (
     VisitRecord,
     load_commit_visits,
@@ -35,7 +35,6 @@ from perfci.verdicts.incidents.step_causes import (
     HistoryContext,
     SessionVisit,
     add_confirmed_steps,
-    group_confirmations,
 )
 from perfci.verdicts.judging_policy import Policy
 
@@ -318,3 +317,12 @@ def _index_visits(
             week_counts[week] += 1
             weekly_numbers[record.sha] = week_counts[week]
     return visits, weekly_numbers
+
+
+def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
+    """Verdicts on fresh pairs by series, without A/A runs."""
+    by_series: dict[Series, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.stage is Stage.CONFIRMATION and verdict.base != verdict.head:
+            by_series[verdict.series].append(verdict)
+    return by_series

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.result_summaries import is_cpu_bound_by_levels, summarize_processes
 from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Series, Status
 from perfci.store.queries.judging_inputs import (
     ResultLevel,
@@ -31,7 +32,7 @@ from perfci.verdicts.history.change_point_detection import (
 )
 from perfci.verdicts.judged_series import StatusAndClock, select_judged_series_by_status
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.process_levels import is_cpu_bound, is_cpu_bound_by_levels, summarize_processes
+from perfci.verdicts.process_levels import is_cpu_bound
 
 ReadingSet = frozenset[StatusAndClock]
 """The statuses and clocks of a set of processes."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 
-from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, ResultSummary, Status
+from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, Status
 from perfci.stats.location_estimates import lower_quartile, trimmed_mean
 from perfci.stats.warmup_length import warmup_length
 
@@ -37,21 +37,6 @@ def displayed_point_level(point: Point) -> float | None:
     if processes:
         return median([process_level(process) for process in processes])
     return point.summary.value if point.summary else None
-
-
-def summarize_processes(processes: Sequence[Process]) -> ResultSummary | None:
-    """Summarise processes; None if none of them ended well."""
-    clocks = {process.clock for process in processes if process.status is Status.OK}
-    if not clocks:
-        return None
-    clock = clocks.pop() if len(clocks) == 1 else None
-    # flagged processes keep the clock known, but their samples are never part of a level
-    judged = select_usable_processes(processes)
-    if not judged:
-        return ResultSummary(None, clock, None)
-    level = median([process_level(process) for process in judged])
-    samples = [sample for process in judged for sample in process.samples]
-    return ResultSummary(level, clock, max(samples) - min(samples))
 
 
 def select_usable_processes(processes: Sequence[Process]) -> list[Process]:
@@ -120,10 +105,3 @@ def is_cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
     wall_samples = [sample for process in wall if process.status is Status.OK for sample in process.samples]
     shares = [c / w for c, w in zip(cpu_samples, wall_samples, strict=False) if w > 0]
     return not shares or max(shares) >= MIN_CPU_SHARE
-
-
-def is_cpu_bound_by_levels(cpu: Mapping[int, float], wall: Mapping[int, float]) -> bool:
-    """Whether levels alone show it: if every sample had a small CPU share, so would the levels."""
-    return any(
-        level >= MIN_CPU_SHARE * wall[commit] for commit, level in cpu.items() if wall.get(commit, 0) > 0
-    )

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from perfci.history.incident_inputs import IncidentInputs, VisitIndex
+from perfci.history.result_summaries import summarize_processes
 from perfci.model import Process, Result, Status
 from perfci.store import Store
 from perfci.store.queries.judging_inputs import VisitRecord
 from perfci.verdicts.history.release_creep import Release
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.process_levels import summarize_processes
 from tests.support.builders import (
     NOON,
     PROJECT,

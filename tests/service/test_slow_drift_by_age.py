@@ -7,11 +7,11 @@ import random
 from datetime import timedelta
 
 from perfci.config import HistoryTable
+from perfci.history.result_summaries import summarize_processes
 from perfci.model import Series
 from perfci.service.incidents.evaluate_project import evaluate_project
 from perfci.store import Store
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.process_levels import summarize_processes
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from tests.support.stored_runs import ingest_run
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from perfci.history.incident_inputs import group_confirmations
 from perfci.model import (
     ChangePoint,
     Environment,
@@ -22,7 +23,7 @@ from perfci.model import (
 from perfci.report.incidents.incident_text import incident_explanation
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents, is_provisional, request_cause_retests
-from perfci.verdicts.incidents.step_causes import add_confirmed_steps, group_confirmations
+from perfci.verdicts.incidents.step_causes import add_confirmed_steps
 from tests.support.builders import a_change_point, a_machine, a_series, a_sha, a_verdict
 from tests.support.level_histories import change_points_of, history_context_of, simulate_points, stepped_level
 

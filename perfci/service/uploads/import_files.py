@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults, ImportedRun
+from perfci.history.result_summaries import summarize_processes
 from perfci.model import Benchmark, Commit, PerfciError, Run
 from perfci.service.uploads.read_result_files import FileReading
 from perfci.service.uploads.results_without_unit import (
@@ -27,7 +28,6 @@ from perfci.store.projects import find_project
 from perfci.store.results_without_unit import UnitAnswer
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
-from perfci.verdicts.process_levels import summarize_processes
 
 APPROXIMATE_ORDER = "commits ordered by date: no git repository was available"
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.job_grants import OTHER_SESSION, JobGrant, explain_upload_refusal
 from perfci.auth.permissions import AccessDenied
+from perfci.history.result_summaries import summarize_processes
 from perfci.model import Commit, PerfciError, Role, Run
 from perfci.net.api_schemas.runs import UploadReceipt
 from perfci.service.audit_context import AuditContext
@@ -24,7 +25,6 @@ from perfci.store.queries.project_commits import is_commit_stored
 from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.find_or_add_rows import NEW_SERIES, load_session_projects_and_kinds
 from perfci.store.writes.ingest import ingest_run_batch
-from perfci.verdicts.process_levels import summarize_processes
 
 KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
 

@@ -51,7 +51,6 @@ TIE_TOLERANCE = 1 - 1e-9
 def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> list[Incident]:
     """Incidents of all change points, each point in exactly one; newest range first, then by
     evidence."""
-    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     steps_by_cause: dict[StepCause, list[ExplainedStep]] = defaultdict(list)
     for step in blame_bad_sessions(explain_steps(changes, context), context):
         steps_by_cause[step.cause].append(step)
@@ -66,11 +65,7 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
             incidents += [_build_incident(part_cause, part, context, refuted) for part_cause, part in parts]
     return sorted(
         incidents,
-        key=lambda incident: (
-            -positions.get(incident.commit, -1),
-            incident.smallest_p_value,
-            incident.id,
-        ),
+        key=lambda item: (-context.positions.get(item.commit, -1), item.smallest_p_value, item.id),
     )
 
 

@@ -204,14 +204,13 @@ def match_expected_changes(
 ) -> dict[str, ExpectedChangeMatch]:
     """The commit whose expected changes cover all that got worse, else the first that names any of it, by
     incident id; incidents without any are left out."""
-    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     matches = {}
     for incident in incidents:
         worse = [change for change in incident.members if change.log_cost_change > 0]
         by_commit: dict[str, list[MergedExpectedChange]] = defaultdict(list)
         for item in merged:
             names_any = any(item.expected.matches_series(change.series) for change in worse)
-            if names_any and _is_within(item, incident, context, positions):
+            if names_any and _is_within(item, incident, context):
                 by_commit[item.sha].append(item)
         own = [
             ExpectedChangeMatch(tuple(expected), _find_exceeding(worse, expected, context))
@@ -222,13 +221,12 @@ def match_expected_changes(
     return matches
 
 
-def _is_within(
-    merged: MergedExpectedChange, incident: Incident, context: HistoryContext, positions: Mapping[str, int]
-) -> bool:
+def _is_within(merged: MergedExpectedChange, incident: Incident, context: HistoryContext) -> bool:
     """Whether a commit came after the last good one and not later than the bad one.
 
     A commit that is not on the line is placed by the time it was merged.
     """
+    positions = context.positions
     good, bad = positions.get(incident.last_good), positions.get(incident.commit)
     if good is None or bad is None:
         return merged.sha == incident.commit

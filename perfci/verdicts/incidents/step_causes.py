@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from perfci.model import (
     ChangePoint,
@@ -17,7 +18,6 @@ from perfci.model import (
     Machine,
     PairTest,
     Series,
-    Stage,
     Verdict,
     VerdictKind,
 )
@@ -43,7 +43,7 @@ class SessionVisit:
     interleaved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HistoryContext:
     """Stored facts around the change points of a project.
 
@@ -59,6 +59,11 @@ class HistoryContext:
     count_series: Callable[[Machine, str, Collection[str]], int] = lambda machine, unit, shas: 0
     rules: RuleLookup = default_rule
     is_canary: Callable[[Series], bool] = lambda series: False
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Position of each commit on the line, by sha."""
+        return {commit.sha: at for at, commit in enumerate(self.commits)}
 
     def first_session_visit(self, change: ChangePoint) -> SessionVisit | None:
         """The first session that measured the new level."""
@@ -142,19 +147,18 @@ class ExplainedStep:
 def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> list[ExplainedStep]:
     """Explain all change points, in an order that does not depend on the input; a reversal is
     attached to the step it undid."""
-    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
     changes_by_series: dict[Series, list[ChangePoint]] = defaultdict(list)
     for change in changes:
         changes_by_series[change.series].append(change)
     explained = []
     for series, unordered in changes_by_series.items():
-        steps = sorted(unordered, key=lambda step: positions.get(step.commit, -1))
+        steps = sorted(unordered, key=lambda step: context.positions.get(step.commit, -1))
         half_bar = math.log1p(context.rules(series).bar) / 2
         # a single step, as most series have, is not undone
-        reversals = find_reversals(steps, positions, half_bar) if len(steps) > 1 else {}
+        reversals = find_reversals(steps, context.positions, half_bar) if len(steps) > 1 else {}
         returning = {reversal.commit for reversal in reversals.values()}
         explained += [
-            _explain_step(steps, k, reversals.get(step.commit), context, positions)
+            _explain_step(steps, k, reversals.get(step.commit), context)
             for k, step in enumerate(steps)
             if step.commit not in returning
         ]
@@ -163,18 +167,8 @@ def explain_steps(changes: Sequence[ChangePoint], context: HistoryContext) -> li
 
 def build_step_without_evidence(change: ChangePoint, context: HistoryContext) -> ExplainedStep:
     """A step without evidence around it."""
-    positions = {commit.sha: at for at, commit in enumerate(context.commits)}
-    commit_range = WeightedRange(*_position_range(change, positions), MIN_EVIDENCE)
+    commit_range = WeightedRange(*_position_range(change, context.positions), MIN_EVIDENCE)
     return ExplainedStep(change, commit_range, CODE_CAUSE, reported_change=change)
-
-
-def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
-    """Verdicts on fresh pairs by series, without A/A runs."""
-    by_series: dict[Series, list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        if verdict.stage is Stage.CONFIRMATION and verdict.base != verdict.head:
-            by_series[verdict.series].append(verdict)
-    return by_series
 
 
 def add_confirmed_steps(
@@ -198,14 +192,10 @@ def add_confirmed_steps(
 
 
 def _explain_step(
-    steps: Sequence[ChangePoint],
-    k: int,
-    reversal: ChangePoint | None,
-    context: HistoryContext,
-    positions: Mapping[str, int],
+    steps: Sequence[ChangePoint], k: int, reversal: ChangePoint | None, context: HistoryContext
 ) -> ExplainedStep:
     """Explain step ``k`` of a series, its ``steps`` in order, from its points and from fresh pairs."""
-    step, series = steps[k], steps[k].series
+    step, series, positions = steps[k], steps[k].series, context.positions
     points, half_bar = context.points.get(series, ()), math.log1p(context.rules(series).bar) / 2
     place, reported = place_step(points, step, steps), step
     is_settled = place is not None and (step.is_exact or len(place.level) >= MIN_LEVEL_POINTS)
@@ -238,7 +228,7 @@ def _explain_step(
         ongoing=all(math.isnan(total) or total > half_bar for total in totals),
         reversal=reversal,
     )
-    return _find_cause(explained, context, positions)
+    return _find_cause(explained, context)
 
 
 def build_pair_test(verdict: Verdict) -> PairTest | None:
@@ -283,7 +273,7 @@ def _weighted_range(
     return WeightedRange(first, last, weight, tuple(adjacent))
 
 
-def _find_cause(step: ExplainedStep, context: HistoryContext, positions: Mapping[str, int]) -> ExplainedStep:
+def _find_cause(step: ExplainedStep, context: HistoryContext) -> ExplainedStep:
     """Find the cause of a step, code last; fresh pairs, measured in one environment, outrank all
     other evidence."""
     if step.reversal is not None:
@@ -295,8 +285,8 @@ def _find_cause(step: ExplainedStep, context: HistoryContext, positions: Mapping
     has_environment_changes = any(point.environment != points[0].environment for point in points)
     if step.place is not None and not step.is_confirmed and has_environment_changes:
         is_adjacent = step.commit_range.last == step.commit_range.first + 1
-        if step.change.commit in positions and step.change.last_good in positions:
-            before, after = (positions[sha] for sha in (step.change.last_good, step.change.commit))
+        before, after = (context.positions.get(sha) for sha in (step.change.last_good, step.change.commit))
+        if before is not None and after is not None:
             commit = context.commits[after]
             has_lineage = bool(commit.parents or commit.position)
             is_adjacent &= not has_lineage or is_next_commit(context.commits[before], commit)
