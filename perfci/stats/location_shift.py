@@ -100,7 +100,7 @@ class Shift:
         """The two modes of the benchmark; None where it has one."""
         if self.readings:
             return self.readings[0].modes
-        return None if self.mix is None or self.mix.are_outliers else self.mix
+        return None if self.mix is None or self.mix.alike_outliers else self.mix
 
     @property
     def is_mix_part(self) -> bool:
@@ -276,7 +276,7 @@ def welch_unpaired_shift(base: Floats, head: Floats, resolution: float = LEVEL_R
     error = math.sqrt(total + max(excess, 0.0))
     # a fast process of one side counts as a slow one of the other
     distances = np.concatenate([-residuals[0][far[0]], residuals[1][far[1]]])
-    mix = _describe_outliers(distances, len(base), len(head))
+    mix = _describe_outliers(distances, limit, len(base), len(head))
     return Shift(mean, error, df, min(len(base), len(head)), hodges_lehmann, mix=mix)
 
 
@@ -287,16 +287,19 @@ def student_paired_shift(base: Floats, head: Floats, resolution: float = LEVEL_R
     Centre mean(r), error s / sqrt(n), n - 1 degrees of freedom.
     """
     ratios = head - base
-    near = _inlier_pairs(ratios, resolution)
+    near, limit = _inlier_pairs(ratios, resolution)
     kept = ratios[near]
     # a ratio has the resolution of two levels
     variance = max(float(kept.var(ddof=1)), 2 * resolution**2)
-    mix = _describe_outliers((ratios - kept.mean())[~near], len(base), len(head))
+    mix = _describe_outliers((ratios - kept.mean())[~near], limit, len(base), len(head))
     return Shift(float(kept.mean()), math.sqrt(variance / len(kept)), len(kept) - 1, len(base), mix=mix)
 
 
-def _describe_outliers(distances: Floats, base_total: int, head_total: int) -> ModeMix | None:
-    """Outliers as if they were a mode, those that speed the head up as one of the base; None without any."""
+def _describe_outliers(distances: Floats, limit: float, base_total: int, head_total: int) -> ModeMix | None:
+    """Outliers as if they were a mode, those that speed the head up as one of the base; None without any.
+
+    Those within ``limit`` of each other could be in one mode, as all processes of a mode are.
+    """
     if not len(distances):
         return None
     slower = int((distances > 0).sum())
@@ -307,7 +310,7 @@ def _describe_outliers(distances: Floats, base_total: int, head_total: int) -> M
         base_total,
         head_total,
         gap,
-        are_outliers=True,
+        alike_outliers=int((np.abs(np.subtract.outer(distances, distances)) <= limit).sum(axis=1).max()),
     )
 
 
@@ -348,7 +351,7 @@ def _blend_paired_and_unpaired(base: Floats, head: Floats, resolution: float) ->
     if len(base) < 4:
         return paired
     unpaired = welch_unpaired_shift(base, head, resolution)
-    near = _inlier_pairs(head - base, resolution)
+    near, _ = _inlier_pairs(head - base, resolution)
     doubt = min(_correlation_p_value(base[near], head[near]) / PAIRING_TEST_LEVEL, 1.0)
     growth = math.sqrt(serial_variance_inflation((head - base)[near]))
     if doubt == 1.0:
@@ -401,12 +404,13 @@ MIN_SERIAL_PAIRS = 8
 pairs correlated by 0.8 cover 69 % with and 68 % without."""
 
 
-def _inlier_pairs(ratios: Floats, resolution: float) -> np.ndarray:
-    """Mask of shape (n,) of the pairs whose ratio is no outlier; at most a fifth is masked out."""
+def _inlier_pairs(ratios: Floats, resolution: float) -> tuple[np.ndarray, float]:
+    """Mask (n,) of the pairs whose ratio is no outlier, at most a fifth masked out, and their limit."""
     residuals = ratios - median(ratios.tolist())
-    near = np.abs(residuals) <= OUTLIER_SIGMAS * _robust_sigma(residuals, 1, resolution)
+    limit = OUTLIER_SIGMAS * _robust_sigma(residuals, 1, resolution)
+    near = np.abs(residuals) <= limit
     few = np.count_nonzero(~near) <= OUTLIER_SHARE * len(ratios)
-    return near if few and np.count_nonzero(near) >= 3 else np.ones(len(ratios), dtype=bool)
+    return near if few and np.count_nonzero(near) >= 3 else np.ones(len(ratios), dtype=bool), limit
 
 
 def _robust_sigma(residuals: Floats, centres: int, resolution: float) -> float:

@@ -164,7 +164,7 @@ def test_a_single_slow_process_is_the_first_of_a_mode_until_enough_others_are_fa
     base, head = rng.normal(0, 0.006, (2, 20))
     head[2] += 0.26
 
-    early, late = (estimate_shift(base[:pairs], head[:pairs]) for pairs in (5, 13))
+    early, late = (estimate_shift(base[:pairs], head[:pairs]) for pairs in (5, 17))
 
     assert early.bounds_of_move()[1] < 0.03 < 0.1 < early.bounds()[1]
     assert late.bounds()[1] < 0.03

@@ -18,7 +18,7 @@ TIME = a_series()
 def a_side(failed: int = 0, total: int = 10, *, level: float = 1.0) -> list[Process]:
     """Quiet processes, of which the last ``failed`` ran out of memory."""
     levels = level * np.exp(np.random.default_rng(total).normal(0, 0.002, total))
-    works = [a_process(float(value), pair=k) for k, value in enumerate(levels)]
+    works = [a_process(float(value), float(value), pair=k) for k, value in enumerate(levels)]
     crashes = [
         a_failed_process(Status.OOM, reason="CUDA out of memory", pair=k)
         for k in range(total - failed, total)

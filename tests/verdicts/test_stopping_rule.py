@@ -12,15 +12,16 @@ from tests.support.builders import a_process, a_series
 TIME = a_series()
 
 
-def play(effect: float, sd: float, seed: int, rule: Rule) -> Verdict:
-    """Buy pairs as told until it is decided."""
+def play(effect: float, sd: float, seed: int, rule: Rule, *, values: int = 2) -> Verdict:
+    """Buy pairs as told until it is decided; a process gives the same value several times."""
     rng = np.random.default_rng(seed)
     pairs, more = 0, rule.looks[0]
     base: list[Process] = []
     head: list[Process] = []
     while more:
-        base += [a_process(float(np.exp(rng.normal(0, sd))), pair=pairs + k) for k in range(more)]
-        head += [a_process(float(np.exp(rng.normal(effect, sd))), pair=pairs + k) for k in range(more)]
+        for side, shift in ((base, 0.0), (head, effect)):
+            levels = np.exp(rng.normal(shift, sd, more)).tolist()
+            side += [a_process(*[level] * values, pair=pairs + k) for k, level in enumerate(levels)]
         pairs += more
         look = interim_analysis(TIME, "base", "head", base, head, rule=rule)
         verdict, more = look.verdict, look.pairs_to_buy
@@ -35,6 +36,35 @@ def test_a_quiet_benchmark_is_decided_at_the_first_look() -> None:
         (VerdictKind.REGRESSION, 5),
         (VerdictKind.IMPROVEMENT, 5),
     ]
+
+
+def test_processes_of_one_value_take_twelve_pairs_to_be_unchanged() -> None:
+    verdicts = [play(effect, 0.003, 1, Rule(), values=1) for effect in (0.0, math.log(1.1))]
+    capped = play(0.0, 0.003, 1, Rule(max_pairs=8), values=1)
+
+    assert [(verdict.kind, verdict.pairs) for verdict in verdicts] == [
+        (VerdictKind.UNCHANGED, 12),
+        (VerdictKind.REGRESSION, 5),
+    ]
+    assert (capped.kind, capped.pairs) == (VerdictKind.UNCHANGED, 8)
+
+
+def test_a_slow_mode_of_single_values_is_hardly_ever_missed() -> None:
+    """A third of the head's values 30 % slower: five pairs show none of them in 13 %."""
+    rng = np.random.default_rng(3)
+    unchanged = 0
+    for _ in range(60):
+        base = np.exp(rng.normal(0, 0.006, 20)).tolist()
+        head = np.exp(rng.normal(0, 0.006, 20) + np.log(1.3) * (rng.random(20) < 1 / 3)).tolist()
+        pairs, more = 0, 5
+        while more:
+            pairs += more
+            sides = [[a_process(side[k], pair=k) for k in range(pairs)] for side in (base, head)]
+            look = interim_analysis(TIME, "base", "head", *sides)
+            more = look.pairs_to_buy
+        unchanged += look.verdict.kind is VerdictKind.UNCHANGED
+
+    assert unchanged <= 3
 
 
 def test_a_noisy_benchmark_takes_more_looks_and_ends_at_the_cap() -> None:

@@ -54,7 +54,9 @@ class FilterCase:
         cut = warmup_length([*case.base, *case.head])
         base, head = (_log_levels(side, cut) for side in (case.base, case.head))
         require_representable_ratio([*base, *head])
-        costs = PairedLogCosts(base, head, 1.0, is_paired=len(base) == len(head))
+        has_single_values = all(len(process) == 1 for process in (*case.base, *case.head))
+        is_paired = len(base) == len(head)
+        costs = PairedLogCosts(base, head, 1.0, is_paired, has_single_values)
         return cls(case.id, case.group, case.aa or (), (case.base, case.head), costs)
 
     @cached_property

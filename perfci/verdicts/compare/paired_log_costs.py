@@ -16,12 +16,16 @@ from perfci.verdicts.process_levels import select_usable_processes, steady_level
 @dataclass(frozen=True, slots=True)
 class PairedLogCosts:
     """Log costs of both sides, shapes (n,) and (m,), n = m if paired; a cost rises when things get
-    worse."""
+    worse.
+
+    ``has_single_values`` says that every process gave one value: nothing is known of what happens within.
+    """
 
     base: Floats
     head: Floats
     sign: float
     is_paired: bool
+    has_single_values: bool = False
 
     @classmethod
     def from_processes(
@@ -32,7 +36,8 @@ class PairedLogCosts:
         levels = steady_levels(base, head)
         sign = series.metric.cost_sign
         costs = [sign * np.log(np.asarray(side, dtype=float)) for side in levels]
-        return cls(costs[0], costs[1], sign, in_pairs)
+        has_single_values = all(len(process.samples) == 1 for process in (*base, *head))
+        return cls(costs[0], costs[1], sign, in_pairs, has_single_values)
 
     @property
     def pair_count(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from perfci.model import VerdictKind
 from perfci.stats.group_sequential import next_look_pairs, nominal_look_levels, plan_error_spending
 from perfci.stats.location_shift import NoisePrior, Shift
+from perfci.stats.mode_mix import values_to_exclude_mode
 from perfci.stats.statistical_power import predictive_probability_between
 from perfci.verdicts.compare.decision_limits import DecisionLimits
 from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
@@ -40,10 +41,25 @@ def plan_next_pairs(
         return 0, tail
     if costs.pair_count >= looks[0]:
         shift = costs.estimate_shift(prior)
-        is_decided = limits.classify(shift, tail) is not VerdictKind.INCONCLUSIVE
+        kind = limits.classify(shift, tail)
+        missing = _pairs_missing_to_exclude_mode(costs, shift, looks[-1])
+        if kind is VerdictKind.UNCHANGED and missing > 0:
+            return missing, tail
+        is_decided = kind is not VerdictKind.INCONCLUSIVE
         if is_decided or limits.is_near_bar(shift, tail) or _is_futile(shift, limits, tail, looks[-1]):
             return 0, tail
     return next_look_pairs(looks, costs.pair_count) - costs.pair_count, tail
+
+
+def _pairs_missing_to_exclude_mode(costs: PairedLogCosts, shift: Shift, cap: int) -> int:
+    """Pairs still to buy before *unchanged* may be said of processes that gave one value each.
+
+    Many values show how a process behaves from call to call; a single one does not, so the number of
+    processes has to. Where a mode or an outlier is seen, the interval holds what it may do.
+    """
+    if not costs.has_single_values or shift.mix is not None:
+        return 0
+    return min(values_to_exclude_mode(0), cap) - costs.pair_count
 
 
 def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> bool:
@@ -55,7 +71,8 @@ def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> b
     outliers may be the first of a mode, or where the mix would have changed: more pairs may settle that.
     """
     mix = shift.mix
-    if 2 * shift.pairs < cap or shift.df <= 0 or shift.readings or (mix and mix.are_outliers and mix.matters):
+    awaits_outliers = mix is not None and mix.alike_outliers > 0 and mix.matters
+    if 2 * shift.pairs < cap or shift.df <= 0 or shift.readings or awaits_outliers:
         return False
     last = shift.scale_to_pairs(cap)
     if last.is_mix_part and not shift.is_mix_part:
