@@ -1,7 +1,8 @@
 """The command ``perfci``, forked from a process that has imported its verbs already.
 
 An interpreter takes more than a second to import what a verb needs, and the workflows that tests execute
-start dozens. That ``perfci`` starts from nothing is tested where it is installed and where it serves.
+start dozens. That ``perfci`` starts from nothing is tested where it is installed and where it serves. What
+a command measures in is forked as well: all its environments share one import of torch.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pathlib import Path
 import click
 
 from perfci import cli
+from perfci.runner import measurement_runner
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,6 +134,7 @@ def become_command(
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(variables)
+        fork_environments()
         code = cli.run_cli(arguments)
     except BaseException:
         traceback.print_exc()
@@ -139,6 +142,13 @@ def become_command(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def fork_environments() -> None:
+    """Fork what measures from a process that begins with the variables of this command."""
+    from tests.support.warm_environments import WarmParent  # remembers the variables at its import
+
+    measurement_runner.ForkServerClient = WarmParent  # type: ignore[misc]
 
 
 if __name__ == "__main__":

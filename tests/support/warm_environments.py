@@ -1,8 +1,8 @@
 """Environments that measure, forked from processes that have imported what most of them import.
 
 An interpreter with torch takes two seconds to start, and the tests start hundreds. What a start itself has
-to keep is tested in ``tests/runner``, and wherever ``perfci`` is a process of its own: there environments
-start from nothing.
+to keep is tested in ``tests/runner``, and wherever ``perfci`` itself starts from nothing: there environments
+do so too.
 """
 
 from __future__ import annotations
