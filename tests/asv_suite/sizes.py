@@ -12,6 +12,7 @@ import timeit
 from dataclasses import dataclass, replace
 
 import torch
+import torch._dynamo  # every optimizer imports it: here once for all processes that are forked
 
 from perfci.bench import wall_clock
 
