@@ -69,13 +69,11 @@ def _iter_keys(head: bytes) -> Iterator[tuple[KeyPath, str]]:
             open_brackets.append((token, _path_inside(open_brackets, key)))
         elif token in (b"}", b"]"):
             del open_brackets[-1:]
-        elif open_brackets and open_brackets[-1][0] == b"{" and len(open_brackets[-1][1]) < MAX_DEPTH:
+        elif open_brackets and open_brackets[-1][0] == b"{":
             if token.endswith(b":"):
                 key = (*open_brackets[-1][1], _decode(token.rstrip(b" \t\r\n:")))
-                yield key, ""
-            elif key:
-                yield key, _decode(token)
-                key = ()
+            if key and len(key) <= MAX_DEPTH:
+                yield key, "" if token.endswith(b":") else _decode(token)
 
 
 def _path_inside(open_brackets: list[tuple[bytes, KeyPath]], key: KeyPath) -> KeyPath:

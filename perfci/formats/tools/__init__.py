@@ -1,0 +1,1 @@
+"""One module for each benchmark tool whose result files are read."""
