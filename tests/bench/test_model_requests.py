@@ -20,6 +20,7 @@ from perfci.bench import ModelBench
 from perfci.bench.compilers.compile_model import compile_model
 from perfci.bench.metric_groups.cold_start import run_to_first_output
 from perfci.bench.metric_groups.model_requests import read_sequence_count
+from perfci.bench.timers.stage_timers import Stages
 from perfci.model import PerfciError
 
 SEEN: list[tuple[torch.dtype, bool, bool]] = []
@@ -205,6 +206,21 @@ def test_makes_a_model_ready_in_a_stage_of_its_own() -> None:
 
     assert measure(Ready, "stages")["init"]["status"] == "ok"
     assert measure(Served, "stages")["init"]["reason"] == "it defines no init"
+
+
+def test_a_start_that_another_process_interrupted_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered, begin_stage = [], Stages.enter
+
+    def enter_later(stages: Stages, name: str) -> None:
+        if name == "first_call":
+            time.sleep(0.05)
+        entered.append(name)
+        begin_stage(stages, name)
+
+    monkeypatch.setattr(Stages, "enter", enter_later)
+
+    assert measure(Served, "stages")["first_call"]["status"] == "ok"
+    assert entered[:2] == ["load", "first_call"]
 
 
 class Choosing(Served):

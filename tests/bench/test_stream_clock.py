@@ -8,7 +8,7 @@ import pytest
 from fake_device import FakeDevice
 
 from perfci.bench.streams import stream_clock
-from perfci.bench.streams.stream_clock import StreamClock
+from perfci.bench.streams.stream_clock import StreamClock, share_cpu_seconds
 
 
 @pytest.fixture
@@ -45,19 +45,33 @@ def test_reads_both_clocks_at_the_send_the_first_chunk_and_the_end(cpu: FakeDevi
     assert [cpu_s - 5.0 for _, cpu_s in moments] == pytest.approx([0.0, 0.0002, 0.0003])
 
 
-def test_shares_cpu_seconds_between_two_readings_as_the_wall_seconds(cpu: FakeDevice) -> None:
+def test_takes_the_time_of_another_process_from_the_gap_it_made_long(cpu: FakeDevice) -> None:
     clock = StreamClock()
     clock.read()
     clock.read()
 
-    for seconds in (0.0001, 0.0003, 0.0002):
-        cpu.work(seconds / 2)
-        cpu.host_s += seconds / 2
+    for interrupted_s in (0.0, 0.008, 0.0):
+        cpu.work(0.0002)
+        cpu.host_s += interrupted_s
         clock.read()
     moments = clock.read_last()
 
     gaps = [after - before for (_, before), (_, after) in pairwise(moments)]
-    assert gaps == pytest.approx([0.0, 0.00005, 0.00015, 0.0001, 0.0])
+    assert gaps == pytest.approx([0.0, 0.0002, 0.0002, 0.0002, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("cpu_s", "shared"),
+    [
+        (0.6, [0.1, 0.3, 0.2]),  # it computed all the time
+        (0.5, [0.1, 0.2, 0.2]),
+        (0.3, [0.1, 0.1, 0.1]),
+        (1.2, [0.2, 0.6, 0.4]),  # on two threads
+        (0.0, [0.0, 0.0, 0.0]),
+    ],
+)
+def test_shares_cpu_seconds_out(cpu_s: float, shared: list[float]) -> None:
+    assert share_cpu_seconds([0.1, 0.3, 0.2], cpu_s) == pytest.approx(shared)
 
 
 def test_never_goes_back_where_no_time_passes(cpu: FakeDevice) -> None:

@@ -16,7 +16,7 @@ METRICS = declare_stage_metrics(*START_STAGES, *REQUEST_STAGES)
 
 
 def measure(callables: ModelBenchmarkCallables) -> Measurement:
-    """Time the start once and every request after it; the stages must cover 98 % of the whole.
+    """Time the start once and every request after it; the stages of requests must cover 98 %.
 
     Load is what ``build`` takes, init what makes the loaded model ready for requests. Prefill ends with the
     first chunk, decode with the last. What a request is given is made before its stages begin. Files are read
@@ -42,7 +42,8 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
             if callables.postprocess is not None:
                 with request("postprocess"):
                     callables.postprocess(requests.model, output)
-    readings = {**start.readings(START_STAGES), **request.readings(REQUEST_STAGES)}
+    # The start is a single run: what another process takes between two of its stages shows nothing.
+    readings = {**start.readings(START_STAGES, complete=False), **request.readings(REQUEST_STAGES)}
     for stage, hook in (("init", callables.init), ("postprocess", callables.postprocess)):
         if hook is None:
             readings |= dict.fromkeys((stage, f"{stage}_share"), Absent(f"it defines no {stage}"))

@@ -7,7 +7,7 @@ from collections import deque
 from perfci.bench.call_counts import COUNT_METRICS, count_call
 from perfci.bench.metric_groups.model_requests import ModelRequests
 from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
-from perfci.bench.readings import Measurement
+from perfci.bench.readings import Absent, Measurement
 
 TRAINING_ONLY = (
     "fake_peak_bytes",
@@ -36,4 +36,6 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
             device=callables.device,
         )
     readings = counts.readings()
+    if callables.kv_cache is None:
+        readings["kv_cache_bytes"] = Absent("it defines no kv_cache")
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})

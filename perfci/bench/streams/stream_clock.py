@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from time import perf_counter, process_time
 
 ClockReadings = tuple[float, float]
@@ -16,7 +17,7 @@ class StreamClock:
     """Reads the wall clock each time it is asked, and the CPU clock at most once a millisecond.
 
     Both are read at the first two moments (a request is sent, its first chunk is there) and at the last.
-    Between two readings of the CPU clock its seconds are shared out as those of the wall clock are.
+    Between two readings of the CPU clock its seconds are shared out by ``share_cpu_seconds``.
     """
 
     def __init__(self) -> None:
@@ -47,11 +48,30 @@ class StreamClock:
     def _share_out(self, before: tuple[int, float], after: tuple[int, float]) -> list[ClockReadings]:
         """The moments after one reading of the CPU clock, up to the next."""
         (first, first_cpu), (last, last_cpu) = before, after
-        elapsed = self._wall[last] - self._wall[first]
-        pace = (last_cpu - first_cpu) / elapsed if elapsed else 0.0
-        between = [
-            # Rounding must not put a moment behind the reading that follows.
-            (wall, min(last_cpu, first_cpu + pace * (wall - self._wall[first])))
-            for wall in self._wall[first + 1 : last]
+        wall = self._wall[first : last + 1]
+        gaps = [later - earlier for earlier, later in pairwise(wall)]
+        # Rounding must not put a moment behind the reading that follows.
+        shared = [
+            min(last_cpu, first_cpu + used)
+            for used in accumulate(share_cpu_seconds(gaps, last_cpu - first_cpu))
         ]
-        return [*between, (self._wall[last], last_cpu)]
+        return list(zip(wall[1:], [*shared[:-1], last_cpu], strict=True))
+
+
+def share_cpu_seconds(gaps: Sequence[float], cpu_s: float) -> list[float]:
+    """Share CPU seconds out between gaps of wall time, in seconds.
+
+    Another process interrupts few gaps and makes those long. So each gap was computing throughout, but for
+    the longest: they are cut to one length, such that the sum is right. Where several threads computed, all
+    gaps have more in proportion.
+    """
+    elapsed = sum(gaps)
+    if not 0 < cpu_s < elapsed:
+        return [gap * cpu_s / elapsed if elapsed else 0.0 for gap in gaps]
+    remaining, longest = cpu_s, 0.0
+    for index, gap in enumerate(sorted(gaps)):
+        longest = remaining / (len(gaps) - index)
+        if gap >= longest:
+            break
+        remaining -= gap
+    return [min(gap, longest) for gap in gaps]
