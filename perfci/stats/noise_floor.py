@@ -8,9 +8,8 @@ whose median is log 2, so over all pairs of runs
 
 A median over pairs is that of Hodges & Lehmann (1963): 29 % of the runs may be arbitrarily far out.
 One of ten raises the floor by 23 %, whatever its size, where it raises a root mean square without
-bound; the efficiency on normal data is 71 %. The next of n normal runs exceeds the floor in 9 to 15 %
-for n = 3 to 8, 7 % for 10 to 20 and 4.5 % for 60 (1,500 to 4,000 simulated floors each); 1.96 root
-mean squares in 8 to 14, 7 and 4 %.
+bound; the efficiency on normal data is 71 %. How often it holds: docs/design/statistics.md,
+section 3.
 """
 
 from __future__ import annotations

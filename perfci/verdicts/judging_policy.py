@@ -55,12 +55,9 @@ CLASS_RULES: tuple[MetricClassRule, ...] = (
     MetricClassRule(
         MetricClass.NUMERICS,
         "numerics",
-        r"(.*_)?(loss|perplexity|grad_norm)(_.*)?",
+        r"(.*_)?(loss|perplexity|grad_norm)(_.*)?|max_(absolute_|relative_)?error",
         NUMERICS_UNIT,
         exact_bar=0.0,
-    ),
-    MetricClassRule(
-        MetricClass.NUMERICS, "numerics", r"max_(absolute_|relative_)?error", NUMERICS_UNIT, exact_bar=0.0
     ),
     # One operator more is a change of the code: what repeats exactly has no noise.
     MetricClassRule(MetricClass.COUNT, "counts", unit_pattern=r"counts?|flops?|instructions", exact_bar=0.0),

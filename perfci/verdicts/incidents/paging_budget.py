@@ -136,19 +136,17 @@ def apply_paging_budget(
         budget = _WeekBudget(series_count, pages_per_week, tests)
         strongest_first = sorted(of_week, key=lambda item: (item.p_value, -len(item.members), item.id))
         for incident in sorted(strongest_first, key=lambda item: ranks[item.id]):
-            match, page_number = None, 0
+            match = matches.get(incident.id)
+            is_free = match is not None and match.covers_all
             if is_provisional(incident):
                 disposition = Disposition.WAITING
             elif incident.kind not in PAGING_KINDS:
                 disposition = Disposition.NOTE
             elif not incident.settled:
-                match, disposition = matches.get(incident.id), Disposition.WAITING
+                disposition = Disposition.WAITING
             else:
-                match = matches.get(incident.id)
-                is_free = match is not None and match.covers_all
                 disposition = budget.decide(incident, ranks[incident.id], is_free=is_free)
-                if disposition is Disposition.PAGE and not is_free:
-                    page_number = budget.pages
+            page_number = budget.pages if disposition is Disposition.PAGE and not is_free else 0
             decisions[incident.id] = BudgetedIncident(incident, disposition, week, page_number, match)
     return [decisions[incident.id] for incident in incidents]
 
