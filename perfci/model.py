@@ -375,6 +375,15 @@ class SampleSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class InvalidMark:
+    """Who marked a run or a point as invalid, when and why: it is kept and shown, and never judged."""
+
+    reason: str
+    marked_by: str
+    marked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One run's result for one series: processes with samples, or a summary, or the reason for neither."""
 
@@ -385,6 +394,7 @@ class Result:
     boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS
     number: int | None = None
     reason: str = ""
+    invalid: InvalidMark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +413,7 @@ class Run:
     finished_at: datetime | None = None
     origin: NamedValues = ()
     results: tuple[Result, ...] = ()
+    invalid: InvalidMark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,6 +427,7 @@ class Point:
     boundaries: ProcessBoundaries = ProcessBoundaries.PROCESS
     environment: Environment = field(default_factory=Environment)
     reason: str = ""
+    invalid: InvalidMark | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,9 @@ def _read_rows(body: bytes, path: Path, warn: WarnCallback) -> Iterator[CsvRecor
                 warn("a row with more or fewer cells than the header was skipped")
                 continue
             record = {name.strip(): FORMULA_ESCAPE.sub("", cell) for name, cell in row.items()}
+            if record.get("invalid", "").strip():
+                warn("a row that is marked invalid was left out")
+                continue
             value = record["value"].strip()
             if value and _parse_number(value) is None:
                 subject = f"{record['benchmark'][:60]!a}: the value {value[:40]!a}"

@@ -24,7 +24,7 @@ CSV_COLUMNS = (
         "unit",
         "direction",
     ),
-    *("machine", "variant", "status", "value", "ci_lo", "ci_hi", "processes", "samples"),
+    *("machine", "variant", "status", "value", "ci_lo", "ci_hi", "processes", "samples", "invalid"),
 )
 
 SAMPLE_COLUMNS = (*CSV_COLUMNS, "process", "role", "pair", "round", "order", "place", "sample")
@@ -95,6 +95,7 @@ def _point_row(project: str, series: Series, point: Point, write_name: Callable[
         summary and summary.ci_hi,
         sum(process.status is Status.OK for process in point.processes) if counted else None,
         sum(len(process.samples) for process in point.processes) or None,
+        write_name(point.invalid.reason) if point.invalid else None,
     )
 
 

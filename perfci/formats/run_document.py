@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +19,7 @@ from perfci.formats.run_document_schema import (
     MAX_TEXT_LENGTH,
     SCHEMA,
     CommitPart,
+    InvalidPart,
     MachinePart,
     ProcessPart,
     ResultPart,
@@ -28,6 +30,7 @@ from perfci.model import (
     Benchmark,
     Commit,
     Environment,
+    InvalidMark,
     Machine,
     Metric,
     NamedValues,
@@ -186,7 +189,15 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
                 f"{source_name} is a run of the project {run.project}, not of {defaults.project}: "
                 f"give --project {run.project}."
             )
-        yield ImportedRun(run, idempotency_key(run), sha256(body).hexdigest())
+        yield ImportedRun(run, idempotency_key(run), _hash_body(body, run))
+
+
+def _hash_body(body: bytes, run: Run) -> str:
+    """The hash of a document; marks are no part of it, so that a run stays the same when it is marked."""
+    if run.invalid is None and all(result.invalid is None for result in run.results):
+        return sha256(body).hexdigest()
+    results = tuple(replace(result, invalid=None) for result in run.results)
+    return sha256(dump_run(replace(run, results=results, invalid=None)).encode()).hexdigest()
 
 
 def read_runs(path: Path) -> Iterator[Run]:
@@ -231,6 +242,7 @@ def run_from_document(document: RunDocument) -> Run:
         results=tuple(
             _result_from_part(part, machine, variant, document.harness) for part in document.results
         ),
+        invalid=_mark_from_part(document.invalid),
     )
 
 
@@ -257,7 +269,18 @@ def _result_from_part(part: ResultPart, machine: Machine, variant: Variant, harn
         boundaries=part.boundaries,
         number=part.number,
         reason=part.reason,
+        invalid=_mark_from_part(part.invalid),
     )
+
+
+def _mark_from_part(part: InvalidPart | None) -> InvalidMark | None:
+    return InvalidMark(**vars(part)) if part else None
+
+
+def _mark_to_content(mark: InvalidMark | None) -> dict[str, Any] | None:
+    if mark is None:
+        return None
+    return {"reason": mark.reason, "marked_by": mark.marked_by, "marked_at": _format_time(mark.marked_at)}
 
 
 def run_to_dict(run: Run) -> dict[str, Any]:
@@ -286,6 +309,7 @@ def run_to_dict(run: Run) -> dict[str, Any]:
             "finished_at": _format_time(run.finished_at),
             "origin": _pairs_to_object(run.origin),
             "results": [result_to_dict(result) for result in run.results],
+            "invalid": _mark_to_content(run.invalid),
         }
     )
 
@@ -307,6 +331,7 @@ def result_to_dict(result: Result) -> dict[str, Any]:
             "boundaries": result.boundaries.value,
             "summary": result.summary and _summary_to_content(result.summary),
             "processes": [_process_to_content(process) for process in result.processes],
+            "invalid": _mark_to_content(result.invalid),
         },
         keep=("unit",),
     )

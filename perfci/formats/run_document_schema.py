@@ -104,6 +104,14 @@ class DocumentPart(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+class InvalidPart(DocumentPart):
+    """Who marked a run or a result as invalid, when and why."""
+
+    reason: DocumentLine
+    marked_by: DocumentLine
+    marked_at: DocumentTime
+
+
 class CommitPart(DocumentPart):
     """The measured commit; ``position`` is its place on the first-parent line of its branch."""
 
@@ -193,6 +201,7 @@ class ResultPart(DocumentPart):
     processes: Annotated[
         tuple[Annotated[Process, _ProcessSchema()], ...], FailFast(), Field(max_length=MAX_PROCESSES)
     ] = ()
+    invalid: InvalidPart | None = None
 
     @model_validator(mode="after")
     def _has_numbers(self) -> Self:
@@ -223,6 +232,7 @@ class RunDocument(DocumentPart):
     finished_at: DocumentTime | None = None
     origin: ChosenPairs = {}
     results: Annotated[tuple[ResultPart, ...], FailFast(), Field(max_length=MAX_RESULTS)] = ()
+    invalid: InvalidPart | None = None
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:

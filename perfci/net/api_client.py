@@ -19,6 +19,7 @@ from perfci.net.api_schemas.commits_machines_environments import (
     MachineShape,
 )
 from perfci.net.api_schemas.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
+from perfci.net.api_schemas.invalid_marks import InvalidMarkPage, InvalidMarkShape
 from perfci.net.api_schemas.projects_and_access import (
     CreatedToken,
     NewProject,
@@ -231,6 +232,24 @@ class ApiClient:
 
     def delete_series(self, project: str, series: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/series/{encode_segment(series)}")
+
+    def list_invalid_marks(self, project: str) -> Iterator[InvalidMarkShape]:
+        return self._list_all(InvalidMarkPage, f"{_project_path(project)}/invalid-marks")
+
+    def set_run_mark(self, project: str, key: str, reason: str | None) -> None:
+        """Mark a run as invalid for a reason, or with None as valid again."""
+        self._set_mark(f"{_project_path(project)}/runs/{encode_segment(key)}", reason)
+
+    def set_point_mark(self, project: str, series: str, sha: str, reason: str | None) -> None:
+        """Mark what a series came to at a commit as invalid for a reason, or with None as valid again."""
+        path = f"{_project_path(project)}/series/{encode_segment(series)}/points/{encode_segment(sha)}"
+        self._set_mark(path, reason)
+
+    def _set_mark(self, path: str, reason: str | None) -> None:
+        if reason is None:
+            self._send("DELETE", f"{path}/invalid-mark")
+        else:
+            self._send("PUT", f"{path}/invalid-mark", json={"reason": reason})
 
     def delete_project(self, project: str) -> None:
         self._send("DELETE", _project_path(project))

@@ -12,6 +12,7 @@ from typing import Literal
 from perfci.model import (
     ChangePoint,
     Commit,
+    InvalidMark,
     Metric,
     Point,
     Series,
@@ -35,7 +36,10 @@ MarkState = Literal["confirmed", "candidate", "refuted"]
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One commit, or several merged neighbours: the level and the interquartile range of its processes."""
+    """One commit, or several merged neighbours: the level and the interquartile range of its processes.
+
+    An ``invalid`` one was marked so: it is shown, with who marked it and why as its reason.
+    """
 
     index: int
     commit: Commit
@@ -46,6 +50,7 @@ class Dot:
     processes: int = 0
     reason: str = ""
     merged: int = 1
+    invalid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +220,18 @@ def downsample_trend(trend: Trend, max_dots: int) -> Trend:
 
 
 def _build_dot(index: int, point: Point) -> Dot:
+    dot = _build_measured_dot(index, point)
+    if point.invalid is None:
+        return dot
+    return replace(dot, invalid=True, reason=invalid_mark_sentence(point.invalid))
+
+
+def invalid_mark_sentence(mark: InvalidMark) -> str:
+    """Say that something is marked invalid, by whom and why."""
+    return f"marked invalid by {mark.marked_by}: {mark.reason}"
+
+
+def _build_measured_dot(index: int, point: Point) -> Dot:
     level = displayed_point_level(point) if point.status is Status.OK else None
     if level is None:
         status = Status.FAILED if point.status is Status.OK else point.status

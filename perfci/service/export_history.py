@@ -7,6 +7,7 @@ bytes, since one that lasts for minutes keeps SQLite's write-ahead log from bein
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from perfci.formats import history_csv_writer
 from perfci.formats.format_registry import WRITER_MODULES, get_writer
@@ -18,6 +19,8 @@ from perfci.store.queries.measured_samples import load_points_of_runs, load_run
 from perfci.store.queries.runs_and_sessions import load_history_run_ids, load_run_ids_in_sha_order
 
 EXPORT_FORMATS = ("csv", *WRITER_MODULES)
+
+INVALID_LEFT_OUT = "Results that are marked invalid are left out: this format has no such mark."
 
 MAX_RESULTS_IN_MEMORY = 2000
 """Results of CSV that are in memory at once; those of one commit always are."""
@@ -33,7 +36,20 @@ def export_history(
     """
     if format == "csv":
         return _export_csv(store, project, samples)
-    return get_writer(format).serialize_runs(_load_runs(store, project), on_loss)
+    runs = _load_runs(store, project)
+    if format != "perfci":
+        runs = _leave_out_invalid_results(runs, on_loss)
+    return get_writer(format).serialize_runs(runs, on_loss)
+
+
+def _leave_out_invalid_results(runs: Iterator[Run], on_loss: WarnCallback) -> Iterator[Run]:
+    """Leave out what is marked invalid: in a format without such marks it would be taken for valid."""
+    for run in runs:
+        valid = () if run.invalid else tuple(result for result in run.results if not result.invalid)
+        if len(valid) < len(run.results):
+            on_loss(INVALID_LEFT_OUT)
+        if valid:
+            yield replace(run, results=valid)
 
 
 def _export_csv(store: Store, project: str, samples: bool) -> Iterator[bytes]:

@@ -23,6 +23,7 @@ from perfci.store.column_conversions import (
 from perfci.store.queries.history_conditions import (
     PULL_REQUEST_KIND,
     Condition,
+    current_verdict_condition,
     project_id_condition,
     pull_request_session_condition,
 )
@@ -160,7 +161,7 @@ def load_verdict_records(
     wanted = {VerdictRow.base: base, VerdictRow.head: head, VerdictRow.series_id: series_id}
     query = query.where(*(column == value for column, value in wanted.items() if value is not None))
     if current_only:
-        query = query.where(VerdictRow.superseded_by.is_(None))
+        query = query.where(current_verdict_condition())
     if not with_pull_requests:
         query = query.where(SessionRow.kind != PULL_REQUEST_KIND)
     rows = tx.connection().execute(query).all()

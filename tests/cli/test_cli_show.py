@@ -145,3 +145,24 @@ def test_run_ends_with_the_values_of_the_newest_commit(
     )
     commits = json.loads(Path("values.json").read_text())["commits"]
     assert [(c["commit"], c["values"][0]["level"]) for c in commits] == [(base, 1000.0), (head, 1200.0)]
+
+
+def test_an_invalid_run_is_shown_and_not_judged_until_it_is_valid_again(
+    database: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "key 2"
+    assert run_cli([*database, "invalidate", "run", key]) == 2
+    assert run_cli([*database, "invalidate", "run", key, "--reason", "shared machine"]) == 0
+    show(database, a_sha(2))
+    run_cli([*database, "invalidate", "list"])
+    marked = capsys.readouterr()
+    run_cli([*database, "invalidate", "run", key, "--undo"])
+    show(database, "--only", "worse")
+
+    why = "marked invalid by local: shared machine"
+    lines = marked.out.splitlines()
+    assert marked.err == "perfci: --reason is needed: whoever looks at the history later will ask why.\n"
+    assert lines[0] == "run key 2: marked invalid"
+    assert [line.endswith(why) for line in lines[3:5]] == [True, True]
+    assert lines[-1].startswith("00000002cc  run key 2: shared machine (local, ")
+    assert "regression" in capsys.readouterr().out

@@ -186,3 +186,12 @@ def test_ragged_rows_are_left_out(tmp_path: Path) -> None:
 
     assert list(named(document)) == ["a · value"]
     assert "a row with more or fewer cells than the header was skipped" in warnings
+
+
+def test_rows_that_are_marked_invalid_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("benchmark,unit,value,invalid\na,s,1,\nb,s,9,a shared machine\n")
+
+    document, warnings = read(tmp_path / "x.csv", "csv")
+
+    assert list(named(document)) == ["a · value"]
+    assert "a row that is marked invalid was left out" in warnings

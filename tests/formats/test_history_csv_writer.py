@@ -65,11 +65,11 @@ def test_a_point_is_a_row_of_exactly_these_columns(store: Store) -> None:
 
     assert exported(store) == (
         "project,commit,committed_at,benchmark,version,parameters,metric,unit,direction,machine,variant,"
-        "status,value,ci_lo,ci_hi,processes,samples\n"
+        "status,value,ci_lo,ci_hi,processes,samples,invalid\n"
         f"acme/model,{a_sha(1)},2026-03-01T13:00:00.000Z,training.Step.time_step,1,"
         '"{""n"":""8"",""dtype"":""\'bf16\'""}",time,seconds,lower,'
         '"{""cpu"":""AMD EPYC"",""cores"":2,""memory_gb"":23}","{""python"":""3.12""}",'
-        "ok,0.30000000000000004,,,2,4\n"
+        "ok,0.30000000000000004,,,2,4,\n"
     )
 
 

@@ -25,7 +25,14 @@ from perfci.store.tables.incidents import (
     MutedBenchmarkRow,
     ReportingScheduleRow,
 )
-from perfci.store.tables.measurements import MachineRow, ProjectRow, RunRow, SeriesRow, UnresolvedResultRow
+from perfci.store.tables.measurements import (
+    InvalidMarkRow,
+    MachineRow,
+    ProjectRow,
+    RunRow,
+    SeriesRow,
+    UnresolvedResultRow,
+)
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 from perfci.store.verdict_decision_records import DecisionRecord
@@ -98,6 +105,8 @@ def fill(url: str) -> None:
             "reason": "unknown unit",
         }
         tx.add(UnresolvedResultRow(project_id=project_id, run_id=run_id, created_at=NOON, **unresolved))
+        marked = {"reason": "a shared machine", "marked_by": "ada", "marked_at": NOON}
+        tx.add(InvalidMarkRow(project_id=project_id, run_id=run_id, series_id=series_id, **marked))
         scheduled = {
             "suite": "benchmarks",
             "branch": "main",

@@ -58,6 +58,7 @@ OPERATIONS = {
         "get_verdict",
         "get_comparison",
         "list_result_summaries",
+        "list_invalid_marks",
     },
     AccessRequirement.WRITE_RESULTS: {"upload_run", "add_expected_changes"},
     AccessRequirement.TRIAGE: {
@@ -70,6 +71,10 @@ OPERATIONS = {
         "move_incident_boundary",
         "undo_incident",
         "resolve_result",
+        "mark_run_invalid",
+        "mark_run_valid",
+        "mark_point_invalid",
+        "mark_point_valid",
     },
     AccessRequirement.ADMIN: {
         "change_project",
@@ -134,6 +139,7 @@ PAGES = {
         "incidents.split_incident",
         "incidents.move_incident_boundary",
         "incidents.undo_last_state_change",
+        "invalid_marks.change_mark",
     },
 }
 """The same for pages, by endpoint."""

@@ -32,6 +32,7 @@ from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
 from perfci_web.false_alarm_calibration import routes as calibration
 from perfci_web.incidents import change_routes as incidents
+from perfci_web.invalid_marks import routes as invalid_marks
 from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_static_files
@@ -91,6 +92,7 @@ def create_app(
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
     for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
         app.register_blueprint(pages.blueprint)
+    app.register_blueprint(invalid_marks.blueprint)
     api.register_api_routes(
         app,
         context,

@@ -9,9 +9,10 @@ from typing import cast
 
 from flask import current_app, request
 
-from perfci.auth.permissions import Actor
+from perfci.auth.permissions import AccessRequirement, Actor, decide_access
 from perfci.project_policies import LoadPolicies
 from perfci.store import Store
+from perfci.store.projects import Project
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.rate_limit import RateLimiter
 from perfci_web.authentication.authenticator import Authenticator
@@ -41,3 +42,8 @@ def web_context() -> WebContext:
 def current_actor() -> Actor:
     """Return the caller of the current request."""
     return web_context().authenticator.identify_caller(request)
+
+
+def may_triage(project: Project) -> bool:
+    """Whether the caller of the current request may change incidents and marks of a project."""
+    return decide_access(current_actor(), project, AccessRequirement.TRIAGE).allowed

@@ -49,6 +49,7 @@ def register_filters_and_globals(
         "duration": number_format.format_rough_duration,
         "glyph": verdict_text.verdict_glyph,
         "interval": verdict_text.format_interval,
+        "invalid_mark_sentence": series_trend.invalid_mark_sentence,
         "moment": format_moment,
         "percent": number_format.format_percent,
         "printable": make_printable,

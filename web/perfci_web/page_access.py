@@ -23,6 +23,7 @@ TRIAGE_ENDPOINTS = (
     "incidents.split_incident",
     "incidents.move_incident_boundary",
     "incidents.undo_last_state_change",
+    "invalid_marks.change_mark",
 )
 
 ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(

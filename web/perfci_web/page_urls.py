@@ -63,6 +63,10 @@ class ProjectLinks:
     def commit(self, sha: str, **query: object) -> str:
         return f"{self.project_url}/commit/{encode_segment(sha)}{_format_query(query)}"
 
+    @property
+    def invalid_mark(self) -> str:
+        return f"{self.project_url}/invalid-mark"
+
     def _distinguishing_query(self, series: Series) -> dict[str, str]:
         """Return the parameters of a series, and as few qualifiers as exclude every namesake."""
         query = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}

@@ -69,7 +69,7 @@ class CommitResult:
             return self.verdict.kind
         if self.change is not None:
             return classify_change(1 + self.change.relative_change, self.series.metric.direction)
-        return VerdictKind.FAILED if self.has_failed else None
+        return VerdictKind.FAILED if self.has_failed and not self.dot.invalid else None
 
     @property
     def label(self) -> str:
@@ -78,6 +78,8 @@ class CommitResult:
             return verdict_label(self.verdict)
         if self.kind in CHANGE_KINDS:
             return f"candidate {self.kind.value}"
+        if self.dot.invalid:
+            return self.dot.reason
         if self.has_failed:
             return self.dot.status.value
         return "not judged" if self.moves_beyond_bar else ""
@@ -108,7 +110,7 @@ class CommitResult:
         if self.kind is not None:
             return self.kind in (VerdictKind.REGRESSION, VerdictKind.FAILED)
         size = self.relative_change
-        if size is None or self.informational or not self.moves_beyond_bar:
+        if size is None or self.informational or self.dot.invalid or not self.moves_beyond_bar:
             return False
         return classify_change(1 + size, self.series.metric.direction) is VerdictKind.REGRESSION
 

@@ -87,6 +87,7 @@ def serialize_commit_result(result: CommitResult) -> dict[str, Any]:
         "series": serialize_series(result.series),
         "status": dot.status.value,
         "reason": dot.reason,
+        "invalid": dot.invalid,
         "level": dot.level,
         "q25": dot.lo,
         "q75": dot.hi,
@@ -138,7 +139,7 @@ def _cells(result: CommitResult, report: CommitReport, *, code: bool = False) ->
     interval = result.verdict.interval if result.verdict else None
     names = (series.cell, series.metric.name, series.machine.label if has_machines else "")
     shown = [code_span(name, in_table=True) if code and name else make_printable(name) for name in names]
-    reason = make_printable(dot.reason, MAX_REASON_LENGTH) if result.has_failed else ""
+    reason = make_printable(dot.reason, MAX_REASON_LENGTH) if result.has_failed and not dot.invalid else ""
     return (
         result.glyph,
         *shown,
@@ -149,7 +150,7 @@ def _cells(result: CommitResult, report: CommitReport, *, code: bool = False) ->
         "" if change is None else format_signed_percent(change),
         format_interval(interval) if interval and report.base else "",
         base.sha[:10] if base and len(_shas_of_bases(report)) > 1 else "",
-        ": ".join(filter(None, (result.label, reason))),
+        ": ".join(filter(None, (make_printable(result.label, MAX_REASON_LENGTH), reason))),
     )
 
 

@@ -30,8 +30,10 @@ def collect_processes_by_series(runs: Iterable[Run]) -> dict[Series, list[Proces
 
 def _merge_point(results: Sequence[tuple[Run, Result]]) -> Point:
     """Merge runs of a commit into one point; processes of pairs count only without processes of the
-    history.
+    history, and what is marked invalid only where all of it is.
     """
+    marks = [result.invalid or run.invalid for run, result in results]
+    results = [item for item, mark in zip(results, marks, strict=True) if mark is None] or results
     latest = results[-1][1]
     processes = [process for _, result in results for process in result.processes]
     history = [process for process in processes if process.role is Role.HISTORY]
@@ -44,6 +46,7 @@ def _merge_point(results: Sequence[tuple[Run, Result]]) -> Point:
         boundaries=latest.boundaries,
         environment=results[-1][0].environment,
         reason="" if ok else latest.reason,
+        invalid=marks[-1] if all(marks) else None,
     )
 
 

@@ -36,6 +36,7 @@ from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
     EnvironmentRow,
+    InvalidMarkRow,
     MachineRow,
     ProcessRow,
     ProjectRow,
@@ -130,6 +131,7 @@ def _delete_part_of_run(tx: Session, deletion: Deletion, limit: int) -> bool:
         if _delete_verdicts(tx, sa.and_(VerdictRow.session_id == run.session_id, of_commit), limit):
             return True
         _delete(tx, UnresolvedResultRow, UnresolvedResultRow.run_id == run_id)
+        _delete(tx, InvalidMarkRow, InvalidMarkRow.run_id == run_id)
         _delete(tx, OutboxRow, OutboxRow.subject == run.key)
         _delete(tx, RunRow, RunRow.id == run_id)
     ended = sa.and_(SessionRow.project_id == deletion.project_id, SessionRow.state == "finished")
@@ -183,6 +185,7 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     destinations = sa.select(DestinationRow.id).where(DestinationRow.project_id == project_id)
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
     alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
+    alone.append(InvalidMarkRow)
     return [
         *((table, table.project_id == project_id) for table in alone),
         (DeliveryRow, DeliveryRow.destination_id.in_(destinations)),
@@ -254,7 +257,7 @@ def _delete_series(tx: Session, series_ids: Sequence[int], limit: int) -> bool:
     if _delete_verdicts(tx, VerdictRow.series_id.in_(series_ids), limit):
         return True
     benchmarks = set(tx.scalars(sa.select(SeriesRow.benchmark_id).where(SeriesRow.id.in_(series_ids))))
-    for table in (ChangePointRow, IncidentMemberRow, ImpactRow):
+    for table in (ChangePointRow, IncidentMemberRow, ImpactRow, InvalidMarkRow):
         _delete(tx, table, table.series_id.in_(series_ids))
     _delete_by_ids(tx, SeriesRow, series_ids)
     unused = ~sa.exists().where(SeriesRow.benchmark_id == BenchmarkRow.id)

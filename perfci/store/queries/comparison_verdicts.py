@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import VerdictKind
+from perfci.store.queries.history_conditions import current_verdict_condition
 from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
 from perfci.store.tables.measurements import SessionRow
@@ -79,5 +80,5 @@ def _match_commits(commits: CommitPair) -> tuple[sa.ColumnElement[bool], ...]:
         VERDICTS.c.project_id == commits.project_id,
         VERDICTS.c.base == commits.base,
         VERDICTS.c.head == commits.head,
-        VERDICTS.c.superseded_by.is_(None),
+        current_verdict_condition(),
     )

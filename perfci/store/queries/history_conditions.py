@@ -14,6 +14,7 @@ from perfci.store.tables.measurements import (
     SeriesRow,
     SessionRow,
 )
+from perfci.store.tables.verdicts import VerdictRow
 
 HISTORY_KINDS = ("history", "import")
 """Kinds of sessions whose runs enter histories; pull requests and A/A runs do not."""
@@ -35,7 +36,20 @@ def project_id_condition(column: Any, project: str) -> Condition:
 
 
 def restrict_to_history(query: Any) -> Any:
-    """Restrict a query over results to those that make up the history of a series."""
+    """Restrict a query over results to those that make up the history of a series.
+
+    Results that were marked invalid are left out: nothing is derived from them.
+    """
+    return restrict_to_main_line(query).where(RunRow.invalid.is_(False), ResultRow.invalid.is_(False))
+
+
+def restrict_to_invalid_results(query: Any) -> Any:
+    """Restrict a query over results to those that would make up a history but are marked invalid."""
+    return restrict_to_main_line(query).where(sa.or_(RunRow.invalid, ResultRow.invalid))
+
+
+def restrict_to_main_line(query: Any) -> Any:
+    """Restrict a query over results to those of commits on the main line, valid or not."""
     return (
         query.select_from(ResultRow)
         .join(RunRow, ResultRow.run_id == RunRow.id)
@@ -43,6 +57,11 @@ def restrict_to_history(query: Any) -> Any:
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .where(SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False))
     )
+
+
+def current_verdict_condition() -> Condition:
+    """Build the condition that a verdict stands: superseded by none, and on results that are valid."""
+    return sa.and_(VerdictRow.superseded_by.is_(None), VerdictRow.invalid.is_(False))
 
 
 def pull_request_session_condition(session_id: Any) -> Condition:

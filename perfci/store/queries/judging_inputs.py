@@ -238,6 +238,7 @@ def load_commit_visits(tx: Session, project: str) -> list[VisitRecord]:
             project_id_condition(CommitRow.project_id, project),
             SessionRow.kind.in_(HISTORY_KINDS),
             CommitRow.dirty.is_(False),
+            RunRow.invalid.is_(False),
         )
         .group_by(*columns)
         .order_by(started, SessionRow.uid, CommitRow.sha)

@@ -54,6 +54,7 @@ def _load_commit_levels(
         .join(SESSIONS, RUNS.c.session_id == SESSIONS.c.id)
         .where(COMMITS.c.project_id == project_id, COMMITS.c.sha == sha, COMMITS.c.dirty.is_(False))
         .where(SESSIONS.c.kind.in_(HISTORY_KINDS), LEVEL.is_not(None), RESULTS.c.series_id > after)
+        .where(RUNS.c.invalid.is_(False), RESULTS.c.invalid.is_(False))
     )
     levels: dict[tuple[int, str], list[float]] = {}
     for series_id, identity, level in tx.connection().execute(query):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from sqlalchemy.orm import Session
 from perfci.model import (
     Commit,
     Environment,
+    InvalidMark,
     PerfciError,
     Point,
     Process,
@@ -27,7 +29,12 @@ from perfci.store.column_conversions import (
     hash_values,
     named_values_from_json,
 )
-from perfci.store.queries.history_conditions import Condition, restrict_to_history
+from perfci.store.queries.history_conditions import (
+    Condition,
+    restrict_to_history,
+    restrict_to_invalid_results,
+)
+from perfci.store.queries.invalid_marks import MarkPlace, load_marks_of_runs
 from perfci.store.queries.machines_variants_environments import (
     load_environments,
     load_machines,
@@ -50,12 +57,12 @@ from perfci.store.tables.measurements import (
 )
 
 
-def load_history_points(tx: Session, condition: Condition) -> Iterator[tuple[int, Point]]:
+def load_history_points(
+    tx: Session, condition: Condition, restrict: Callable[[Any], Any] = restrict_to_history
+) -> Iterator[tuple[int, Point]]:
     """Load the history points of the chosen results, by series id, in no order."""
     columns = (*ResultRow.__table__.c, RunRow.commit_id, RunRow.environment_id)
-    ordered = (
-        restrict_to_history(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
-    )
+    ordered = restrict(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
     rows = tx.connection().execute(ordered).all()
     processes, environments = (
         load_processes_where(tx, condition),
@@ -141,11 +148,31 @@ def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Poi
 
 
 def load_points_of_runs(tx: Session, run_ids: Sequence[int]) -> list[tuple[Series, Point]]:
-    """Load the points that some runs measured, by the sha of their commits."""
-    points = list(load_history_points(tx, RunRow.id.in_(run_ids)))
+    """Load the points that some runs measured, by the sha of their commits.
+
+    What is marked invalid is a point of its own, beside a valid one of the same commit.
+    """
+    chosen = RunRow.id.in_(run_ids)
+    points = list(load_history_points(tx, chosen))
+    points += _load_invalid_points(tx, chosen, run_ids)
     series = load_series_by_ids(tx, {series_id for series_id, _ in points})
     by_series = ((series[series_id], point) for series_id, point in points)
     return sorted(by_series, key=lambda pair: pair[1].commit.sha)
+
+
+def _load_invalid_points(
+    tx: Session, chosen: Condition, run_ids: Sequence[int]
+) -> Iterator[tuple[int, Point]]:
+    """Load the points that are marked invalid, each with one of its marks."""
+    marks = load_marks_of_runs(tx, run_ids)
+    if not marks:
+        return
+    query = sa.select(RunRow.id, CommitRow.sha).join(CommitRow, RunRow.commit_id == CommitRow.id)
+    shas = {row.id: row.sha for row in tx.execute(query.where(chosen))}
+    mark_at = {(series_id, shas[run_id]): mark for (run_id, series_id), mark in marks.items()}
+    for series_id, point in load_history_points(tx, chosen, restrict_to_invalid_results):
+        mark = mark_at.get((series_id, point.commit.sha)) or mark_at.get((None, point.commit.sha))
+        yield series_id, replace(point, invalid=mark)
 
 
 def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProcess]:
@@ -175,6 +202,7 @@ def load_run(tx: Session, run_id: int) -> Run:
     row = tx.execute(query).first()
     if row is None:
         raise PerfciError(f"There is no run {run_id}.")
+    marks = load_marks_of_runs(tx, [run_id])
     return Run(
         project=row.slug,
         session=row.uid,
@@ -187,8 +215,20 @@ def load_run(tx: Session, run_id: int) -> Run:
         started_at=row.started_at,
         finished_at=row.finished_at,
         origin=named_values_from_json(row.origin),
-        results=tuple(load_results_where(tx, ResultRow.run_id == run_id)),
+        results=tuple(_load_results_with_marks(tx, run_id, marks)),
+        invalid=marks.get((run_id, None)),
     )
+
+
+def _load_results_with_marks(
+    tx: Session, run_id: int, marks: Mapping[MarkPlace, InvalidMark]
+) -> Iterator[Result]:
+    """Load the results of a run, those that are marked invalid with their marks."""
+    series = load_series_by_ids(tx, [series_id for _, series_id in marks if series_id is not None])
+    mark_of = {series[series_id]: mark for (_, series_id), mark in marks.items() if series_id is not None}
+    for result in load_results_where(tx, ResultRow.run_id == run_id):
+        mark = mark_of.get(result.series)
+        yield replace(result, invalid=mark) if mark else result
 
 
 def load_stored_results_of_run(tx: Session, run: Run) -> Iterator[Result]:

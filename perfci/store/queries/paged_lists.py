@@ -12,7 +12,11 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Environment, Machine, Series
 from perfci.store.column_conversions import named_values_from_json
-from perfci.store.queries.history_conditions import PULL_REQUEST_KIND, series_only_in_pulls_condition
+from perfci.store.queries.history_conditions import (
+    PULL_REQUEST_KIND,
+    current_verdict_condition,
+    series_only_in_pulls_condition,
+)
 from perfci.store.queries.machines_variants_environments import load_machines
 from perfci.store.queries.project_commits import load_commits, sha_prefix_condition
 from perfci.store.queries.project_series import load_series_by_ids
@@ -172,7 +176,7 @@ def load_verdicts_page(
         *([VerdictRow.kind == filters.kind] if filters.kind else []),
         *([VerdictRow.stage == filters.stage] if filters.stage else []),
         *([VerdictRow.series_id == filters.series_id] if filters.series_id is not None else []),
-        *([VerdictRow.superseded_by.is_(None)] if filters.current_only else []),
+        *([current_verdict_condition()] if filters.current_only else []),
         *([VerdictRow.id < before] if before else []),
     ]
     return _load_verdicts(tx, VerdictRow.project_id == project_id, *narrowed, limit=limit)

@@ -14,6 +14,7 @@ from perfci.store.column_conversions import build_change_point, build_verdict
 from perfci.store.queries.history_conditions import (
     HISTORY_KINDS,
     Condition,
+    current_verdict_condition,
     project_id_condition,
     pull_request_session_condition,
     restrict_to_history,
@@ -33,7 +34,7 @@ from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 COMMIT_BATCH = 32
 """Commits per query in the search for a measured one: heads of pull requests may be newer."""
 
-CURRENT = sa.and_(VerdictRow.superseded_by.is_(None), ~pull_request_session_condition(VerdictRow.session_id))
+CURRENT = sa.and_(current_verdict_condition(), ~pull_request_session_condition(VerdictRow.session_id))
 """The newest verdict on each question; a pull request says nothing about the status of the main branch."""
 
 CONFIRMED = sa.and_(
@@ -189,7 +190,7 @@ def _select_measured_shas() -> sa.Select[Any]:
         .select_from(RunRow)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
-        .where(SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False))
+        .where(SessionRow.kind.in_(HISTORY_KINDS), CommitRow.dirty.is_(False), RunRow.invalid.is_(False))
         .where(sa.select(ResultRow.id).where(ResultRow.run_id == RunRow.id).exists())
     )
 

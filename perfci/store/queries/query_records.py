@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from perfci.model import (
     Clock,
     Environment,
+    InvalidMark,
     Machine,
     Process,
     Series,
@@ -134,9 +135,10 @@ class VerdictCount:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A stored run with the number of its results."""
+    """A stored run with the number of its results; ``invalid`` is its mark, where it has one."""
 
     id: int
+    key: str
     session_uid: str
     machine: Machine
     environment: Environment
@@ -147,6 +149,7 @@ class RunRecord:
     finished_at: datetime | None
     results: int
     failed: int
+    invalid: InvalidMark | None = None
 
 
 def series_matches_search(series: Series, search: str) -> bool:

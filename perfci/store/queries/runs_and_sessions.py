@@ -15,6 +15,7 @@ from perfci.model import (
 )
 from perfci.store.column_conversions import named_values_from_json
 from perfci.store.queries.history_conditions import HISTORY_KINDS, project_id_condition
+from perfci.store.queries.invalid_marks import load_marks_of_runs
 from perfci.store.queries.machines_variants_environments import (
     load_environments,
     load_machines,
@@ -128,9 +129,11 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
     rows = tx.execute(query).all()
     environments = load_environments(tx, {row.environment_id for row in rows})
     machines, variants = load_machines(tx), load_variants(tx)
+    marks = load_marks_of_runs(tx, [row.id for row in rows])
     return [
         RunRecord(
             id=row.id,
+            key=row.key,
             session_uid=row.session_uid,
             machine=machines[row.machine_id],
             environment=environments[row.environment_id],
@@ -141,6 +144,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
             finished_at=row.finished_at,
             results=row.results,
             failed=row.failed,
+            invalid=marks.get((row.id, None)),
         )
         for row in rows
     ]

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Index,
     String,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -178,6 +179,7 @@ class RunRow(TableBase):
     finished_at: Mapped[datetime | None]
     received_at: Mapped[datetime | None]
     processes: Mapped[int] = mapped_column(server_default="0")
+    invalid: Mapped[bool] = mapped_column(server_default=false())
 
 
 class ResultRow(TableBase):
@@ -207,6 +209,24 @@ class ResultRow(TableBase):
     clock: Mapped[str | None]
     spread: Mapped[float | None]
     thinned_at: Mapped[datetime | None]
+    invalid: Mapped[bool] = mapped_column(server_default=false())
+
+
+class InvalidMarkRow(TableBase):
+    """Who marked a run, or the results of one series in it, as invalid, and why.
+
+    ``runs.invalid``, ``results.invalid`` and ``verdicts.invalid`` follow from these rows.
+    """
+
+    __tablename__ = "invalid_marks"
+
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id", index=True)
+    run_id: Mapped[int] = foreign_key("runs.id", index=True)
+    series_id: Mapped[int | None] = foreign_key("series.id", index=True, nullable=True)
+    reason: Mapped[str]
+    marked_by: Mapped[str]
+    marked_at: Mapped[datetime]
 
 
 class ProcessRow(TableBase):

@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     Index,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -57,6 +58,7 @@ class VerdictRow(TableBase):
     tail_interval_hi: Mapped[float | None]
     created_at: Mapped[datetime]
     superseded_by: Mapped[int | None] = foreign_key("verdicts.id", index=True, nullable=True)
+    invalid: Mapped[bool] = mapped_column(server_default=false())
 
 
 class DecisionRow(TableBase):

@@ -37,6 +37,7 @@ from perfci.store.column_conversions import (
     replace_unstorable_characters,
 )
 from perfci.store.queries import measured_samples
+from perfci.store.queries.runs_and_sessions import find_project_run_id
 from perfci.store.statement_execution import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -54,6 +55,7 @@ from perfci.store.writes.find_or_add_rows import (
     ensure_project_id,
     ensure_series_ids,
 )
+from perfci.store.writes.invalid_marks import set_result_mark, set_run_mark
 
 RUNS, RESULTS, PROCESSES = RunRow.__table__, ResultRow.__table__, ProcessRow.__table__
 
@@ -158,6 +160,7 @@ def ingest_runs(
     for batch in _split_batches(runs):
         project_id = ensure_project_id(tx, batch[0][0].project)
         new = ingest_run_batch(tx, project_id, batch, kind=kind, summarize=summarize)
+        _save_marks(tx, project_id, new)
         results = [result for run, _, _ in new for result in run.results]
         total += IngestCounts(
             runs_new=len(new),
@@ -166,6 +169,21 @@ def ingest_runs(
             samples=sum(len(process.samples) for result in results for process in result.processes),
         )
     return total
+
+
+def _save_marks(tx: Session, project_id: int, new: Iterable[KeyedRun]) -> None:
+    """Mark what the document of a new run says is invalid."""
+    for run, key, _ in new:
+        marked = [result for result in run.results if result.invalid]
+        if not marked and run.invalid is None:
+            continue
+        run_id = find_project_run_id(tx, project_id, key)
+        assert run_id is not None  # it was stored just now
+        if run.invalid:
+            set_run_mark(tx, project_id, run_id, run.invalid)
+        ids = ensure_series_ids(tx, project_id, [result.series for result in marked])
+        for result, series_id in zip(marked, ids, strict=True):
+            set_result_mark(tx, project_id, run_id, series_id, result.invalid)
 
 
 def save_benchmark_descriptions(

@@ -13,6 +13,7 @@ from perfci_web.api.operations import (
     github_trusted_publishing,
     incident_changes,
     incidents,
+    invalid_marks,
     muted_benchmarks,
     notifications,
     openapi,
@@ -45,4 +46,5 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *suite_reporting_schedules.OPERATIONS,
     *expected_changes.OPERATIONS,
     *deletions.OPERATIONS,
+    *invalid_marks.OPERATIONS,
 )

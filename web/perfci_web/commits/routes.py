@@ -7,9 +7,9 @@ from flask import Blueprint, render_template, request
 from perfci.store.queries import measured_samples, project_commits, runs_and_sessions
 from perfci.store.queries.project_series import load_series_of_same_cells
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
-from perfci_web.application_context import web_context
+from perfci_web.application_context import may_triage, web_context
 from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, paginate_lists
-from perfci_web.url_lookups import build_project_links, require_commit
+from perfci_web.url_lookups import build_project_links, require_commit, require_project
 from perfci_web.view_parts.list_search_and_paging import parse_list_query
 
 blueprint = Blueprint("commits", __name__)
@@ -17,6 +17,11 @@ blueprint = Blueprint("commits", __name__)
 
 @blueprint.get("/<project:project>/commit/<name:sha>")
 def commit_page(project: str, sha: str) -> str:
+    return render_commit_page(project, sha)
+
+
+def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
+    """Render a commit; ``rejection`` says why a form of it was not accepted."""
     with web_context().store.read() as tx:
         commit = require_commit(tx, project, sha)
         records = runs_and_sessions.load_runs_of_commit(tx, project, commit.sha)
@@ -35,4 +40,12 @@ def commit_page(project: str, sha: str) -> str:
         )
         lists = paginate_lists(page, parse_list_query(request.args, LIST_NAMES))
         links = build_project_links(project, load_series_of_same_cells(tx, project, lists.linked_series))
-    return render_template("commits/commit.html", page=page, lists=lists, links=links)
+        may_change = may_triage(require_project(tx, project))
+    return render_template(
+        "commits/commit.html",
+        page=page,
+        lists=lists,
+        links=links,
+        may_change=may_change,
+        rejection=rejection,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.auth.permissions import AccessRequirement, decide_access
 from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
@@ -19,7 +18,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project
 from perfci.store.queries.project_series import load_series_of_same_cells
-from perfci_web.application_context import current_actor, web_context
+from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
@@ -62,7 +61,7 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
         page=page,
         alert_quality=alert_quality,
         links=links,
-        may_change=_may_change(record),
+        may_change=may_triage(record),
         changed_entry=changed_entry,
         rejected=rejected,
     )
@@ -110,7 +109,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         candidates=incident_view_model.list_candidate_commits(page),
         is_missing_data_incident=incident_view_model.is_missing_data_incident(page),
         links=links,
-        may_change=_may_change(record),
+        may_change=may_triage(record),
         rejected=rejected,
         typed=rejected.typed or {"state": request.args.get("state", "")},
     )
@@ -153,7 +152,3 @@ def _require_incident(tx: Session, project: Project, number: int) -> None:
     ]
     text = f"The project {project.slug} has no incident {number}."
     raise PageNotFound(text, suggestions, "Its newest incidents")
-
-
-def _may_change(project: Project) -> bool:
-    return decide_access(current_actor(), project, AccessRequirement.TRIAGE).allowed

@@ -10,12 +10,14 @@ from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.report.serializers import serialize_trend
 from perfci.report.series_trend import Trend, downsample_trend, hide_levels_of_informational_trend
 from perfci.store import verdicts_and_change_points
+from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
+from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.project_series import load_project_series
 from perfci.store.queries.query_records import SeriesRecord
-from perfci_web.application_context import web_context
+from perfci_web.application_context import may_triage, web_context
 from perfci_web.csv_response import build_csv_response
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.series import view_model
@@ -43,7 +45,9 @@ def series_page(project: str, benchmark: str, metric: str) -> str:
         twin = view_model.find_series_of_other_clock(record, records)
         trends, judged = _load_trends(tx, record, twin)
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
-        mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
+        stored_project = require_project(tx, project)
+        mutes = load_mutes(tx, stored_project.id, context.clock())
+        marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
     twin_trend = trends[twin.id] if twin else None
     page = view_model.build_series_view(
         project, trends[record.id], verdicts, records, twin_trend=twin_trend, judged=judged
@@ -52,6 +56,9 @@ def series_page(project: str, benchmark: str, metric: str) -> str:
         "series/series.html",
         page=page,
         muted=[mute for mute in mutes if mute.matches(record.series)],
+        marks=marks,
+        identity=series_identity(project, record.series),
+        may_change=may_triage(stored_project),
         links=build_project_links(project, (sibling.series for sibling in records)),
     )
 

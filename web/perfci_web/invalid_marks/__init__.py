@@ -1,0 +1,1 @@
+"""Forms that mark runs and points as invalid."""
