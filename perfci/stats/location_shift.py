@@ -100,7 +100,7 @@ class Shift:
         """The two modes of the benchmark; None where it has one."""
         if self.readings:
             return self.readings[0].modes
-        return None if self.mix is None or self.mix.alike_outliers else self.mix
+        return None if self.mix is None or self.mix.largest_outlier_cluster else self.mix
 
     @property
     def is_mix_part(self) -> bool:
@@ -310,7 +310,9 @@ def _describe_outliers(distances: Floats, limit: float, base_total: int, head_to
         base_total,
         head_total,
         gap,
-        alike_outliers=int((np.abs(np.subtract.outer(distances, distances)) <= limit).sum(axis=1).max()),
+        largest_outlier_cluster=int(
+            (np.abs(np.subtract.outer(distances, distances)) <= limit).sum(axis=1).max()
+        ),
     )
 
 

@@ -61,7 +61,7 @@ coincidence.
 class ModeMix:
     """How many processes of each side are in the upper of two modes, ``gap`` log units apart.
 
-    ``correlation`` is that of the modes within pairs, 0 for sides without pairs. ``alike_outliers`` is 0 for
+    ``correlation`` is that of the modes within pairs, 0 for sides without pairs. ``largest_outlier_cluster`` is 0 for
     modes; where the upper processes are outliers, it is how many of them could be in one mode.
     """
 
@@ -71,7 +71,7 @@ class ModeMix:
     head_total: int
     gap: float
     correlation: float = 0.0
-    alike_outliers: int = 0
+    largest_outlier_cluster: int = 0
 
     @property
     def difference(self) -> float:
@@ -90,13 +90,15 @@ class ModeMix:
     @property
     def has_changed(self) -> bool:
         """Whether chance is no explanation of the difference."""
-        return not self.alike_outliers and self.p_value <= CHANGED_MIX_LEVEL
+        return not self.largest_outlier_cluster and self.p_value <= CHANGED_MIX_LEVEL
 
     @property
     def matters(self) -> bool:
         """Whether the mix is part of the interval; outliers are not once they are known to be rare."""
         total = min(self.base_total, self.head_total)
-        return not self.alike_outliers or total < values_to_exclude_mode(self.alike_outliers)
+        return not self.largest_outlier_cluster or total < values_to_exclude_mode(
+            self.largest_outlier_cluster
+        )
 
     @property
     def mean_error(self) -> float:
@@ -146,7 +148,7 @@ class ModeMix:
             head_upper=round(self.head_upper * pairs / self.head_total),
             base_total=pairs,
             head_total=pairs,
-            alike_outliers=math.ceil(self.alike_outliers * pairs / self.base_total),
+            largest_outlier_cluster=math.ceil(self.largest_outlier_cluster * pairs / self.base_total),
         )
 
 

@@ -71,7 +71,7 @@ def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> b
     outliers may be the first of a mode, or where the mix would have changed: more pairs may settle that.
     """
     mix = shift.mix
-    awaits_outliers = mix is not None and mix.alike_outliers > 0 and mix.matters
+    awaits_outliers = mix is not None and mix.largest_outlier_cluster > 0 and mix.matters
     if 2 * shift.pairs < cap or shift.df <= 0 or shift.readings or awaits_outliers:
         return False
     last = shift.scale_to_pairs(cap)
