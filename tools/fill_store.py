@@ -19,9 +19,9 @@ from sqlalchemy.orm import Session
 from perfci.model import Variant
 from perfci.store import Store, open_store
 from perfci.store.column_conversions import EPOCH, MILLISECOND
-from perfci.store.statement_execution import bulk_insert, reserve_ids
 from perfci.store.tables.measurements import ProcessRow, ResultRow
 from perfci.store.tables.verdicts import VerdictRow
+from perfci.store.transactions import bulk_insert, reserve_ids
 from perfci.store.writes import find_or_add_rows, ingest
 from tests.support.builders import NOON, PROJECT, a_commit, a_machine, a_run, a_series
 from tests.support.stored_runs import ingest_run

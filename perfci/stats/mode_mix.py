@@ -61,8 +61,8 @@ coincidence.
 class ModeMix:
     """How many processes of each side are in the upper of two modes, ``gap`` log units apart.
 
-    ``correlation`` is that of the modes within pairs, 0 for sides without pairs. ``largest_outlier_cluster`` is 0 for
-    modes; where the upper processes are outliers, it is how many of them could be in one mode.
+    ``correlation`` is that of the modes within pairs, 0 for sides without pairs. Where the upper processes
+    are outliers, ``largest_outlier_cluster`` is how many of them could be in one mode; it is 0 for modes.
     """
 
     base_upper: int

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.statement_execution import build_insert_or_ignore
 from perfci.store.tables.measurements import SeriesCountRow
+from perfci.store.transactions import build_insert_or_ignore
 
 COUNTS = SeriesCountRow.__table__
 

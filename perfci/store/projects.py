@@ -11,10 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError
-from perfci.store.statement_execution import build_insert_or_ignore
 from perfci.store.tables.access import AuditRow
 from perfci.store.tables.measurements import ProjectRow
-from perfci.store.transactions import CHANGED_PROJECTS
+from perfci.store.transactions import CHANGED_PROJECTS, build_insert_or_ignore
 
 PUBLIC = "public"
 PRIVATE = "private"

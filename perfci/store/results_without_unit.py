@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Direction
-from perfci.store.statement_execution import execute_and_count_rows
 from perfci.store.tables.measurements import RunRow, SessionRow, UnresolvedResultRow
+from perfci.store.transactions import execute_and_count_rows
 
 COLUMNS = UnresolvedResultRow.__table__.c
 

@@ -29,9 +29,9 @@ from perfci.store.queries.history_conditions import (
 )
 from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
-from perfci.store.statement_execution import in_chunks
 from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
+from perfci.store.transactions import in_chunks
 from perfci.store.writes import find_or_add_rows
 
 CHANGE_POINTS = ChangePointRow.__table__

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.column_conversions import ABSENT
-from perfci.store.statement_execution import execute_and_count_rows
 from perfci.store.tables.access import TokenRow
+from perfci.store.transactions import execute_and_count_rows
 
 TOKENS = TokenRow.__table__
 

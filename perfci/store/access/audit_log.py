@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.column_conversions import ABSENT, EPOCH, MILLISECOND
-from perfci.store.statement_execution import execute_on_driver
 from perfci.store.tables.access import AuditRow
+from perfci.store.transactions import execute_on_driver
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.statement_execution import build_insert_or_ignore
 from perfci.store.tables.github import RunTokenRow, UsedTokenRow
+from perfci.store.transactions import build_insert_or_ignore
 
 USED_TOKENS, RUN_TOKENS = UsedTokenRow.__table__, RunTokenRow.__table__
 

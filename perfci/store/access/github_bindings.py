@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.access.ci_job_tokens import RUN_TOKENS
-from perfci.store.statement_execution import execute_and_count_rows
 from perfci.store.tables.github import RepositoryRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.transactions import execute_and_count_rows
 
 REPOSITORIES = RepositoryRow.__table__
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.access.users_and_roles import USERS, User, build_user
-from perfci.store.statement_execution import build_insert_or_ignore, execute_and_count_rows
 from perfci.store.tables.access import LoginRow, SecretRow
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 LOGINS, SECRETS = LoginRow.__table__, SecretRow.__table__
 

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.statement_execution import build_insert_or_ignore, execute_and_count_rows
 from perfci.store.tables.access import MembershipRow, UserRow
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 USERS, MEMBERSHIPS = UserRow.__table__, MembershipRow.__table__
 

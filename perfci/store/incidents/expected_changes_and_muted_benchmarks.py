@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from perfci.store.incidents.incident_records import Mute
 from perfci.store.queries.history_conditions import project_id_condition
-from perfci.store.statement_execution import build_insert_or_ignore, execute_and_count_rows
 from perfci.store.tables.incidents import ExpectedChangeRow, MutedBenchmarkRow
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 EXPECTED_CHANGES = ExpectedChangeRow.__table__
 MUTED = MutedBenchmarkRow.__table__

@@ -22,7 +22,6 @@ from perfci.store.incidents.incident_records import (
     IncidentRecord,
 )
 from perfci.store.queries.project_series import load_series_by_ids
-from perfci.store.statement_execution import CHUNK, build_insert_or_ignore, execute_and_count_rows, in_chunks
 from perfci.store.tables.incidents import (
     EvaluationRow,
     ImpactRow,
@@ -31,6 +30,7 @@ from perfci.store.tables.incidents import (
     IncidentRow,
 )
 from perfci.store.tables.measurements import BenchmarkRow, SeriesRow
+from perfci.store.transactions import CHUNK, build_insert_or_ignore, execute_and_count_rows, in_chunks
 
 INCIDENTS, MEMBERS, IMPACTS = IncidentRow.__table__, IncidentMemberRow.__table__, ImpactRow.__table__
 EVENTS, EVALUATIONS = IncidentEventRow.__table__, EvaluationRow.__table__

@@ -9,9 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.statement_execution import build_insert_or_ignore, execute_and_count_rows
 from perfci.store.tables.github import RunEventRow
 from perfci.store.tables.measurements import ProjectRow
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 EVENTS = RunEventRow.__table__
 

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.statement_execution import build_insert_or_ignore, execute_and_count_rows
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 DESTINATIONS = DestinationRow.__table__
 

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.jobs.notification_destinations import DESTINATIONS, Destination, build_destination
-from perfci.store.statement_execution import build_insert_or_ignore, execute_and_count_rows
 from perfci.store.tables.incidents import IncidentRow
 from perfci.store.tables.measurements import ProjectRow
 from perfci.store.tables.notifications import DeliveryRow
+from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows
 
 DELIVERIES, INCIDENTS = DeliveryRow.__table__, IncidentRow.__table__
 

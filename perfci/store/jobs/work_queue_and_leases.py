@@ -14,14 +14,14 @@ from typing import Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.store.statement_execution import (
+from perfci.store.tables.measurements import ProjectRow
+from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
+from perfci.store.transactions import (
     build_insert_or_ignore,
     execute_and_count_rows,
     in_chunks,
     insert_rows,
 )
-from perfci.store.tables.measurements import ProjectRow
-from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 
 WorkKind = Literal["judge", "judge_pr", "evaluate"]
 

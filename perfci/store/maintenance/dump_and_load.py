@@ -21,9 +21,8 @@ from sqlalchemy.orm import Session
 from perfci.model import PerfciError
 from perfci.store.dialects import is_sqlite
 from perfci.store.open_database import SCHEMA, open_store
-from perfci.store.statement_execution import bulk_insert
 from perfci.store.tables.work_queue_and_leases import LeaseRow
-from perfci.store.transactions import Store
+from perfci.store.transactions import Store, bulk_insert
 
 DUMP_FORMAT = "perfci.dump/1"
 

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import InvalidMark, Series
 from perfci.store.queries.project_series import load_series_by_ids
-from perfci.store.statement_execution import in_chunks
 from perfci.store.tables.measurements import CommitRow, InvalidMarkRow, ResultRow, RunRow, SeriesRow
+from perfci.store.transactions import in_chunks
 
 LEVEL = sa.func.coalesce(ResultRow.level, ResultRow.value)
 

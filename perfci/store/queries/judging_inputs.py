@@ -27,7 +27,6 @@ from perfci.store.queries.machines_variants_environments import load_machines
 from perfci.store.queries.measured_samples import load_processes_where
 from perfci.store.queries.measured_series import load_clocks_of_results
 from perfci.store.queries.project_series import load_series_by_ids
-from perfci.store.statement_execution import CHUNK, in_chunks
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -37,6 +36,7 @@ from perfci.store.tables.measurements import (
     SeriesRow,
     SessionRow,
 )
+from perfci.store.transactions import CHUNK, in_chunks
 
 RESULTS, RUNS, COMMITS, SESSIONS, SERIES = (
     row.__table__ for row in (ResultRow, RunRow, CommitRow, SessionRow, SeriesRow)

@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Environment, Machine, Variant
 from perfci.store.column_conversions import named_values_from_json
-from perfci.store.statement_execution import in_chunks
 from perfci.store.tables.measurements import (
     EnvironmentRow,
     MachineRow,
     VariantRow,
 )
+from perfci.store.transactions import in_chunks
 
 
 def load_machines(tx: Session) -> dict[int, Machine]:

@@ -45,7 +45,6 @@ from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import (
     MeasuredProcess,
 )
-from perfci.store.statement_execution import CHUNK
 from perfci.store.tables.measurements import (
     CommitRow,
     EnvironmentRow,
@@ -55,6 +54,7 @@ from perfci.store.tables.measurements import (
     RunRow,
     SessionRow,
 )
+from perfci.store.transactions import CHUNK
 
 
 def load_history_points(

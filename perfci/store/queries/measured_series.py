@@ -23,7 +23,6 @@ from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
 )
-from perfci.store.statement_execution import CHUNK, in_chunks
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -33,6 +32,7 @@ from perfci.store.tables.measurements import (
     SeriesRow,
     SessionRow,
 )
+from perfci.store.transactions import CHUNK, in_chunks
 
 LATEST_RESULT = sa.func.max(ResultRow.id)
 LATEST_MEASURED_RESULT = sa.func.max(sa.case((ResultRow.status == Status.OK.value, ResultRow.id)))

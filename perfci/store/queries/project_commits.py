@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, PerfciError
 from perfci.store.queries.history_conditions import Condition, project_id_condition
-from perfci.store.statement_execution import execute_on_driver, in_chunks
 from perfci.store.tables.measurements import CommitRow
+from perfci.store.transactions import execute_on_driver, in_chunks
 
 
 def load_commits(

@@ -14,13 +14,12 @@ from perfci.model import Benchmark, Metric, Series
 from perfci.store.column_conversions import named_values_from_json
 from perfci.store.queries.history_conditions import Condition, project_id_condition
 from perfci.store.queries.machines_variants_environments import load_machines, load_variants
-from perfci.store.statement_execution import CHUNK, in_chunks
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ProjectRow,
     SeriesRow,
 )
-from perfci.store.transactions import SERIES_CACHE
+from perfci.store.transactions import CHUNK, SERIES_CACHE, in_chunks
 
 MAX_CACHED_SERIES = 50_000
 """Series a store caches for readers, in at most some hundred MB."""

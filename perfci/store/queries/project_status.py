@@ -27,9 +27,9 @@ from perfci.store.queries.measured_series import (
 )
 from perfci.store.queries.project_commits import load_commits_newest_first
 from perfci.store.queries.project_series import load_series_by_ids
-from perfci.store.statement_execution import in_chunks
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
+from perfci.store.transactions import in_chunks
 
 COMMIT_BATCH = 32
 """Commits per query in the search for a measured one: heads of pull requests may be newer."""

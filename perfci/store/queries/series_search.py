@@ -17,13 +17,13 @@ from perfci.store.queries.query_records import (
     StoredSeries,
     series_matches_search,
 )
-from perfci.store.statement_execution import in_chunks
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ResultRow,
     RunRow,
     SeriesRow,
 )
+from perfci.store.transactions import in_chunks
 
 
 def search_series(tx: Session, project: str, *, search: str = "") -> list[SeriesRecord]:

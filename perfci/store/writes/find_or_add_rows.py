@@ -12,7 +12,6 @@ from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, R
 from perfci.store.column_conversions import hash_values, machine_identity, series_identity
 from perfci.store.projects import reserve_project_id
 from perfci.store.queries.project_series import find_series_ids_by_identity
-from perfci.store.statement_execution import build_insert_or_ignore, execute_on_driver, in_chunks, insert_rows
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (
     BenchmarkRow,
@@ -24,7 +23,14 @@ from perfci.store.tables.measurements import (
     SessionRow,
     VariantRow,
 )
-from perfci.store.transactions import IDS, IdCache
+from perfci.store.transactions import (
+    IDS,
+    IdCache,
+    build_insert_or_ignore,
+    execute_on_driver,
+    in_chunks,
+    insert_rows,
+)
 
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
 COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)

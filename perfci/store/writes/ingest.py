@@ -38,7 +38,6 @@ from perfci.store.column_conversions import (
 )
 from perfci.store.queries import measured_samples
 from perfci.store.queries.runs_and_sessions import find_project_run_id
-from perfci.store.statement_execution import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ProcessRow,
@@ -47,6 +46,7 @@ from perfci.store.tables.measurements import (
     SeriesRow,
     SessionRow,
 )
+from perfci.store.transactions import bulk_insert, execute_on_driver, insert_rows, reserve_ids
 from perfci.store.writes.find_or_add_rows import (
     ensure_benchmark_id,
     ensure_commit_ids,
