@@ -87,18 +87,12 @@ def find_creeps(
     1995).
     """
     tested = [result for history in histories for result in _find_series_creeps(history, positions, rules)]
-    if not tested:
-        return []
     accepted = benjamini_hochberg([creep.p_value for creep, _ in tested])
-    worse = [
-        creep
-        for (creep, is_worse), is_accepted in zip(tested, accepted, strict=True)
-        if is_worse and is_accepted
-    ]
     nearest: dict[Series, Creep] = {}
-    for creep in worse:
+    for (creep, is_worse), is_accepted in zip(tested, accepted, strict=True):
         current = nearest.get(creep.series)
-        if current is None or positions[creep.base] > positions[current.base]:
+        is_nearest = current is None or positions[creep.base] > positions[current.base]
+        if is_worse and is_accepted and is_nearest:
             nearest[creep.series] = creep
     return sorted(
         nearest.values(),
@@ -123,25 +117,17 @@ def _find_series_creeps(
     for release, nearby in history.release_points.items():
         steps = [step for step in history.steps if positions[release.sha] < positions.get(step.commit, -1)]
         explained = sum(step.log_cost_change for step in steps)
-        paired_shift = _shift_from_pairs(history, release, current[-1].sha, positions)
-        shift = paired_shift
+        paired = _shift_from_pairs(history, release, current[-1].sha, positions)
+        shift = paired
         if shift is None:
-            shift = _measure_shift(
-                history, release, nearby, current, positions, min_log_cost=explained + limits.bar / 2
-            )
+            least = explained + limits.bar / 2
+            shift = _measure_shift(history, release, nearby, current, positions, min_log_cost=least)
             shift = shift and replace(shift, error=shift.error * inflation)
         if shift and math.isfinite(explained):
-            results.append(
-                _build_creep(
-                    history,
-                    release,
-                    current[-1].sha,
-                    shift,
-                    explained,
-                    limits,
-                    paired=paired_shift is not None,
-                )
-            )
+            drift = replace(shift, centre=shift.centre - explained)
+            creep = _build_creep(history.series, release, current[-1].sha, shift, drift, limits.null)
+            creep = replace(creep, paired=paired is not None)
+            results.append((creep, limits.classify(drift) is VerdictKind.REGRESSION))
     return results
 
 
@@ -159,32 +145,20 @@ def _line_autocorrelation(history: CreepHistory, positions: Mapping[str, int]) -
 
 
 def _build_creep(
-    history: CreepHistory,
-    release: Release,
-    head: str,
-    total: Shift,
-    explained: float,
-    limits: DecisionLimits,
-    *,
-    paired: bool,
-) -> tuple[Creep, bool]:
-    drift = replace(total, centre=total.centre - explained)
-    sign = history.series.metric.cost_sign
+    series: Series, release: Release, head: str, total: Shift, drift: Shift, null: float
+) -> Creep:
+    sign = series.metric.cost_sign
     low, high = sorted(math.exp(sign * bound) for bound in drift.bounds())
-    interval = Interval(low, high) if math.isfinite(high) else None
-    ratios = math.exp(sign * drift.centre), math.exp(sign * total.centre)
-    creep = Creep(
-        history.series,
+    return Creep(
+        series,
         release.tag,
         release.sha,
         head,
-        ratios[0],
-        interval,
-        ratios[1],
-        drift.p_value(limits.null),
-        paired,
+        drift_ratio=math.exp(sign * drift.centre),
+        interval=Interval(low, high) if math.isfinite(high) else None,
+        total_ratio=math.exp(sign * total.centre),
+        p_value=drift.p_value(null),
     )
-    return creep, limits.classify(drift) is VerdictKind.REGRESSION
 
 
 def _measure_shift(
@@ -203,11 +177,8 @@ def _measure_shift(
     """
     near = _points_at_release_level(release_points, release, history.steps, positions)
     is_disjoint = not {point.sha for point in near} & {point.sha for point in current_points}
-    if (
-        len(near) < MIN_LEVEL_POINTS
-        or not is_disjoint
-        or any(point.level <= 0 for point in (*near, *current_points))
-    ):
+    has_logarithms = all(point.level > 0 for point in (*near, *current_points))
+    if len(near) < MIN_LEVEL_POINTS or not is_disjoint or not has_logarithms:
         return None
     sign = history.series.metric.cost_sign
     release_levels, current_levels = ([point.level for point in side] for side in (near, current_points))
@@ -222,13 +193,8 @@ def _shift_from_pairs(
     """Shift in cost from interleaved pairs of the release and a commit as new as the newest points."""
     for verdict in history.verdicts:
         is_recent = positions.get(verdict.head, -1) >= positions[head] - CURRENT_POINTS
-        if (
-            verdict.base == release.sha
-            and is_recent
-            and verdict.ratio
-            and verdict.interval
-            and verdict.pairs >= CURRENT_POINTS
-        ):
+        is_of_release = verdict.base == release.sha and verdict.pairs >= CURRENT_POINTS
+        if is_recent and is_of_release and verdict.ratio and verdict.interval:
             sign = history.series.metric.cost_sign
             half_width = (math.log(verdict.interval.hi) - math.log(verdict.interval.lo)) / 2
             unscaled = Shift(sign * math.log(verdict.ratio), 1.0, verdict.pairs - 1.0, verdict.pairs)
