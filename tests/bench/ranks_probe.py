@@ -27,6 +27,10 @@ def ranks_and_sums(rank: int, offset: float) -> tuple[int, float]:
     return rank, float(summed)
 
 
+def cores_of(rank: int) -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
 def slowest_of_both(rank: int) -> tuple[float, ...]:
     return max_over_ranks(float(rank), float(-rank))
 
@@ -117,6 +121,8 @@ if __name__ == "__main__":
         "why_not_fork": fork_unsafe_reason(),
         "results": outcome(ranks_and_sums, 0.5),
         "slowest": outcome(slowest_of_both),
+        "cores": run_ranks(cores_of, 2),
+        "cores_afterwards": sorted(os.sched_getaffinity(0)),
         "together": outcome(steps_together),
         "says": outcome(says),
         "talks": outcome(talks_and_is_silent),

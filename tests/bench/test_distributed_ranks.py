@@ -49,6 +49,15 @@ def test_forks_ranks_that_reach_each_other(probed: dict[str, Any]) -> None:
     assert probed["results"] == [[0, 2.0], [1, 2.0]]
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="only Linux has processes stay on a core")
+def test_every_rank_stays_on_a_core_of_its_own(probed: dict[str, Any]) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    expected = [[cores[0]], [cores[1]]] if len(cores) > 1 else [cores, cores]
+
+    assert probed["cores"] == expected
+    assert probed["cores_afterwards"] == cores
+
+
 def test_every_rank_gets_the_largest_of_each_value(probed: dict[str, Any]) -> None:
     assert probed["slowest"] == [[1.0, 0.0], [1.0, 0.0]]
 

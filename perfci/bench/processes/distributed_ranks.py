@@ -70,8 +70,8 @@ def run_ranks(
     """Call ``function(rank, *arguments)`` in ``world_size`` processes of one group; return all results.
 
     Ranks are forked where this process is fit for it (one thread, CUDA untouched), else started from
-    nothing: then the function and the arguments must be picklable. They meet through a file and talk over
-    the loopback interface. One of them failing, or the timeout (seconds, of the whole run), ends them all;
+    nothing: then the function and the arguments must be picklable. On a CPU each computes on one thread and
+    stays on a core of its own. They meet through a file and talk over the loopback interface. One of them failing, or the timeout (seconds, of the whole run), ends them all;
     the exception names the rank.
 
     Raises ChildFailed, ChildOutOfMemory, TimeoutError.
@@ -103,6 +103,7 @@ def _run_rank(
         os.putenv(variable, loopback_interface())  # read by the libraries themselves
     if device.kind == "cpu":
         torch.set_num_threads(1)
+        _stay_on_own_core(rank, world_size)
     else:
         torch.accelerator.set_device_index(rank)
     dist.init_process_group(
@@ -118,6 +119,19 @@ def _run_rank(
     max_over_ranks(0.0)
     dist.destroy_process_group()
     return value
+
+
+def _stay_on_own_core(rank: int, world_size: int) -> None:
+    """Keep this process, and the threads it starts, on one core, where there is one for every rank.
+
+    All wait for the last one: a step of two ranks took 15 to 25 % longer where the scheduler could put both
+    on one core for a moment.
+    """
+    if not hasattr(os, "sched_setaffinity"):  # macOS
+        return
+    cores = sorted(os.sched_getaffinity(0))
+    if world_size <= len(cores):
+        os.sched_setaffinity(0, {cores[rank]})
 
 
 def loopback_interface() -> str:
