@@ -30,7 +30,7 @@ from perfci.service.notify.enqueue_notifications import build_notification_conte
 from perfci.store import Store, open_store
 from perfci.store.incidents.incident_store import find_incident
 from perfci.store.projects import find_project
-from perfci.store.queries.project_series import load_project_series
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.verdicts_and_change_points import add_verdicts, load_change_points
 from perfci.store.writes.measured_sessions import start_session
 from perfci.verdicts.judging_policy import Policy

@@ -21,7 +21,12 @@ from sqlalchemy.orm import Session
 from perfci.store import Store, open_store
 from perfci.store.dialects import database_size, is_sqlite
 from perfci.store.projects import find_project
-from perfci.store.queries import comparison_verdicts, measured_samples, paged_lists, project_commits
+from perfci.store.queries import (
+    comparison_verdicts,
+    measured_samples,
+    paged_lists,
+    series_commits_machines,
+)
 from perfci.store.queries.levels_at_two_commits import load_levels_of_two_commits
 from tests.support.builders import NOON, PROJECT, a_sha
 from tests.support.databases import fresh_database
@@ -52,7 +57,7 @@ def build_timed_queries(commits: int, dice: random.Random) -> dict[str, Callable
             tx, 1, paged_lists.VerdictFilter(), before=0, limit=100
         ),
         "machines": lambda tx: paged_lists.load_machines_page(tx, 1, after=0, limit=100),
-        "a commit by its prefix": lambda tx: project_commits.find_commit(tx, PROJECT, head[:12]),
+        "a commit by its prefix": lambda tx: series_commits_machines.find_commit(tx, PROJECT, head[:12]),
         "the project": lambda tx: find_project(tx, PROJECT),
     }
 

@@ -11,7 +11,7 @@ from perfci.history.series_histories import JudgedHistories
 from perfci.model import ChangePoint
 from perfci.store.column_conversions import change_point_values
 from perfci.store.incidents.incident_records import IncidentMember
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.verdicts.history.change_point_detection import measure_change_point
 
 MAX_TESTED_SERIES = 50

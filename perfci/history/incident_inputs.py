@@ -25,8 +25,7 @@ from perfci.store.queries.judging_inputs import (
     load_judged_series,
     load_levels_at_commits,
 )
-from perfci.store.queries.machines_variants_environments import load_environments
-from perfci.store.queries.project_commits import load_commits_newest_first
+from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_environments
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.history.newest_jumps import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release

@@ -10,7 +10,7 @@ from perfci.history.series_histories import join_results_into_points
 from perfci.model import Commit
 from perfci.store.queries.history_conditions import project_id_condition
 from perfci.store.queries.judging_inputs import load_result_levels
-from perfci.store.queries.project_commits import load_commits, sort_commits
+from perfci.store.queries.series_commits_machines import load_commits, sort_commits
 from perfci.store.tables.measurements import CommitRow
 
 FIRST_BATCH, BATCH_GROWTH, MAX_BATCH = 2, 8, 500

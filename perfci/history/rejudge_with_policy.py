@@ -13,9 +13,9 @@ from perfci.history.session_replay import SessionSamples
 from perfci.model import ChangePoint, Series, Verdict, VerdictKind
 from perfci.store import Store
 from perfci.store.queries.measured_samples import load_session_processes
-from perfci.store.queries.project_series import load_project_series
 from perfci.store.queries.query_records import SessionRecord, VerdictRecord
 from perfci.store.queries.runs_and_sessions import load_sessions
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.verdict_decision_records import (
     AAResult,
     DecisionRecord,

@@ -22,8 +22,7 @@ from perfci.store.queries.judging_inputs import (
     save_result_summaries,
 )
 from perfci.store.queries.measured_samples import load_histories
-from perfci.store.queries.project_commits import load_commits, sort_commits
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_commits, load_series_by_ids, sort_commits
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_point_detection import (
     LevelHistory,

@@ -33,7 +33,7 @@ from perfci.runner.machine_and_environment import describe_environment, describe
 from perfci.runner.user_script import Script, ScriptResult, read_interpreter_versions, run_script
 from perfci.stats.warmup_length import MIN_WARMUP_SAMPLES, WARMUP_SIGMAS, warmup_length
 from perfci.store import Store
-from perfci.store.queries.project_series import load_project_series
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.writes.measured_sessions import (
     add_process_measurements,
     find_or_add_run,

@@ -22,8 +22,8 @@ from perfci.store.projects import Project
 from perfci.store.queries.invalid_marks import InvalidMarkRecord, list_invalid_marks
 from perfci.store.queries.judging_inputs import load_series_ids_of_runs
 from perfci.store.queries.paged_lists import find_series_by_identity
-from perfci.store.queries.project_commits import find_commit
 from perfci.store.queries.runs_and_sessions import find_project_run_id
+from perfci.store.queries.series_commits_machines import find_commit
 from perfci.store.writes.invalid_marks import find_runs_of_point, set_result_mark, set_run_mark
 
 MAX_REASON_LENGTH = 500

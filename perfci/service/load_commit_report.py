@@ -10,9 +10,12 @@ from perfci.report.commits.commit_results import BaseLevel, CommitReport, build_
 from perfci.report.commits.measurements_by_series import merge_runs_into_dots
 from perfci.store.column_conversions import series_identity
 from perfci.store.queries.measured_samples import load_run
-from perfci.store.queries.project_commits import find_commit, load_commits_newest_first
-from perfci.store.queries.project_series import find_series_ids_by_identity
 from perfci.store.queries.runs_and_sessions import load_runs_of_commit
+from perfci.store.queries.series_commits_machines import (
+    find_commit,
+    find_series_ids_by_identity,
+    load_commits_newest_first,
+)
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.judging_policy import Policy
 

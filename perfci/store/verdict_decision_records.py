@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Series
 from perfci.store.queries.history_conditions import project_id_condition
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.tables.measurements import SessionRow
 from perfci.store.tables.verdicts import DecisionRow, VerdictRow
 

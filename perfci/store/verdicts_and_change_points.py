@@ -27,8 +27,8 @@ from perfci.store.queries.history_conditions import (
     project_id_condition,
     pull_request_session_condition,
 )
-from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.tables.measurements import BenchmarkRow, ProjectRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import in_chunks

@@ -20,7 +20,10 @@ from perfci.net.api_schemas.projects_and_access import NewRepositoryBinding
 from perfci.net.http_client import build_wsgi_transport, open_http_client
 from perfci.store import Store
 from perfci.store.projects import create_project
-from perfci.store.queries import project_commits, runs_and_sessions
+from perfci.store.queries import (
+    runs_and_sessions,
+    series_commits_machines,
+)
 from tests.support.builders import PROJECT, a_commit
 from tests.support.signed_job_tokens import (
     NOW,
@@ -190,7 +193,7 @@ def test_lets_no_pull_request_change_stored_commits(jobs: Jobs, store: Store) ->
 
     assert [status for status, _ in sent] == [201, 201]
     with store.read() as tx:
-        commits = project_commits.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
+        commits = series_commits_machines.load_commits_by_sha(tx, PROJECT, [a_commit(1).sha, a_commit(6).sha])
     assert commits[a_commit(1).sha] == a_commit(1)
     assert commits[a_commit(6).sha] == Commit(a_commit(6).sha, subject="Poisoned")
 

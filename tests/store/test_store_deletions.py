@@ -18,7 +18,7 @@ from perfci.store.maintenance.delete_runs_series_projects import (
     record_deletion_request,
 )
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries.project_series import load_project_series
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.tables.measurements import RunRow
 from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_records
 from perfci.store.writes.group_commit import GroupCommitter

@@ -27,14 +27,13 @@ from perfci.model import (
 from perfci.store import Store, verdicts_and_change_points
 from perfci.store.queries import (
     measured_samples,
-    project_commits,
     project_counts,
-    project_series,
     runs_and_sessions,
+    series_commits_machines,
     series_search,
 )
 from perfci.store.queries.judging_inputs import load_judged_series
-from perfci.store.queries.project_commits import sort_commits
+from perfci.store.queries.series_commits_machines import sort_commits
 from perfci.store.transactions import SERIES_CACHE
 from perfci.store.verdict_decision_records import load_aa_results
 from perfci.store.writes import find_or_add_rows, ingest, measured_sessions
@@ -516,7 +515,8 @@ def test_commits_come_newest_first(store: Store) -> None:
 
     with store.read() as tx:
         assert [
-            commit.position for commit in project_commits.load_commits_newest_first(tx, PROJECT, limit=2)
+            commit.position
+            for commit in series_commits_machines.load_commits_newest_first(tx, PROJECT, limit=2)
         ] == [
             3,
             2,
@@ -530,12 +530,12 @@ def test_finds_a_commit_by_a_prefix_of_its_sha(store: Store) -> None:
         )
 
     with store.read() as tx:
-        assert project_commits.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
-        assert project_commits.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
-        assert project_commits.find_commit(tx, PROJECT, "%") is None
-        assert project_commits.find_commit(tx, PROJECT, "") is None
+        assert series_commits_machines.find_commit(tx, PROJECT, "1F") == a_commit(3, sha="1f".ljust(40, "0"))
+        assert series_commits_machines.find_commit(tx, PROJECT, a_sha(2)) == a_commit(2)
+        assert series_commits_machines.find_commit(tx, PROJECT, "%") is None
+        assert series_commits_machines.find_commit(tx, PROJECT, "") is None
         with pytest.raises(PerfciError, match="The prefix 0000 fits 2 commits"):
-            project_commits.find_commit(tx, PROJECT, "0000")
+            series_commits_machines.find_commit(tx, PROJECT, "0000")
 
 
 def test_runs_of_a_commit_count_results_and_failures(store: Store) -> None:
@@ -579,15 +579,19 @@ def test_an_unknown_run_is_an_error(store: Store) -> None:
 
 
 def test_caches_no_more_series_than_the_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project_series, "MAX_CACHED_SERIES", 2)
+    monkeypatch.setattr(series_commits_machines, "MAX_CACHED_SERIES", 2)
     series = [a_series(f"Bench{number}.time_it") for number in range(4)]
     ingested(store, *(a_result(each, a_process(1.0)) for each in series))
 
     for _ in range(2):
         with store.read() as tx:
-            assert set(project_series.load_project_series(tx, PROJECT).values()) == set(series)
+            assert set(series_commits_machines.load_project_series(tx, PROJECT).values()) == set(series)
             assert len(tx.info[SERIES_CACHE]) == 2
             assert (
-                len(project_series.load_series_by_ids(tx, project_series.load_project_series(tx, PROJECT)))
+                len(
+                    series_commits_machines.load_series_by_ids(
+                        tx, series_commits_machines.load_project_series(tx, PROJECT)
+                    )
+                )
                 == 4
             )

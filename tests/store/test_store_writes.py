@@ -8,7 +8,7 @@ from store_sessions import started
 
 from perfci.model import Stage, VerdictKind
 from perfci.store import Store, verdicts_and_change_points
-from perfci.store.queries import project_commits
+from perfci.store.queries import series_commits_machines
 from perfci.store.writes import find_or_add_rows
 from tests.support.builders import (
     NOON,
@@ -78,7 +78,7 @@ def test_git_completes_a_commit_imported_with_its_date_only(store: Store) -> Non
         find_or_add_rows.upsert_commits(tx, PROJECT, [an_imported_commit(3, committed_at=NOON)])
 
     with store.read() as tx:
-        assert project_commits.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
+        assert series_commits_machines.load_commits_newest_first(tx, PROJECT) == [a_commit(4), a_commit(3)]
 
 
 def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
@@ -87,6 +87,6 @@ def test_a_commit_gains_branch_tags_and_position(store: Store) -> None:
         find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(1, branch="main", tags=("v1",), position=40)])
 
     with store.read() as tx:
-        assert project_commits.load_commits_newest_first(tx, PROJECT) == [
+        assert series_commits_machines.load_commits_newest_first(tx, PROJECT) == [
             a_commit(1, branch="main", tags=("v1",), position=40)
         ]

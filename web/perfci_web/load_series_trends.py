@@ -19,8 +19,8 @@ from perfci.report.series_trend import (
 )
 from perfci.store.column_conversions import STATUSES
 from perfci.store.queries.measured_samples import load_histories
-from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.project_status import load_change_points_of_series, load_current_verdicts
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from perfci.model import Commit, PerfciError, Series
 from perfci.net.url_segments import decode_segment
 from perfci.store import Store
 from perfci.store.projects import Project, load_projects
-from perfci.store.queries import project_commits
+from perfci.store.queries import series_commits_machines
 from perfci_web.application_context import current_actor
 from perfci_web.page_urls import ProjectLinks
 
@@ -126,14 +126,14 @@ def _letter_pairs(name: str) -> set[str]:
 def require_commit(tx: Session, project: str, sha: str) -> Commit:
     require_project(tx, project)
     try:
-        commit = project_commits.find_commit(tx, project, sha)
+        commit = series_commits_machines.find_commit(tx, project, sha)
     except PerfciError as error:
         raise PageNotFound(str(error)) from error
     if commit is None:
         links = build_project_links(project)
         suggestions = [
             Suggestion(f"{newest.short_sha} {newest.subject}".strip(), links.commit(newest.sha))
-            for newest in project_commits.load_commits_newest_first(tx, project, limit=8)
+            for newest in series_commits_machines.load_commits_newest_first(tx, project, limit=8)
         ]
         text = f"The project {project} knows no commit that starts with {sha}."
         raise PageNotFound(text, suggestions, "Its newest commits")

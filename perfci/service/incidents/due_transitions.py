@@ -25,8 +25,8 @@ from perfci.store.incidents.incident_store import (
     set_impacts_accepted,
 )
 from perfci.store.projects import Project, mark_projects_changed
-from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.project_status import load_change_points_of_series
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.verdicts.judging_policy import Policy
 
 FIX_VERIFICATION_POINTS = 3

@@ -21,7 +21,7 @@ from perfci.store.incidents.incident_records import (
 from perfci.store.incidents.incident_store import load_incident_members
 from perfci.store.jobs.notification_queue import Delivery, load_deliveries
 from perfci.store.projects import Project
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.verdicts_and_change_points import load_tail_verdicts_of_changes
 
 

@@ -46,7 +46,7 @@ from perfci.store.incidents.incident_store import (
     set_impacts_accepted,
 )
 from perfci.store.projects import Project, find_project, mark_projects_changed
-from perfci.store.queries.project_series import load_project_series
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.verdicts.judging_policy import Policy
 
 MAX_ROWS_PER_TRANSACTION = 500

@@ -24,7 +24,10 @@ from perfci.store.incidents.incident_store import (
     mark_members_dropped,
 )
 from perfci.store.projects import Project, mark_projects_changed
-from perfci.store.queries import judging_inputs, project_commits
+from perfci.store.queries import (
+    judging_inputs,
+    series_commits_machines,
+)
 from perfci.verdicts.incidents.incident_builder import MAX_CANDIDATE_COMMITS
 
 
@@ -228,7 +231,7 @@ def compute_shifted_commit_range(
 def _load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
     """Load the visit index of a project."""
     return VisitIndex(
-        project_commits.load_commits_newest_first(tx, project.slug),
+        series_commits_machines.load_commits_newest_first(tx, project.slug),
         judging_inputs.load_commit_visits(tx, project.slug),
     )
 

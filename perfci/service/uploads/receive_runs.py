@@ -21,7 +21,7 @@ from perfci.store.jobs.work_queue_and_leases import enqueue_work
 from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND
-from perfci.store.queries.project_commits import is_commit_stored
+from perfci.store.queries.series_commits_machines import is_commit_stored
 from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.find_or_add_rows import NEW_SERIES, load_session_projects_and_kinds
 from perfci.store.writes.ingest import ingest_run_batch

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 from perfci.model import ChangePoint, IncidentState, Series
 from perfci.store.column_conversions import build_interval
 from perfci.store.incidents.incident_records import ImpactRecord
-from perfci.store.queries.project_commits import sha_prefix_condition
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_series_by_ids, sha_prefix_condition
 from perfci.store.tables.incidents import ImpactRow, IncidentRow
 from perfci.store.tables.measurements import SeriesRow
 

@@ -16,7 +16,7 @@ from perfci.store.incidents.incident_store import (
     UNRESOLVED,
     load_incidents,
 )
-from perfci.store.queries.project_commits import sha_prefix_condition
+from perfci.store.queries.series_commits_machines import sha_prefix_condition
 
 _HELD = INCIDENTS.c.disposition.in_(["held_back", "weak"])
 _WAITING = INCIDENTS.c.disposition == "waiting"

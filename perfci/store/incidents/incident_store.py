@@ -21,7 +21,7 @@ from perfci.store.incidents.incident_records import (
     IncidentMember,
     IncidentRecord,
 )
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.tables.incidents import (
     EvaluationRow,
     ImpactRow,

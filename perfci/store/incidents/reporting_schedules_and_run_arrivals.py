@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Status
-from perfci.store.queries.machines_variants_environments import load_machines
+from perfci.store.queries.series_commits_machines import load_machines
 from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
 from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows, in_chunks

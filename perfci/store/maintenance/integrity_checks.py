@@ -13,7 +13,10 @@ from perfci.model import Status
 from perfci.store.column_conversions import series_identity, unpack_samples
 from perfci.store.maintenance import job_incident_access_checks
 from perfci.store.open_database import open_store
-from perfci.store.queries import history_conditions, project_series
+from perfci.store.queries import (
+    history_conditions,
+    series_commits_machines,
+)
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -94,7 +97,7 @@ def _check_run_projects(tx: Session) -> Iterator[str]:
 
 
 def _check_series_identities(tx: Session) -> Iterator[str]:
-    for row_id, stored, project, series in project_series.load_series_identities(tx):
+    for row_id, stored, project, series in series_commits_machines.load_series_identities(tx):
         if stored != series_identity(project, series):
             yield f"Series {row_id} ({series.label}) does not match its identity."
 

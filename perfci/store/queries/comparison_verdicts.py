@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import VerdictKind
 from perfci.store.queries.history_conditions import current_verdict_condition
-from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.tables.measurements import SessionRow
 from perfci.store.tables.verdicts import VerdictRow
 

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session, aliased
 from perfci.model import Stage, VerdictKind
 from perfci.store.column_conversions import EPOCH
 from perfci.store.queries.history_conditions import Condition, project_id_condition
-from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import VerdictCount, VerdictOutcome
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.tables.measurements import RunRow, SessionRow
 from perfci.store.tables.verdicts import VerdictRow
 

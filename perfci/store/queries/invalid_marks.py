@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import InvalidMark, Series
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.tables.measurements import CommitRow, InvalidMarkRow, ResultRow, RunRow, SeriesRow
 from perfci.store.transactions import in_chunks
 

@@ -23,10 +23,9 @@ from perfci.store.queries.history_conditions import (
     restrict_to_history,
     select_results_without_pulls,
 )
-from perfci.store.queries.machines_variants_environments import load_machines
 from perfci.store.queries.measured_samples import load_processes_where
 from perfci.store.queries.measured_series import load_clocks_of_results
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_machines, load_series_by_ids
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,

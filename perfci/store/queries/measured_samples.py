@@ -35,15 +35,16 @@ from perfci.store.queries.history_conditions import (
     restrict_to_invalid_results,
 )
 from perfci.store.queries.invalid_marks import MarkPlace, load_marks_of_runs
-from perfci.store.queries.machines_variants_environments import (
-    load_environments,
-    load_machines,
-    load_variants,
-)
-from perfci.store.queries.project_commits import load_commits, sort_commits
-from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import (
     MeasuredProcess,
+)
+from perfci.store.queries.series_commits_machines import (
+    load_commits,
+    load_environments,
+    load_machines,
+    load_series_by_ids,
+    load_variants,
+    sort_commits,
 )
 from perfci.store.tables.measurements import (
     CommitRow,

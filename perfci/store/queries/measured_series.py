@@ -18,11 +18,11 @@ from perfci.store.queries.history_conditions import (
     restrict_to_history,
     select_results_without_pulls,
 )
-from perfci.store.queries.project_commits import load_commits, sort_commits
 from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
 )
+from perfci.store.queries.series_commits_machines import load_commits, sort_commits
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,

@@ -17,10 +17,13 @@ from perfci.store.queries.history_conditions import (
     current_verdict_condition,
     series_only_in_pulls_condition,
 )
-from perfci.store.queries.machines_variants_environments import load_machines
-from perfci.store.queries.project_commits import load_commits, sha_prefix_condition
-from perfci.store.queries.project_series import load_series_by_ids
 from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
+from perfci.store.queries.series_commits_machines import (
+    load_commits,
+    load_machines,
+    load_series_by_ids,
+    sha_prefix_condition,
+)
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,

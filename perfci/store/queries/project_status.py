@@ -25,8 +25,7 @@ from perfci.store.queries.measured_series import (
     load_newest_series_commits,
     load_statuses_and_reasons,
 )
-from perfci.store.queries.project_commits import load_commits_newest_first
-from perfci.store.queries.project_series import load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_series_by_ids
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import in_chunks

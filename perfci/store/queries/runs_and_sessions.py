@@ -16,15 +16,16 @@ from perfci.model import (
 from perfci.store.column_conversions import named_values_from_json
 from perfci.store.queries.history_conditions import HISTORY_KINDS, project_id_condition
 from perfci.store.queries.invalid_marks import load_marks_of_runs
-from perfci.store.queries.machines_variants_environments import (
-    load_environments,
-    load_machines,
-    load_variants,
-)
-from perfci.store.queries.project_commits import load_commits, sort_commits
 from perfci.store.queries.query_records import (
     RunRecord,
     SessionRecord,
+)
+from perfci.store.queries.series_commits_machines import (
+    load_commits,
+    load_environments,
+    load_machines,
+    load_variants,
+    sort_commits,
 )
 from perfci.store.tables.measurements import (
     CommitRow,

@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 from perfci.store.column_conversions import EPOCH
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_newest_commits
-from perfci.store.queries.project_series import load_project_series
 from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
     series_matches_search,
 )
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     ResultRow,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store.column_conversions import hash_values, machine_identity, series_identity
 from perfci.store.projects import reserve_project_id
-from perfci.store.queries.project_series import find_series_ids_by_identity
+from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (
     BenchmarkRow,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, jsonify, render_template, request
 
 from perfci.service.incidents.serialize_incidents import serialize_impact
-from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import web_context
 from perfci_web.commit_impacts import view_model
 from perfci_web.url_lookups import build_project_links, require_project

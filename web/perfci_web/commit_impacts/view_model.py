@@ -14,7 +14,7 @@ from perfci.report.incidents import notification_text
 from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci.store.incidents.incident_records import ImpactRecord
 from perfci.store.projects import Project
-from perfci.store.queries.project_commits import load_commits_by_sha
+from perfci.store.queries.series_commits_machines import load_commits_by_sha
 
 PAGE_SIZE = 100
 """Rows of one page."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template, request
 
-from perfci.store.queries import measured_samples, project_commits, runs_and_sessions
-from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci.store.queries import (
+    measured_samples,
+    runs_and_sessions,
+    series_commits_machines,
+)
+from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, paginate_lists
@@ -32,7 +36,7 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
         page = build_commit_view(
             project,
             commit,
-            project_commits.load_commits_newest_first(tx, project),
+            series_commits_machines.load_commits_newest_first(tx, project),
             records,
             [measured_samples.load_run(tx, record.id) for record in records],
             verdicts,

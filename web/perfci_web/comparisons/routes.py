@@ -10,8 +10,12 @@ from perfci.model import Commit, EnvironmentChange, Run
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.store import verdicts_and_change_points
-from perfci.store.queries import measured_samples, project_commits, runs_and_sessions
-from perfci.store.queries.project_series import load_project_series
+from perfci.store.queries import (
+    measured_samples,
+    runs_and_sessions,
+    series_commits_machines,
+)
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci_web.application_context import web_context
 from perfci_web.comparisons import view_model
 from perfci_web.page_urls import ProjectLinks
@@ -33,7 +37,7 @@ def comparison_chooser_page(project: str) -> str | BaseResponse:
         return redirect(links.compare(base, head))
     with web_context().store.read() as tx:
         require_project(tx, project)
-        commits = project_commits.load_commits_newest_first(tx, project, limit=50)
+        commits = series_commits_machines.load_commits_newest_first(tx, project, limit=50)
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, with_pull_requests=True)
     pairs = view_model.list_compared_pairs(verdicts, commits)
     return render_template(
@@ -88,7 +92,7 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             ),
             _load_runs(tx, project, base_commit),
             _load_runs(tx, project, head_commit),
-            project_commits.load_commits_newest_first(tx, project),
+            series_commits_machines.load_commits_newest_first(tx, project),
             verdicts_and_change_points.load_change_points(
                 tx, project, last_good=base_commit.sha, commit=head_commit.sha
             ),

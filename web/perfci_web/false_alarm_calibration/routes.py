@@ -9,7 +9,7 @@ from flask import Blueprint, Response, jsonify, render_template
 from perfci.history.false_alarm_calibration import compute_calibration
 from perfci.model import Series
 from perfci.report.serializers import serialize_calibration
-from perfci.store.queries.project_series import load_project_series
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.verdicts.false_alarm_calibration import Calibration
 from perfci_web.application_context import web_context
 from perfci_web.url_lookups import build_project_links, require_project

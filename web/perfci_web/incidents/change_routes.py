@@ -31,7 +31,7 @@ from perfci.service.incidents.triage import (
 )
 from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
-from perfci.store.queries.project_series import find_series_ids_by_identity
+from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci_web.application_context import current_actor, web_context
 from perfci_web.incidents.change_form import (
     RejectedForm,

@@ -17,7 +17,7 @@ from perfci.store.column_conversions import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project
-from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm

@@ -11,7 +11,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.invalidate_results import MarkTarget, set_mark
 from perfci.store.projects import find_project
 from perfci.store.queries.paged_lists import find_series_by_identity
-from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import current_actor, web_context
 from perfci_web.commits.routes import render_commit_page
 from perfci_web.url_lookups import build_project_links, require_project

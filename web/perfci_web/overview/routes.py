@@ -6,8 +6,12 @@ from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.series_histories import JudgedHistories
-from perfci.store.queries import project_commits, project_counts, project_status
-from perfci.store.queries.project_series import load_series_of_same_cells
+from perfci.store.queries import (
+    project_counts,
+    project_status,
+    series_commits_machines,
+)
+from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import web_context
 from perfci_web.incidents.incident_list_view_model import load_open_incidents
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
@@ -51,8 +55,8 @@ def overview_page(project: str) -> str:
             project_status.count_changes_and_undecided_verdicts(tx, project),
             decisions,
             trends_by_label,
-            project_commits.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
-            project_commits.load_commits_by_sha(
+            series_commits_machines.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
+            series_commits_machines.load_commits_by_sha(
                 tx, project, view_model.collect_changed_commit_shas(trends_by_label)
             ),
             open_incidents.count,

@@ -15,8 +15,8 @@ from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mu
 from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.invalid_marks import list_invalid_marks
-from perfci.store.queries.project_series import load_project_series
 from perfci.store.queries.query_records import SeriesRecord
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.csv_response import build_csv_response
 from perfci_web.load_series_trends import VerdictsAndChangePoints

@@ -16,7 +16,10 @@ from perfci.net.api_schemas.commits_machines_environments import (
     MachinePage,
     MachineShape,
 )
-from perfci.store.queries import paged_lists, project_commits
+from perfci.store.queries import (
+    paged_lists,
+    series_commits_machines,
+)
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
@@ -74,7 +77,7 @@ def list_environments(call: Call) -> Reply:
 
 def require_commit(tx: Session, call: Call, sha: str) -> Commit:
     """Return the commit of a sha or of the beginning of one."""
-    commit = project_commits.find_commit(tx, call.required_project.slug, sha)
+    commit = series_commits_machines.find_commit(tx, call.required_project.slug, sha)
     if commit is None:
         raise ProblemError("not-found", "There is no commit of this sha here.")
     return commit

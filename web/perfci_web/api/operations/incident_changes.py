@@ -20,7 +20,7 @@ from perfci.service.incidents.regroup_incidents import (
 from perfci.service.incidents.triage import StaleRevision, undo_last_change, update_incident, update_incidents
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
-from perfci.store.queries.project_series import find_series_ids_by_identity
+from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.operations.incidents import INCIDENT_RULE, build_incident_payload, require_incident
 from perfci_web.api.problem_details import ProblemError, RevisionMismatch
