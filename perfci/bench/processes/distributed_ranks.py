@@ -71,8 +71,8 @@ def run_ranks(
 
     Ranks are forked where this process is fit for it (one thread, CUDA untouched), else started from
     nothing: then the function and the arguments must be picklable. On a CPU each computes on one thread and
-    stays on a core of its own. They meet through a file and talk over the loopback interface. One of them failing, or the timeout (seconds, of the whole run), ends them all;
-    the exception names the rank.
+    stays on a core of its own. They meet through a file and talk over the loopback interface. One of them
+    failing, or the timeout (seconds, of the whole run), ends them all; the exception names the rank.
 
     Raises ChildFailed, ChildOutOfMemory, TimeoutError.
     """
