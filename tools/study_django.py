@@ -29,7 +29,7 @@ from perfci.history.result_summaries import summarize_processes
 from perfci.model import ChangePoint, Series
 from perfci.report.number_format import format_signed_percent
 from perfci.stats.incremental_segmentation import MIN_POINTS
-from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
+from perfci.verdicts.history.change_points_and_jumps import find_change_points_in_levels
 from tools.history_charts import Panel, draw_sheet, format_call
 from tools.write_study_page import replace_figures
 

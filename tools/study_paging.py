@@ -39,7 +39,7 @@ from perfci.model import (
 from perfci.stats.incremental_segmentation import detect_change_points_in_many
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
-from perfci.verdicts.history.change_point_detection import build_change_point, measure_change_point
+from perfci.verdicts.history.change_points_and_jumps import build_change_point, measure_change_point
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import build_incidents
 from perfci.verdicts.incidents.paging_budget import Disposition, apply_paging_budget

@@ -12,7 +12,7 @@ from perfci.model import ChangePoint
 from perfci.store.column_conversions import change_point_values
 from perfci.store.incidents.incident_records import IncidentMember
 from perfci.store.queries.series_commits_machines import load_series_by_ids
-from perfci.verdicts.history.change_point_detection import measure_change_point
+from perfci.verdicts.history.change_points_and_jumps import measure_change_point
 
 MAX_TESTED_SERIES = 50
 """Most series tested, the largest moves first: a user waits for the answer."""

@@ -27,7 +27,7 @@ from perfci.store.queries.judging_inputs import (
 )
 from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_environments
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
-from perfci.verdicts.history.newest_jumps import NEWEST_POINTS
+from perfci.verdicts.history.change_points_and_jumps import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
 from perfci.verdicts.incidents.step_causes import (

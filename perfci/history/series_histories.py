@@ -24,7 +24,7 @@ from perfci.store.queries.judging_inputs import (
 from perfci.store.queries.measured_samples import load_histories
 from perfci.store.queries.series_commits_machines import load_commits, load_series_by_ids, sort_commits
 from perfci.store.verdicts_and_change_points import save_change_points
-from perfci.verdicts.history.change_point_detection import (
+from perfci.verdicts.history.change_points_and_jumps import (
     LevelHistory,
     SegmentationCache,
     find_change_points_in_levels,

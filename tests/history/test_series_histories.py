@@ -24,7 +24,7 @@ from perfci.store import Store
 from perfci.store.queries import judging_inputs, measured_samples, series_search
 from perfci.store.queries.judging_inputs import save_result_summaries
 from perfci.store.queries.series_commits_machines import load_series_by_ids
-from perfci.verdicts.history.change_point_detection import SegmentationCache, find_change_points_in_levels
+from perfci.verdicts.history.change_points_and_jumps import SegmentationCache, find_change_points_in_levels
 from perfci.verdicts.judged_series import select_judged_series
 from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import (

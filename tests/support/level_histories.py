@@ -10,7 +10,7 @@ from datetime import timedelta
 from perfci.history.result_summaries import summarize_processes
 from perfci.model import ChangePoint, Commit, Environment, Machine, Point, Series
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
-from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
+from perfci.verdicts.history.change_points_and_jumps import find_change_points_in_levels
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.step_causes import HistoryContext, SessionVisit
 from tests.support.builders import NOON, PROJECT, a_commit, a_sha

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from perfci.model import Clock, MetricClass, Point, Process, Series, Status, VerdictKind
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict, interim_analysis, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.history.change_point_detection import find_change_points_in_levels
+from perfci.verdicts.history.change_points_and_jumps import find_change_points_in_levels
 from perfci.verdicts.judging_policy import (
     ALLOCATOR_BLOCK_BYTES,
     ALLOCATOR_SEGMENT_BYTES,

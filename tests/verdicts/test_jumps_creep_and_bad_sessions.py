@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Interval, VerdictKind
-from perfci.verdicts.history.change_point_detection import measure_change_point
-from perfci.verdicts.history.newest_jumps import Jump, find_newest_jumps
+from perfci.verdicts.history.change_points_and_jumps import Jump, find_newest_jumps, measure_change_point
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
 from perfci.verdicts.history.step_evidence import LevelPoint, place_step
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_overlapping_ranges

@@ -22,7 +22,7 @@ from perfci.report.serializers import (
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_expected_changes
 from perfci.store.incidents.incident_records import MONITORED, PAGE, EvaluationRecord, IncidentRecord, Mute
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
-from perfci.verdicts.history.newest_jumps import find_newest_jumps
+from perfci.verdicts.history.change_points_and_jumps import find_newest_jumps
 from perfci.verdicts.history.release_creep import Creep, Release, find_creeps
 from perfci.verdicts.history.step_evidence import LevelPoint
 from perfci.verdicts.incidents.incident_builder import (

@@ -30,7 +30,7 @@ from perfci.store.jobs.work_queue_and_leases import OutboxItem
 from perfci.store.projects import find_project, load_projects, mark_projects_changed
 from perfci.store.queries import judging_inputs
 from perfci.store.verdicts_and_change_points import save_change_points
-from perfci.verdicts.history.change_point_detection import SegmentationCache
+from perfci.verdicts.history.change_points_and_jumps import SegmentationCache
 
 JUDGE_LEASE = "judge"
 WORK_KINDS = ("judge", "judge_pr", "evaluate")

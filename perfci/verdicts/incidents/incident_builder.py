@@ -15,7 +15,7 @@ import numpy as np
 
 from perfci.model import CandidateCommit, ChangePoint, Commit, Incident, IncidentKind, Machine, Retest
 from perfci.stats.location_estimates import Floats
-from perfci.verdicts.history.newest_jumps import Jump
+from perfci.verdicts.history.change_points_and_jumps import Jump
 from perfci.verdicts.incidents.machine_shifts import (
     MIN_UNRELATED_SUITES,
     PROVISIONAL_CAUSES,

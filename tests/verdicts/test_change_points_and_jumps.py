@@ -4,7 +4,7 @@ import numpy as np
 
 from perfci.model import Point, Status
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.history.change_point_detection import SegmentationCache, find_change_points_in_levels
+from perfci.verdicts.history.change_points_and_jumps import SegmentationCache, find_change_points_in_levels
 from tests.support.builders import a_commit, a_failed_process, a_process, a_series, a_sha, a_summary
 from tests.support.level_histories import find_change_points
 
