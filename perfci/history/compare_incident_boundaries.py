@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import ChangePoint
-from perfci.store.column_conversions import change_point_values
 from perfci.store.incidents.incident_records import IncidentMember
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.verdicts.history.change_points_and_jumps import measure_change_point
@@ -20,10 +19,9 @@ MAX_TESTED_SERIES = 50
 
 @dataclass(frozen=True, slots=True)
 class BoundaryComparison:
-    """A member with its levels at the new boundary, and its changes at the old and the new one."""
+    """The changes of a member at its own boundary and at a new one."""
 
     label: str
-    member: IncidentMember
     old: ChangePoint
     new: ChangePoint
 
@@ -34,9 +32,9 @@ class BoundaryComparison:
 
 
 def compare_incident_boundaries(
-    tx: Transaction, members: Sequence[IncidentMember], old: str, new: str, last_good: str
+    tx: Transaction, members: Sequence[IncidentMember], new: str
 ) -> tuple[BoundaryComparison, ...]:
-    """Compare both boundaries for the largest members that were measured at both."""
+    """Compare the new boundary with each member's own, for the largest members that were measured at both."""
     largest = members[:MAX_TESTED_SERIES]
     histories = JudgedHistories.load(tx, [member.series_id for member in largest])
     series = load_series_by_ids(tx, histories.points)
@@ -44,18 +42,11 @@ def compare_incident_boundaries(
     for member in largest:
         levels = histories.get_measured_levels(member.series_id)
         indices = {sha: index for index, (sha, _) in enumerate(levels)}
-        if not (indices.get(old) and indices.get(new)):
+        if not (indices.get(member.commit) and indices.get(new)):
             continue  # not measured there, or nothing before it
         old_change, new_change = (
-            measure_change_point(series[member.series_id], levels, indices[sha]) for sha in (old, new)
+            measure_change_point(series[member.series_id], levels, indices[sha])
+            for sha in (member.commit, new)
         )
-        values = change_point_values(replace(new_change, last_good=last_good))
-        comparisons.append(
-            BoundaryComparison(
-                series[member.series_id].label,
-                IncidentMember(member.series_id, *values, added_by=member.added_by),
-                old_change,
-                new_change,
-            )
-        )
+        comparisons.append(BoundaryComparison(series[member.series_id].label, old_change, new_change))
     return tuple(comparisons)

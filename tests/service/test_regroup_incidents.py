@@ -58,7 +58,7 @@ def id_of(store: Store, series: Series) -> int:
 def measure(store: Store, series: Series, step: int, length: int = 24) -> None:
     """A history that doubles at a commit, a session for each commit."""
     for number in range(1, length + 1):
-        moment, session = NOON + timedelta(hours=number), f"nightly-{number}"
+        moment, session = NOON + timedelta(hours=number), f"nightly-{series.benchmark.name}-{number}"
         level = (2.0 if number >= step else 1.0) * (1 + number % 3 / 1000)
         with store.begin() as tx:
             start_session(tx, PROJECT, session, "history", session, 7, 1, moment)
@@ -208,7 +208,58 @@ def test_moving_a_boundary_reports_series_that_fit_worse(store: Store) -> None:
 
     assert (outcome.weaker_series_count, outcome.record.commit, outcome.record.pinned) == (1, a_sha(9), True)
     assert outcome.tests[0].new.sigmas < outcome.tests[0].old.sigmas
-    assert members_now(store)[0].commit == a_sha(9)
+    assert members_now(store)[0].commit == a_sha(12)
+
+
+def test_moving_a_boundary_there_and_back_leaves_every_size_as_it_was(store: Store) -> None:
+    early, late = a_series("early"), a_series("late")
+    measure(store, early, step=12)
+    measure(store, late, step=18)
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("a1", a_move(early)),
+        a_budgeted_incident("b1", a_move(late, at=18), good=17, bad=18),
+    )
+    project = a_project(store)
+    with store.begin() as tx:
+        merge_incidents(tx, project, 1, 1, {2: 1}, ME)
+    before = current(store), members_now(store)
+
+    for steps in (-1, 1):
+        with store.begin() as tx:
+            record = require_incident(tx, project, 1)
+            good, bad = compute_shifted_commit_range(tx, project, record, steps)
+            move_boundary(tx, project, 1, record.revision, good, bad, ME)
+
+    assert (before[0].last_good, before[0].commit) == (a_sha(11), a_sha(18))
+    assert members_now(store) == before[1]
+    assert (current(store).headline, current(store).commit) == (before[0].headline, before[0].commit)
+
+
+def test_each_part_of_a_split_has_the_range_of_its_own_members(store: Store) -> None:
+    early, late = a_series("early"), a_series("late")
+    measure(store, early, step=12)
+    measure(store, late, step=18)
+    reconcile(
+        store,
+        NOW,
+        a_budgeted_incident("a1", a_move(early)),
+        a_budgeted_incident("b1", a_move(late, at=18), good=17, bad=18),
+    )
+    project, late_id = a_project(store), id_of(store, late)
+    with store.begin() as tx:
+        merged = merge_incidents(tx, project, 1, 1, {2: 1}, ME)
+
+    with store.begin() as tx:
+        left, new = split_off_members(tx, project, 1, merged.revision, {late_id}, ME)
+
+    ranges = [(part.last_good, part.commit) for part in (left, new)]
+    assert ranges == [(a_sha(11), a_sha(12)), (a_sha(17), a_sha(18))]
+    assert [[c["commit"] for c in part.detail["candidate_commits"]] for part in (left, new)] == [
+        [a_sha(12)],
+        [a_sha(18)],
+    ]
 
 
 def test_moving_a_boundary_back_to_the_step_reports_no_worse_fit(store: Store) -> None:
@@ -222,7 +273,7 @@ def test_moving_a_boundary_back_to_the_step_reports_no_worse_fit(store: Store) -
         outcome = move_boundary(tx, project, 1, 1, good, bad, ME)
 
     assert (bad, outcome.weaker_series_count) == (a_sha(12), 0)
-    assert members_now(store)[0].relative_change == pytest.approx(1.0, abs=0.01)
+    assert members_now(store)[0].relative_change == pytest.approx(0.2)
 
 
 def test_moving_a_boundary_by_zero_commits_is_refused(store: Store) -> None:

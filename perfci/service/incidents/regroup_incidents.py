@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.compare_incident_boundaries import BoundaryComparison, compare_incident_boundaries
 from perfci.history.incident_inputs import VisitIndex
-from perfci.model import Commit, Incident, IncidentKind, IncidentState, PerfciError
+from perfci.model import Incident, IncidentKind, IncidentState, PerfciError
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_commit
 from perfci.service.audit_context import AuditContext
@@ -57,7 +57,7 @@ def merge_incidents(
         (record.last_good for record in ends), key=lambda sha: line.positions.get(sha, len(line.positions))
     )
     bad = max((record.commit for record in ends), key=lambda sha: line.positions.get(sha, -1))
-    _pin_incident(tx, kept, _build_member_columns(tx, kept, good, bad, line.by_sha), context)
+    _pin_incident(tx, kept, _build_member_columns(tx, kept, good, bad, line), context)
     return _finish_change(tx, project, number, "incident.merge", {"others": sorted(others)}, context)
 
 
@@ -107,12 +107,11 @@ def split_off_members(
     new = _add_copy(tx, project.id, kept, context)
     mark_members_dropped(tx, kept.id, [member.series_id for member in chosen], context.at)
     add_incident_members(tx, new.id, [replace(member, added_by=context.actor.name) for member in chosen])
-    stored.update_derived_columns(
-        tx, new.id, _build_member_columns(tx, new, new.last_good, new.commit, line.by_sha)
-    )
-    _pin_incident(
-        tx, kept, _build_member_columns(tx, kept, kept.last_good, kept.commit, line.by_sha), context
-    )
+    staying = [member for member in all_members if member not in chosen]
+    last_good, commit = _find_range_of_members(kept, chosen, line)
+    stored.update_derived_columns(tx, new.id, _build_member_columns(tx, new, last_good, commit, line))
+    last_good, commit = _find_range_of_members(kept, staying, line)
+    _pin_incident(tx, kept, _build_member_columns(tx, kept, last_good, commit, line), context)
     text = f"{len(chosen)} series went to {new.number}"
     event = IncidentEvent(context.at, context.actor.name, "split", str(number), str(new.number), text)
     stored.add_incident_events(tx, [(kept.id, event), (new.id, replace(event, text=f"came out of {number}"))])
@@ -120,6 +119,22 @@ def split_off_members(
         tx, project, number, "incident.split", {"new": new.number, "series": len(chosen)}, context
     )
     return left, require_incident(tx, project, new.number)
+
+
+def _find_range_of_members(
+    record: IncidentRecord, members: Sequence[IncidentMember], line: VisitIndex
+) -> tuple[str, str]:
+    """The range of some members of an incident: from the first of their own ends to the last of them.
+
+    It never goes beyond the incident's own range; an end that is not on the line is the incident's.
+    """
+    places = line.positions
+    first, last = places.get(record.last_good, -1), places.get(record.commit, len(places))
+    begins = [member.last_good for member in members if places.get(member.last_good, -1) >= first]
+    ends = [member.commit for member in members if places.get(member.commit, len(places)) <= last]
+    last_good = min(begins, key=lambda sha: places.get(sha, -1), default=record.last_good)
+    commit = max(ends, key=lambda sha: places.get(sha, len(places)), default=record.commit)
+    return last_good, commit
 
 
 def _add_copy(
@@ -170,18 +185,18 @@ def move_boundary(
     commit: str,
     context: AuditContext,
 ) -> BoundaryMoveOutcome:
-    """Move the boundary of an incident and compare both boundaries on its series."""
+    """Move the boundary of an incident and compare it with those of its members.
+
+    These keep their own commits and sizes: what the points say is not changed by the range a person sets.
+    """
     record, line = _load_at_revision(tx, project, number, revision), _load_visit_index(tx, project)
     for sha in (last_good, commit):
         if sha not in line.positions:
             raise PerfciError(f"The commit {sha[:10]} is not on the line of {project.slug}.")
     if line.positions[last_good] >= line.positions[commit]:
         raise PerfciError(f"The last good commit comes before the first bad one; {last_good[:10]} does not.")
-    tests = _move_members_to_boundary(tx, record, last_good, commit)
-    between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1][:MAX_CANDIDATE_COMMITS]
-    candidates = [serialize_commit(candidate) for candidate in between]
-    columns = _build_member_columns(tx, record, last_good, commit, line.by_sha)
-    columns["detail"] |= {"candidate_commits": candidates}
+    tests = compare_incident_boundaries(tx, load_incident_members(tx, record.id), commit)
+    columns = _build_member_columns(tx, record, last_good, commit, line)
     _pin_incident(tx, record, columns, context)
     detail = {"commit": commit}
     record_now = _finish_change(tx, project, number, "incident.move_boundary", detail, context)
@@ -193,22 +208,6 @@ def move_boundary(
     event = IncidentEvent(context.at, context.actor.name, "move_boundary", before, after, text)
     stored.add_incident_events(tx, [(record.id, event)])
     return outcome
-
-
-def _move_members_to_boundary(
-    tx: Transaction, record: IncidentRecord, last_good: str, commit: str
-) -> tuple[BoundaryComparison, ...]:
-    """Move all members to a new boundary; return the comparisons of those measured at both."""
-    members = load_incident_members(tx, record.id)
-    tests = compare_incident_boundaries(tx, members, record.commit, commit, last_good)
-    tested = {test.member.series_id: test.member for test in tests}
-    untested = [
-        replace(member, commit=commit, last_good=last_good)
-        for member in members
-        if member.series_id not in tested
-    ]
-    add_incident_members(tx, record.id, [*tested.values(), *untested])
-    return tests
 
 
 def compute_shifted_commit_range(
@@ -263,7 +262,7 @@ def _pin_incident(
 
 
 def _build_member_columns(
-    tx: Transaction, record: IncidentRecord, last_good: str, commit: str, commits: Mapping[str, Commit]
+    tx: Transaction, record: IncidentRecord, last_good: str, commit: str, line: VisitIndex
 ) -> dict[str, Any]:
     """Build the range and text columns of an incident after its members or boundary changed."""
     moved: Sequence[IncidentMember] = load_incident_members(tx, record.id)
@@ -271,15 +270,24 @@ def _build_member_columns(
         sorted(load_member_change_points(tx, moved), key=lambda change: -abs(change.log_cost_change))
     )
     incident = Incident(record.derived_id, IncidentKind(record.kind), last_good, commit, change_points)
+    detail = {**record.detail, **_build_candidates(last_good, commit, line)}
     largest = words.member_change_sentence(change_points[0]) if change_points else ""
     return {
         "last_good": last_good,
         "commit": commit,
-        "headline": words.incident_headline(incident, commits),
+        "headline": words.incident_headline(incident, line.by_sha),
         "series_count": len(moved),
         "severity": max((change.log_cost_change for change in change_points), default=None),
-        "detail": {**record.detail, "largest": largest, "next_measurement": None},
+        "detail": {**detail, "largest": largest, "next_measurement": None},
     }
+
+
+def _build_candidates(last_good: str, commit: str, line: VisitIndex) -> dict[str, Any]:
+    """The candidate commits of a range; nothing where an end of it is not on the line."""
+    if last_good not in line.positions or commit not in line.positions:
+        return {}
+    between = line.commits[line.positions[last_good] + 1 : line.positions[commit] + 1]
+    return {"candidate_commits": [serialize_commit(item) for item in between[:MAX_CANDIDATE_COMMITS]]}
 
 
 def _finish_change(
