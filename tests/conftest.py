@@ -45,12 +45,16 @@ def pytest_xdist_setupnodes() -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def settled_heap() -> None:
+def settled_heap(request: pytest.FixtureRequest) -> Iterator[None]:
     """Collecting garbage, as measurements do, looks at what the tests of a module made and not at all of
-    torch.
+    torch; nor does asking whether the heap was frozen, but in the tests of what asks.
     """
     gc.collect()
     gc.freeze()
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.name != "test_timed_blocks.py":
+            patch.setattr(gc, "get_freeze_count", lambda: 1)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")
