@@ -31,11 +31,24 @@ class Description:
         self.base_url = HOSTS[edition]
         self.document = _cut_of(edition)
         self._oracle = OpenAPI.from_dict(self.document, Config(spec_validator_cls=None))
+        self._accepted: set[tuple[Any, ...]] = set()
 
     def check(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> None:
-        """Raise where GitHub would not take a request, or would pass over something in it."""
+        """Raise where GitHub would not take a request, or would pass over something in it.
+
+        Tests send the same requests again and again with other tokens, of which a description says nothing.
+        """
+        said = frozenset((name, value) for name, value in headers.items() if name.lower() != "authorization")
+        whole = (method, path, tuple(query.items()), said, body)
+        if whole not in self._accepted:
+            self._check_anew(method, path, query, headers, body)
+            self._accepted.add(whole)
+
+    def _check_anew(
+        self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
+    ) -> None:
         host = self.base_url.partition("/api/")[0]
         request = MockRequest(
             host, method.lower(), path, args=dict(query), headers=dict(headers), data=body or None
