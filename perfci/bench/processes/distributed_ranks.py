@@ -103,7 +103,7 @@ def _run_rank(
         os.putenv(variable, loopback_interface())  # read by the libraries themselves
     if device.kind == "cpu":
         torch.set_num_threads(1)
-        _stay_on_own_core(rank, world_size)
+        _pin_to_core(rank, world_size)
     else:
         torch.accelerator.set_device_index(rank)
     dist.init_process_group(
@@ -121,7 +121,7 @@ def _run_rank(
     return value
 
 
-def _stay_on_own_core(rank: int, world_size: int) -> None:
+def _pin_to_core(rank: int, world_size: int) -> None:
     """Keep this process, and the threads it starts, on one core, where there is one for every rank.
 
     All wait for the last one: a step of two ranks took 15 to 25 % longer where the scheduler could put both
