@@ -16,7 +16,7 @@ from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.model import Direction
 from perfci.report.number_format import format_count
 from perfci.service.uploads.import_files import import_file_or_folder
-from perfci.service.uploads.results_without_unit import parse_metric_unit
+from perfci.service.uploads.resolve_units import parse_metric_option
 from perfci.store.queries.measured_series import load_latest_result_id
 
 
@@ -37,7 +37,7 @@ def ingest_command(
     """Import result files or folders; a document that was imported before adds nothing."""
     config = current_config()
     reading = build_file_reading(config, format_name, revision, machine, direction)
-    units = dict(map(parse_metric_unit, metric_meanings))
+    units = dict(map(parse_metric_option, metric_meanings))
     reports = []
     with closing(open_store_to_write(config)) as store:
         with store.begin() as tx:

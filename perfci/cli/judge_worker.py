@@ -15,7 +15,7 @@ from perfci.cli.shared.server_logging import configure_logging
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.config import Config
 from perfci.project_policies import load_project_policies
-from perfci.service.accounts.delete_stored_data import DeletionJob
+from perfci.service.delete_runs_series_projects import DeletionJob
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.destination_encryption import reencrypt_destinations
 from perfci.service.notify.senders import build_sender_config

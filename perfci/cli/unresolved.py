@@ -19,18 +19,18 @@ from perfci.cli.shared.store_and_machine_lock import (
 )
 from perfci.config import Config
 from perfci.model import PerfciError
-from perfci.net.api_schemas.results_without_unit import MetricMeaning
+from perfci.net.api_schemas.unresolved_results import MetricMeaning
 from perfci.report.number_format import format_count
-from perfci.service.uploads.results_without_unit import (
-    add_results_of_known_units,
+from perfci.service.uploads.resolve_units import (
     find_supplied_unit,
-    format_unit_request,
-    parse_metric_unit,
+    format_metric_option,
+    parse_metric_option,
+    resolve_waiting_results,
 )
 from perfci.service.uploads.send_to_server import build_api_client
 from perfci.store.projects import find_project
 from perfci.store.queries.measured_series import load_latest_result_id
-from perfci.store.results_without_unit import UnitAnswer, load_unresolved_results
+from perfci.store.unresolved_results import UnitAnswer, load_unresolved_results
 
 
 @click.group("unresolved")
@@ -48,12 +48,12 @@ def list_command(server: str, json_file: str | None) -> None:
     config, address = current_config(), resolve_backend_address(server)
     if address:
         with closing(build_api_client(config, address)) as client:
-            shapes = list(client.list_results_without_unit(config.project))
-        lines = [f"{shape.benchmark}: {shape.reason}; {format_unit_request(shape)}" for shape in shapes]
+            shapes = list(client.list_unresolved_results(config.project))
+        lines = [f"{shape.benchmark}: {shape.reason}; {format_metric_option(shape)}" for shape in shapes]
         write_list(json_file, [shape.model_dump(mode="json") for shape in shapes], lines, "nothing waits")
         return
     records = run_read_transaction(lambda tx, project: load_unresolved_results(tx, project.id))
-    lines = [f"{record.benchmark}: {record.reason}; {format_unit_request(record)}" for record in records]
+    lines = [f"{record.benchmark}: {record.reason}; {format_metric_option(record)}" for record in records]
     write_list(json_file, records, lines, "nothing waits")
 
 
@@ -68,7 +68,7 @@ def resolve_command(meanings: tuple[str, ...], server: str) -> None:
     under such a name.
     """
     config, address = current_config(), resolve_backend_address(server)
-    supplied = dict(map(parse_metric_unit, meanings))
+    supplied = dict(map(parse_metric_option, meanings))
     resolved = _resolve_at_server(config, address, supplied) if address else _resolve_here(config, supplied)
     if not resolved:
         raise PerfciError(
@@ -83,7 +83,7 @@ def _resolve_here(config: Config, supplied: Mapping[str, UnitAnswer]) -> int:
     with closing(open_store_to_write(config)) as store:
         with store.begin() as tx:
             before = load_latest_result_id(tx)
-            records = add_results_of_known_units(tx, config.project, supplied, context.at)
+            records = resolve_waiting_results(tx, config.project, supplied, context.at)
             if records and (project := find_project(tx, config.project)):
                 for record in records:
                     detail = {"format": record.format, "benchmark": record.benchmark}
@@ -96,7 +96,7 @@ def _resolve_here(config: Config, supplied: Mapping[str, UnitAnswer]) -> int:
 def _resolve_at_server(config: Config, address: str, supplied: Mapping[str, UnitAnswer]) -> int:
     resolved = 0
     with closing(build_api_client(config, address)) as client:
-        for shape in list(client.list_results_without_unit(config.project)):
+        for shape in list(client.list_unresolved_results(config.project)):
             if answer := find_supplied_unit(shape, supplied):
                 meaning = MetricMeaning(unit=answer.unit, direction=answer.direction)
                 # Those that mean the same are resolved with the first of them.

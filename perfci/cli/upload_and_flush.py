@@ -14,7 +14,7 @@ from perfci.formats.format_types import WarnOnce
 from perfci.model import Direction
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
-from perfci.service.uploads.results_without_unit import parse_metric_unit
+from perfci.service.uploads.resolve_units import parse_metric_option
 from perfci.service.uploads.send_to_server import (
     open_spool,
     read_runs_to_send,
@@ -51,7 +51,7 @@ def upload_command(
     address = resolve_server_url(config, server)
     reading = build_file_reading(config, format_name, revision, machine, direction)
     warn = WarnOnce(lambda text: click.echo(f"  {text}", err=True))
-    units = dict(map(parse_metric_unit, metric_meanings))
+    units = dict(map(parse_metric_option, metric_meanings))
     runs = (run for path in paths for run in read_runs_to_send(path, reading, units, warn))
     report = spool_and_send_runs(config, address, runs)
     print_flush_report(report, address, err=json_file == "-")

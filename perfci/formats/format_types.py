@@ -44,15 +44,15 @@ class ImportDefaults:
 class UnknownUnitResult:
     """A result whose unit or direction is unknown: stored as it is, and judged once both have been declared.
 
-    ``result`` is complete but for these two; ``source_fields`` are its fields in the file, ``unit`` the unit
-    there, which may be any text.
+    ``result`` is complete but for these two; ``source_fields`` are its fields in the file, ``unit_in_file``
+    may be any text.
     """
 
     metric: str
     result: Result
     source_fields: Mapping[str, Any]
     reason: str
-    unit: str = ""
+    unit_in_file: str = ""
 
     @property
     def benchmark(self) -> str:

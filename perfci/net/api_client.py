@@ -36,18 +36,18 @@ from perfci.net.api_schemas.projects_and_access import (
     TokenShape,
     Visibility,
 )
-from perfci.net.api_schemas.results_without_unit import (
-    MetricMeaning,
-    ResolvedResults,
-    UnresolvedResultPage,
-    UnresolvedResultShape,
-)
 from perfci.net.api_schemas.runs import RunPage, RunShape, UploadReceipt
 from perfci.net.api_schemas.series import SeriesPage, SeriesPointsShape, SeriesShape
 from perfci.net.api_schemas.suite_reporting_schedules import (
     ReportingScheduleChange,
     ReportingSchedulePage,
     ReportingScheduleShape,
+)
+from perfci.net.api_schemas.unresolved_results import (
+    MetricMeaning,
+    ResolvedResults,
+    UnresolvedResultPage,
+    UnresolvedResultShape,
 )
 from perfci.net.api_schemas.verdicts_and_expected_changes import (
     AddedExpectedChanges,
@@ -266,7 +266,7 @@ class ApiClient:
     def remove_member(self, project: str, member: str) -> None:
         self._send("DELETE", f"{_project_path(project)}/members/{encode_segment(member)}")
 
-    def list_results_without_unit(self, project: str) -> Iterator[UnresolvedResultShape]:
+    def list_unresolved_results(self, project: str) -> Iterator[UnresolvedResultShape]:
         return self._list_all(UnresolvedResultPage, f"{_project_path(project)}/unresolved-results")
 
     def set_metric_unit(self, project: str, number: int, meaning: MetricMeaning) -> ResolvedResults:

@@ -85,7 +85,7 @@ def test_changes_a_reporting_schedule(client: ApiClient, store: Store) -> None:
     )
 
     assert (schedule.suite, schedule.every_s, changed.every_s) == ("benchmarks", None, 3600)
-    assert list(client.list_results_without_unit(PROJECT)) == []
+    assert list(client.list_unresolved_results(PROJECT)) == []
 
 
 def test_streams_a_project_as_a_file(client: ApiClient) -> None:

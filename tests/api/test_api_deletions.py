@@ -6,7 +6,7 @@ from api_client import NOW, Api
 
 from perfci.formats import run_document
 from perfci.project_policies import ProjectPolicies
-from perfci.service.accounts.delete_stored_data import DeletionJob
+from perfci.service.delete_runs_series_projects import DeletionJob
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, check_integrity
 from tests.support.builders import a_commit, a_process, a_result, a_run, a_series

@@ -11,7 +11,7 @@ from perfci.project_policies import ProjectPolicies
 from perfci.service.missing_data import find_missing_data
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.worker.judge_worker import PeriodicJobs
-from perfci.store import Store, results_without_unit
+from perfci.store import Store, unresolved_results
 from perfci.store.incidents import reporting_schedules_and_run_arrivals
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.incidents.incident_records import IncidentRecord
@@ -222,7 +222,7 @@ def test_a_metric_unresolved_for_a_week_opens_an_incident(store: Store) -> None:
     upload_report(store, NOON)
     with store.begin() as tx:
         row = ("score", {"found": {}, "result": {}}, "the unit of score is not known")
-        results_without_unit.add_unresolved_results(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
+        unresolved_results.add_unresolved_results(tx, f"{NOON} nightly main AMD", "pytorch", [row], NOON)
 
     assert monitor_headlines(store, NOON + 6 * DAY) == []
     assert monitor_headlines(store, NOON + 8 * DAY) == ["score of pytorch is measured, but not judged"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from perfci.model import Verdict, VerdictKind
 from perfci.report.pulls.pull_comment import expected_change_outcome
-from perfci.service.pulls.expected_change_trailers import parse_expected_changes
+from perfci.service.pulls.parse_pull_description import parse_expected_changes
 from perfci.verdicts.expected_change import ExpectedChange
 from tests.support.builders import a_series, a_verdict
 

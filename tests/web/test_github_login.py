@@ -21,7 +21,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
 from perfci.store.access import audit_log
 from perfci_web import create_app
-from perfci_web.authentication.github_login import MAX_LOGINS_AT_ONCE
+from perfci_web.authentication.github_login_client import MAX_LOGINS_AT_ONCE
 from tests.support import loopback_github_login
 from tests.support.loopback_github_login import FakeGitHub
 

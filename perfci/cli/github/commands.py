@@ -45,8 +45,8 @@ from perfci.service.pulls.job_trigger_event import (
     get_workflow_run_conclusion,
     is_comment_event,
     is_workflow_run_in_progress,
+    list_commits_of_job,
     list_pulls_of_job,
-    list_pushed_commits,
 )
 from perfci.service.pulls.report_pull import (
     build_comparison_page_url,
@@ -58,7 +58,7 @@ from perfci.service.pulls.report_pull import (
 )
 from perfci.service.pulls.results_artifact_files import (
     PullResults,
-    find_pull_results,
+    read_pull_results_if_any,
     write_pull_results,
     write_run_documents,
 )
@@ -201,7 +201,7 @@ def report_command(results: Path, gate: GateMode, outcome: str, author: str) -> 
     config = current_config()
     job = require_github_job(config)
     token = require_github_token(job)
-    artifact, client = find_pull_results(results), open_github_client(token, job.api_url)
+    artifact, client = read_pull_results_if_any(results), open_github_client(token, job.api_url)
     conclusion = outcome or get_workflow_run_conclusion(job)
     try:
         pulls = list_pulls_of_job(job, client)
@@ -228,7 +228,7 @@ def send_expected_changes_command(server: str) -> None:
     config = current_config()
     job = require_github_job(config)
     address, token = resolve_server_url(config, server), require_github_token(job)
-    pushed = list_pushed_commits(job)
+    pushed = list_commits_of_job(job)
     if len(pushed) > MAX_COMMITS_QUERIED:
         click.echo(f"of {len(pushed):,} pushed commits only the newest {MAX_COMMITS_QUERIED} are checked")
     client = open_github_client(token, job.api_url)

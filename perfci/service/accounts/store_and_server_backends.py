@@ -23,15 +23,15 @@ from perfci.net.api_schemas.projects_and_access import (
     Visibility,
 )
 from perfci.service.accounts import projects_members_tokens
-from perfci.service.accounts.delete_stored_data import (
-    carry_out_deletions,
+from perfci.service.accounts.projects_members_tokens import create_audited_project, require_project
+from perfci.service.accounts.serialize_accounts import serialize_member, serialize_project, serialize_token
+from perfci.service.audit_context import AuditContext
+from perfci.service.delete_runs_series_projects import (
+    carry_out_requested_deletions,
     request_project_deletion,
     request_run_deletion,
     request_series_deletion,
 )
-from perfci.service.accounts.projects_members_tokens import create_audited_project, require_project
-from perfci.service.accounts.serialize_accounts import serialize_member, serialize_project, serialize_token
-from perfci.service.audit_context import AuditContext
 from perfci.store import Store
 from perfci.store.access import api_tokens as tokens
 from perfci.store.access import users_and_roles
@@ -144,7 +144,7 @@ class StoreAccountsBackend:
         context = _build_local_context()
         with self._store.begin() as tx:
             was_recorded = request(tx, context, require_project(tx, project_name))
-        carry_out_deletions(self._store, context.at)
+        carry_out_requested_deletions(self._store, context.at)
         return was_recorded
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from perfci.model import Status
 from perfci.report.number_format import format_count
 from perfci.store.incidents.reporting_schedules_and_run_arrivals import ReportingSchedule, RunArrival
-from perfci.store.results_without_unit import UnresolvedResult
+from perfci.store.unresolved_results import UnresolvedResult
 
 REPORT_WINDOW = timedelta(hours=1)
 """Runs that arrive within this time of the first one form one report, such as a matrix of jobs."""

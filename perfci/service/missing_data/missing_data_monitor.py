@@ -29,7 +29,7 @@ from perfci.service.missing_data.find_missing_data import (
     group_runs_into_reports,
 )
 from perfci.service.notify.enqueue_notifications import enqueue_paged_incident_notifications
-from perfci.store import results_without_unit
+from perfci.store import unresolved_results
 from perfci.store.incidents import incident_store
 from perfci.store.incidents import reporting_schedules_and_run_arrivals as stored
 from perfci.store.incidents.incident_records import (
@@ -73,7 +73,7 @@ class MissingDataMonitor:
         # A clock set back must not make the last report look new.
         clock = max([now, *filter(None, [stored.load_overall_latest_report_time(tx)])])
         missing = find_late_reports(expected, clock) + find_metrics_without_unit(
-            results_without_unit.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
+            unresolved_results.list_unresolved_results(tx, project.id, limit=MAX_UNRESOLVED), now
         )
         for schedule in expected:
             missing += self._examine_reports(tx, project, schedule, reports.get(schedule.source, ()), clock)

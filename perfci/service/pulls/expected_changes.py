@@ -11,7 +11,7 @@ from perfci.github import accept_comment
 from perfci.github.client import GitHubClient
 from perfci.github.payloads import PullRequest
 from perfci.service.audit_context import AuditContext
-from perfci.service.pulls.expected_change_trailers import parse_expected_changes
+from perfci.service.pulls.parse_pull_description import parse_expected_changes
 from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
 from perfci.store.jobs.work_queue_and_leases import enqueue_work
@@ -22,8 +22,10 @@ AUDIT_ACTION = "expected_change.record"
 """Audit action of saved expected changes."""
 
 
-def fetch_expected_changes(client: GitHubClient, repository: str, pull: PullRequest) -> list[ExpectedChange]:
-    """Fetch the expected changes of a description; unauthorized unless its author has write access."""
+def authorize_expected_changes(
+    client: GitHubClient, repository: str, pull: PullRequest
+) -> list[ExpectedChange]:
+    """Parse the description of a pull request; changes are authorized if its author has write access."""
     changes = parse_expected_changes(pull.body or "")
     if changes and not (
         pull.user and accept_comment.has_repository_write_access(client, repository, pull.user.login)
@@ -44,7 +46,7 @@ def fetch_expected_changes_of_push(
     return [
         change
         for pull in pulls.values()
-        for change in fetch_expected_changes_of_merge(client, repository, pull, sha)
+        for change in build_expected_changes_of_merge(client, repository, pull, sha)
     ]
 
 
@@ -53,11 +55,11 @@ def is_pull_merged_into(pull: PullRequest, refs: Collection[str]) -> bool:
     return pull.merged_at is not None and f"refs/heads/{pull.base.ref}" in refs
 
 
-def fetch_expected_changes_of_merge(
+def build_expected_changes_of_merge(
     client: GitHubClient, repository: str, pull: PullRequest, sha: str
 ) -> list[MergedExpectedChange]:
-    """Fetch the expected changes of a merged pull request; they belong to its merge commit ``sha``."""
-    changes = fetch_expected_changes(client, repository, pull)
+    """Build the expected changes of a merged pull request; they belong to its merge commit ``sha``."""
+    changes = authorize_expected_changes(client, repository, pull)
     return [MergedExpectedChange(sha, change, f"#{pull.number}", pull.merged_at) for change in changes]
 
 

@@ -25,7 +25,7 @@ from perfci.service.pulls.download_results_artifact import (
     find_artifact_of_run,
 )
 from perfci.service.pulls.expected_changes import (
-    fetch_expected_changes_of_merge,
+    build_expected_changes_of_merge,
     is_pull_merged_into,
     save_expected_changes,
 )
@@ -188,7 +188,7 @@ def _save_merged_pull(
         return "The project is bound to another repository by now."
     if pull.merge_commit_sha is None or not is_pull_merged_into(pull, bound.history_refs):
         return f"{payload.repository}#{payload.number} is merged into no branch whose history is kept."
-    changes = fetch_expected_changes_of_merge(client, payload.repository, pull, pull.merge_commit_sha)
+    changes = build_expected_changes_of_merge(client, payload.repository, pull, pull.merge_commit_sha)
     if not any(change.expected.is_authorized for change in changes):
         return "No expected change by an author with write access."
     repository = f"github-repository/{bound.repository_id}"

@@ -60,7 +60,7 @@ def get_workflow_log_url(job: GitHubJob) -> str:
     )
 
 
-def list_pushed_commits(job: GitHubJob) -> list[str]:
+def list_commits_of_job(job: GitHubJob) -> list[str]:
     """List the commits of a push, newest first; for other events, the commit of the job."""
     event = _read_event(job)
     brought = [commit.id for commit in reversed(event.commits)] if isinstance(event, PushEvent) else []

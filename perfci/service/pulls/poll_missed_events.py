@@ -18,7 +18,7 @@ from perfci.github.accept_comment import is_accept_comment
 from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.model import PerfciError
-from perfci.service.pulls.expected_change_trailers import parse_expected_changes
+from perfci.service.pulls.parse_pull_description import parse_expected_changes
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
     COMPLETED_ACTION,
@@ -69,7 +69,7 @@ class PolledRepository:
 
 
 @dataclass(frozen=True, slots=True)
-class MissedEvent:
+class OverdueEvent:
     """An event that should have been delivered since ``at``, and the bindings it concerns."""
 
     payload: GitHubEventPayload
@@ -77,16 +77,16 @@ class MissedEvent:
     concerns: Callable[[BoundRepository], bool] = lambda _: True
 
 
-def list_missed_completed_runs(polled: PolledRepository) -> Iterator[MissedEvent]:
+def list_overdue_completed_runs(polled: PolledRepository) -> Iterator[OverdueEvent]:
     """List completed workflow runs of pull requests; each attempt is an event of its own."""
     listed = polled.client.list_completed_workflow_runs(polled.slug, PULL_REQUEST)
     for run in takewhile(lambda run: _is_after(run.created_at, polled.oldest_polled_event_time), listed):
         if not _is_after(run.updated_at, polled.now - DELIVERY_GRACE):
             payload = polled.build_event_payload(f"{run.id}-{run.run_attempt}", run.id, COMPLETED_ACTION)
-            yield MissedEvent(payload, run.run_started_at, partial(is_bound_workflow_run, run))
+            yield OverdueEvent(payload, run.run_started_at, partial(is_bound_workflow_run, run))
 
 
-def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[MissedEvent]:
+def list_overdue_acceptance_comments(polled: PolledRepository) -> Iterator[OverdueEvent]:
     """List acceptance comments on pull requests; deleted comments are not found."""
     for comment in islice(
         polled.client.list_repository_comments(polled.slug, polled.oldest_polled_event_time), MAX_LISTED
@@ -94,7 +94,7 @@ def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[Missed
         pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
         at = comment.updated_at
         if pull and at and polled.is_delivery_overdue(at) and is_accept_comment(comment.body):
-            yield MissedEvent(
+            yield OverdueEvent(
                 polled.build_event_payload(
                     f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT
                 ),
@@ -102,7 +102,7 @@ def list_missed_acceptance_comments(polled: PolledRepository) -> Iterator[Missed
             )
 
 
-def list_missed_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
+def list_overdue_merges(polled: PolledRepository) -> Iterator[OverdueEvent]:
     """List merged pull requests with expected changes."""
     listed = islice(polled.client.list_closed_pulls(polled.slug), MAX_LISTED)
     for pull in takewhile(lambda pull: _is_after(pull.updated_at, polled.oldest_polled_event_time), listed):
@@ -111,17 +111,17 @@ def list_missed_merges(polled: PolledRepository) -> Iterator[MissedEvent]:
             and polled.is_delivery_overdue(pull.merged_at)
             and parse_expected_changes(pull.body or "")
         ):
-            yield MissedEvent(
+            yield OverdueEvent(
                 polled.build_event_payload(f"merge-{pull.number}", pull.number, MERGED_PULL), pull.merged_at
             )
 
 
-EventSource = Callable[[PolledRepository], Iterator[MissedEvent]]
+EventSource = Callable[[PolledRepository], Iterator[OverdueEvent]]
 
 EVENT_SOURCES: Mapping[str, EventSource] = {
-    "completed runs": list_missed_completed_runs,
-    "acceptance comments": list_missed_acceptance_comments,
-    "merged expected changes": list_missed_merges,
+    "completed runs": list_overdue_completed_runs,
+    "acceptance comments": list_overdue_acceptance_comments,
+    "merged expected changes": list_overdue_merges,
 }
 
 
@@ -176,7 +176,7 @@ class ReconciliationPoll:
         return 0
 
     def _select_missed(
-        self, events: Sequence[MissedEvent], bound: Sequence[ProjectBinding]
+        self, events: Sequence[OverdueEvent], bound: Sequence[ProjectBinding]
     ) -> list[tuple[int, GitHubEventPayload]]:
         """Select the events that were not received, for each project they concern."""
         with self.store.read() as tx:

@@ -25,7 +25,7 @@ from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_n
 from perfci.report.pulls.outdated_comment import render_outdated_comment
 from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
 from perfci.service.pulls.download_results_artifact import download_results_artifact, find_artifact_of_commit
-from perfci.service.pulls.expected_changes import fetch_expected_changes
+from perfci.service.pulls.expected_changes import authorize_expected_changes
 from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.results_artifact_files import PullResults
 
@@ -138,7 +138,8 @@ def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullRe
         return results
     proposed = client.get_pull(pull.repository, pull.number)
     findings = replace(
-        results.findings, expected_changes=fetch_expected_changes(client, pull.repository, proposed)
+        results.findings,
+        expected_changes=authorize_expected_changes(client, pull.repository, proposed),
     )
     if decide_check_state(findings) is CheckState.WORSE:
         acceptance = accept_comment.find_acceptance(client, pull.repository, pull.number, pull.head)

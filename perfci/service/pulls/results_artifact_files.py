@@ -68,7 +68,7 @@ def write_run_documents(folder: Path, store: Store, sessions: Iterable[str]) -> 
             (runs / f"{uid}-{number}.json").write_text(run_document.dump_run(run), encoding="utf-8")
 
 
-def find_pull_results(folder: Path) -> PullResults | None:
+def read_pull_results_if_any(folder: Path) -> PullResults | None:
     """Read the results file of a folder; None if there is none."""
     path = folder / RESULTS_FILE
     if not path.exists():

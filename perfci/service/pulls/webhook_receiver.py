@@ -12,7 +12,7 @@ from perfci.github.accept_comment import is_accept_comment
 from perfci.github.payloads import RepositoryRef, WorkflowRun
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, WebhookEvent, WorkflowRunEvent
 from perfci.service.accounts.repository_bindings import update_repository_name
-from perfci.service.pulls.expected_change_trailers import parse_expected_changes
+from perfci.service.pulls.parse_pull_description import parse_expected_changes
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
 from perfci.store.jobs import github_events

@@ -19,13 +19,13 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun
 from perfci.history.result_summaries import summarize_processes
 from perfci.model import Benchmark, Commit, PerfciError, Run
 from perfci.service.uploads.read_result_files import FileReading
-from perfci.service.uploads.results_without_unit import (
-    add_results_of_known_units,
-    format_unit_request,
+from perfci.service.uploads.resolve_units import (
+    format_metric_option,
+    resolve_waiting_results,
 )
-from perfci.store import Store, results_without_unit
+from perfci.store import Store, unresolved_results
 from perfci.store.projects import find_project
-from perfci.store.results_without_unit import UnitAnswer
+from perfci.store.unresolved_results import UnitAnswer
 from perfci.store.writes import ingest
 from perfci.store.writes.ingest import ingest_runs, save_benchmark_descriptions
 
@@ -151,17 +151,17 @@ class _RunImport:
                     result.metric,
                     {
                         "found": result.source_fields,
-                        "unit": result.unit,
+                        "unit": result.unit_in_file,
                         "result": run_document.result_to_dict(result.result),
                     },
                     result.reason,
                 )
                 for result in document.unresolved
             ]
-            results_without_unit.add_unresolved_results(tx, document.idempotency_key, format_name, rows, at)
+            unresolved_results.add_unresolved_results(tx, document.idempotency_key, format_name, rows, at)
         resolved = []
         if self._unresolved or self._metric_units:
-            resolved = add_results_of_known_units(tx, project, self._metric_units, at)
+            resolved = resolve_waiting_results(tx, project, self._metric_units, at)
         return self._warn_of_waiting(tx, project), len(resolved)
 
     def _warn_of_waiting(self, tx: Session, project: str) -> int:
@@ -171,13 +171,13 @@ class _RunImport:
             return 0
         waiting = [
             record
-            for record in results_without_unit.load_unresolved_results(tx, project_record.id)
+            for record in unresolved_results.load_unresolved_results(tx, project_record.id)
             if record.run_key in keys
         ]
         for record in waiting:
             self.warn(
                 f"{record.metric} has an unresolved unit: {record.reason}; it is judged once you say what it "
-                f"means: {format_unit_request(record)}"
+                f"means: {format_metric_option(record)}"
             )
         return len(waiting)
 

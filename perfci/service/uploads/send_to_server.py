@@ -20,10 +20,10 @@ from perfci.net.local_server_tokens import find_local_token
 from perfci.net.spool_sender import FlushReport, FlushRetryPolicy, flush_spool
 from perfci.net.upload_spool import Spool
 from perfci.service.uploads.read_result_files import FileReading
-from perfci.service.uploads.results_without_unit import format_unit_request, resolve_imported_run
+from perfci.service.uploads.resolve_units import format_metric_option, resolve_imported_run
 from perfci.store import Store
 from perfci.store.queries import measured_samples, runs_and_sessions
-from perfci.store.results_without_unit import UnitAnswer
+from perfci.store.unresolved_results import UnitAnswer
 from perfci.verdicts.expected_change import MergedExpectedChange
 
 
@@ -113,7 +113,7 @@ def read_runs_to_send(
             for document in reading.read_file(file, format_name, warn):
                 resolved = resolve_imported_run(document, units)
                 for item in resolved.unresolved:
-                    warn(f"not sent: {item.reason}; send the file again with {format_unit_request(item)}")
+                    warn(f"not sent: {item.reason}; send the file again with {format_metric_option(item)}")
                 if resolved.run.results:
                     yield resolved.run
 

@@ -27,7 +27,6 @@ TAGS_BY_MODULE = {
     "github_trusted_publishing": "trusted_publishers",
     "incident_changes": "triage",
     "project_access_and_audit": "access",
-    "results_without_unit": "unresolved_results",
     "suite_reporting_schedules": "reporting_schedules",
 }
 """Tags that clients know, by the module of the handlers; any other module is its own tag."""

@@ -19,10 +19,10 @@ from perfci_web.api.operations import (
     openapi,
     project_access_and_audit,
     projects,
-    results_without_unit,
     runs,
     series,
     suite_reporting_schedules,
+    unresolved_results,
     verdicts,
 )
 
@@ -42,7 +42,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *muted_benchmarks.OPERATIONS,
     *notifications.OPERATIONS,
     *exports.OPERATIONS,
-    *results_without_unit.OPERATIONS,
+    *unresolved_results.OPERATIONS,
     *suite_reporting_schedules.OPERATIONS,
     *expected_changes.OPERATIONS,
     *deletions.OPERATIONS,

@@ -46,7 +46,7 @@ from perfci.store.access import (
     users_and_roles,
 )
 from perfci.store.writes.group_commit import GroupCommitter
-from perfci_web.authentication.github_login import GitHubLogin, GitHubLoginError
+from perfci_web.authentication.github_login_client import GitHubLogin, GitHubLoginError
 from perfci_web.authentication.local_login import LOCAL_LOGIN_NEEDED, LocalLogin
 
 LOGIN_COOKIE = "__Host-perfci"

@@ -14,7 +14,12 @@ from perfci.auth.tokens import hash_token
 from perfci.store.access import audit_log, logins_and_server_secrets, users_and_roles
 from perfci_web.application_context import web_context
 from perfci_web.authentication.authenticator import LOGIN_COOKIE, Authenticator
-from perfci_web.authentication.github_login import STATE_MAX_AGE_S, GitHubLogin, GitHubLoginError, GitHubUser
+from perfci_web.authentication.github_login_client import (
+    STATE_MAX_AGE_S,
+    GitHubLogin,
+    GitHubLoginError,
+    GitHubUser,
+)
 
 LOGIN_STATE_COOKIE = "__Host-perfci-login"
 LOGIN_MAX_AGE = timedelta(days=7)

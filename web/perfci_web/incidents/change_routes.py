@@ -33,7 +33,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci_web.application_context import current_actor, web_context
-from perfci_web.incidents.change_form import (
+from perfci_web.incidents.parse_change_form import (
     RejectedForm,
     get_edited_form_values,
     parse_change_form,

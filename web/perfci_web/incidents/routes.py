@@ -20,8 +20,8 @@ from perfci.store.projects import Project
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
-from perfci_web.incidents.change_form import NOT_REJECTED, RejectedForm
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
+from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 
 blueprint = Blueprint("incidents", __name__)

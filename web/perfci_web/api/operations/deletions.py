@@ -7,7 +7,11 @@ from collections.abc import Callable
 from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.service.accounts import delete_stored_data
+from perfci.service.delete_runs_series_projects import (
+    request_project_deletion,
+    request_run_deletion,
+    request_series_deletion,
+)
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
 
@@ -17,9 +21,7 @@ ACCEPTED = 202
 def delete_run(call: Call) -> Reply:
     return _request_deletion(
         call,
-        lambda tx: delete_stored_data.request_run_deletion(
-            tx, call.audit_context, call.required_project, call.path["key"]
-        ),
+        lambda tx: request_run_deletion(tx, call.audit_context, call.required_project, call.path["key"]),
         "There is no run of this key here.",
     )
 
@@ -27,7 +29,7 @@ def delete_run(call: Call) -> Reply:
 def delete_series(call: Call) -> Reply:
     return _request_deletion(
         call,
-        lambda tx: delete_stored_data.request_series_deletion(
+        lambda tx: request_series_deletion(
             tx, call.audit_context, call.required_project, call.path["series"]
         ),
         "There is no series of this id here.",
@@ -36,7 +38,7 @@ def delete_series(call: Call) -> Reply:
 
 def delete_project(call: Call) -> Reply:
     call.group_commit.submit(
-        lambda tx: delete_stored_data.request_project_deletion(tx, call.audit_context, call.required_project)
+        lambda tx: request_project_deletion(tx, call.audit_context, call.required_project)
     )
     return Reply(None, ACCEPTED)
 

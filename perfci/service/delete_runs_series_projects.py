@@ -55,7 +55,7 @@ def request_project_deletion(tx: Session, context: AuditContext, project: Projec
     return True
 
 
-def carry_out_deletions(store: Store, now: datetime) -> None:
+def carry_out_requested_deletions(store: Store, now: datetime) -> None:
     """Carry out all recorded deletions."""
     while _delete_batch(store, now):
         pass

@@ -6,16 +6,16 @@ from sqlalchemy.orm import Session
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import PageQuery
-from perfci.net.api_schemas.results_without_unit import (
+from perfci.net.api_schemas.unresolved_results import (
     MetricMeaning,
     ResolvedResults,
     UnresolvedResultPage,
     UnresolvedResultShape,
 )
-from perfci.service.uploads.results_without_unit import apply_unit_to_results
-from perfci.store import results_without_unit
+from perfci.service.uploads.resolve_units import apply_unit_to_results
+from perfci.store import unresolved_results
 from perfci.store.projects import mark_projects_changed
-from perfci.store.results_without_unit import UnitAnswer, UnresolvedResult
+from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
@@ -24,7 +24,7 @@ from perfci_web.api.problem_details import ProblemError
 def list_unresolved_results(call: Call) -> Reply:
     query: PageQuery = call.query
     with call.store.read() as tx:
-        results = results_without_unit.list_unresolved_results(
+        results = unresolved_results.list_unresolved_results(
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
@@ -37,7 +37,7 @@ def set_metric_unit(call: Call) -> Reply:
     project = call.required_project
 
     def write(tx: Session) -> ResolvedResults:
-        record = results_without_unit.find_unresolved_result(tx, project.id, call.path["number"])
+        record = unresolved_results.find_unresolved_result(tx, project.id, call.path["number"])
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
@@ -62,7 +62,7 @@ def _build_unresolved_payload(record: UnresolvedResult) -> UnresolvedResultShape
         format=record.format,
         metric=record.metric,
         benchmark=record.benchmark,
-        unit=record.unit,
+        unit=record.unit_in_file,
         reason=record.reason,
         created_at=record.created_at,
         raw_result=record.document["found"],

@@ -29,6 +29,11 @@ class UnresolvedResultShape(Shape):
     created_at: datetime
     raw_result: dict[str, Any]
 
+    @property
+    def unit_in_file(self) -> str:
+        """The field ``unit``, as results that wait in a file or in the store name it."""
+        return self.unit
+
 
 class UnresolvedResultPage(Page):
     items: tuple[UnresolvedResultShape, ...]

@@ -1,4 +1,4 @@
-"""Login by GitHub: OAuth with state and PKCE, and the smallest scope that works."""
+"""Requests to GitHub of a login: OAuth with state and PKCE, and the smallest scope that works."""
 
 from __future__ import annotations
 

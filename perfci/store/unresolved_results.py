@@ -47,14 +47,14 @@ class UnresolvedResult:
         return str(self.document["result"]["benchmark"])
 
     @property
-    def unit(self) -> str:
+    def unit_in_file(self) -> str:
         """The unit in the file, if it gives any."""
         return str(self.document.get("unit", self.document["found"].get("unit") or ""))
 
     @property
     def meaning_key(self) -> tuple[str, str, str, str]:
         """What has one meaning: a metric of a benchmark in one unit, in files of one format."""
-        return self.format, self.benchmark, self.metric, self.unit
+        return self.format, self.benchmark, self.metric, self.unit_in_file
 
 
 def add_unresolved_results(

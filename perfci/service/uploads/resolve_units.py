@@ -14,11 +14,11 @@ from perfci.formats.format_types import ImportedRun, UnknownUnitResult
 from perfci.formats.metric_identification import parse_direction
 from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion
 from perfci.model import Metric, PerfciError, Result, SampleSummary
-from perfci.store import results_without_unit
+from perfci.store import unresolved_results
 from perfci.store.jobs.work_queue_and_leases import enqueue_work
 from perfci.store.projects import find_project
 from perfci.store.queries.measured_samples import load_run
-from perfci.store.results_without_unit import UnitAnswer, UnresolvedResult
+from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_run_process_count
 
 UNNAMED_METRIC = "value"
@@ -35,19 +35,19 @@ class WaitingResult(Protocol):
     def metric(self) -> str: ...
 
     @property
-    def unit(self) -> str: ...
+    def unit_in_file(self) -> str: ...
 
 
 def apply_unit_to_results(
     tx: Session, record: UnresolvedResult, project_id: int, answer: UnitAnswer, at: datetime
 ) -> int:
     """Set what a result means, for all that mean the same; add them to their runs, and return how many."""
-    waiting = results_without_unit.load_unresolved_results(tx, project_id)
+    waiting = unresolved_results.load_unresolved_results(tx, project_id)
     same = [other for other in waiting if other.meaning_key == record.meaning_key]
     return sum(_resolve(tx, project_id, other, answer, at) for other in same)
 
 
-def add_results_of_known_units(
+def resolve_waiting_results(
     tx: Session, project: str, supplied: Mapping[str, UnitAnswer], at: datetime
 ) -> list[UnresolvedResult]:
     """Resolve waiting results by units supplied now or earlier; return those that were resolved.
@@ -58,9 +58,9 @@ def add_results_of_known_units(
     project_record = find_project(tx, project)
     if project_record is None:
         return []
-    earlier = results_without_unit.load_unit_answers(tx, project_record.id)
+    earlier = unresolved_results.load_unit_answers(tx, project_record.id)
     resolved = []
-    for record in results_without_unit.load_unresolved_results(tx, project_record.id):
+    for record in unresolved_results.load_unresolved_results(tx, project_record.id):
         answer = find_supplied_unit(record, supplied) or earlier.get(record.meaning_key)
         if answer is not None and _resolve(tx, project_record.id, record, answer, at):
             resolved.append(record)
@@ -69,18 +69,19 @@ def add_results_of_known_units(
 
 def find_supplied_unit(waiting: WaitingResult, supplied: Mapping[str, UnitAnswer]) -> UnitAnswer | None:
     """Find what a person supplied for a result, by one of its names; an error if the units contradict."""
-    for name in list_meaning_names(waiting):
+    for name in list_metric_option_names(waiting):
         if answer := supplied.get(name):
-            if waiting.unit and _normalize_unit(waiting.unit) != _normalize_unit(answer.unit):
+            unit = waiting.unit_in_file
+            if unit and _normalize_unit(unit) != _normalize_unit(answer.unit):
                 raise PerfciError(
-                    f"--metric {name}={answer.unit}:{answer.direction}: {name} is given in {waiting.unit}, "
-                    f"so {name}={waiting.unit}:{answer.direction} was expected"
+                    f"--metric {name}={answer.unit}:{answer.direction}: {name} is given in {unit}, "
+                    f"so {name}={unit}:{answer.direction} was expected"
                 )
             return answer
     return None
 
 
-def list_meaning_names(waiting: WaitingResult) -> tuple[str, ...]:
+def list_metric_option_names(waiting: WaitingResult) -> tuple[str, ...]:
     """List the names by which a person may say what a result means, the most exact one first.
 
     ``value`` is the metric of files that name none, so it says nothing about what was measured.
@@ -90,10 +91,10 @@ def list_meaning_names(waiting: WaitingResult) -> tuple[str, ...]:
     return names if metric == UNNAMED_METRIC else (*names, metric)
 
 
-def format_unit_request(waiting: WaitingResult) -> str:
+def format_metric_option(waiting: WaitingResult) -> str:
     """Format the option that would say what a result means, for whom it waits."""
     name = waiting.metric if waiting.metric != UNNAMED_METRIC else waiting.benchmark
-    return f"--metric '{name}={waiting.unit or 'UNIT'}:lower' (or :higher)"
+    return f"--metric '{name}={waiting.unit_in_file or 'UNIT'}:lower' (or :higher)"
 
 
 def resolve_imported_run(document: ImportedRun, supplied: Mapping[str, UnitAnswer]) -> ImportedRun:
@@ -109,7 +110,7 @@ def resolve_imported_run(document: ImportedRun, supplied: Mapping[str, UnitAnswe
     return document._replace(run=run, unresolved=tuple(waiting))
 
 
-def parse_metric_unit(text: str) -> tuple[str, UnitAnswer]:
+def parse_metric_option(text: str) -> tuple[str, UnitAnswer]:
     """Parse a metric, its unit and its better direction from ``threads=count:higher``."""
     metric, separator, rest = text.rpartition("=")
     unit, _, way = rest.rpartition(":")
@@ -123,7 +124,7 @@ def _resolve(
     tx: Session, project_id: int, record: UnresolvedResult, answer: UnitAnswer, at: datetime
 ) -> bool:
     """Add one result to its run in the given unit; return False if it was resolved meanwhile."""
-    if not results_without_unit.mark_result_resolved(tx, record, answer, at):
+    if not unresolved_results.mark_result_resolved(tx, record, answer, at):
         return False
     run = load_run(tx, record.run_id)
     result = _give_unit(run_document.result_from_dict(record.document["result"], run), answer)
