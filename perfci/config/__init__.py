@@ -6,6 +6,7 @@ from perfci.config.loader import (
     RESERVED_PROJECTS,
     Config,
     check_project_name,
+    find_lock_path,
     load_config,
     load_project_override_tables,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "SuiteTable",
     "apply_project_override_tables",
     "check_project_name",
+    "find_lock_path",
     "load_config",
     "load_project_override_tables",
     "parse_project_override_tables",

@@ -24,6 +24,8 @@ RESERVED_PROJECTS = frozenset(
     {"api", "x", "embed", "badge", "static", "healthz", "readyz", "metrics", "login"}
 )
 
+MAX_PROJECT_NAME = 200
+
 SERVICE_TABLES = ("store", "server", "access", "app", "client", "notify", "retention")
 """Tables of the service, which is configured without files; what is measured is set in the repository."""
 
@@ -70,20 +72,25 @@ def load_config(
     job = read_github_job(environ)
     unnamed = slug or (job.repository if job else "") or root.name
     name = project or environ.get("PERFCI_PROJECT", "") or settings.project.name or unnamed
-    lock = environ.get("PERFCI_LOCK") or os.path.join(tempfile.gettempdir(), "perfci-machine.lock")
     return Config(
         root=root,
         settings=settings,
         # A bare path is a SQLite file.
         database_url=url if "://" in url else f"sqlite:///{Path(url).absolute()}",
         project=check_project_name(name),
-        lock_path=Path(lock),
+        lock_path=find_lock_path(environ),
         state_folder=_state_folder(environ),
         secrets=Secrets.model_validate(
             {key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields}
         ),
         github=job,
     )
+
+
+def find_lock_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Find the file that all who measure on this machine lock."""
+    environ = os.environ if environ is None else environ
+    return Path(environ.get("PERFCI_LOCK") or os.path.join(tempfile.gettempdir(), "perfci-machine.lock"))
 
 
 def _state_folder(environ: Mapping[str, str]) -> Path:
@@ -105,9 +112,16 @@ def load_project_override_tables(path: Path) -> dict[str, Any]:
 
 def check_project_name(name: str) -> str:
     """Raise if a project name is not valid."""
-    if name.lower() in RESERVED_PROJECTS or not name.strip() or len(name) > 200 or not name.isprintable():
+    reason = ""
+    if name.lower() in RESERVED_PROJECTS:
+        reason = f"the addresses of a server below /{name.lower()} have another meaning"
+    elif not name.strip() or not name.isprintable():
+        reason = "it has no visible character, or one that cannot be printed"
+    elif len(name) > MAX_PROJECT_NAME:
+        reason = f"it is longer than {MAX_PROJECT_NAME} characters"
+    if reason:
         raise PerfciError(
-            f"{name!r} cannot be a project's name; set another with --project or [project] name"
+            f"{name!r} cannot be a project's name: {reason}; set another with --project or [project] name"
         )
     return name
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfci.config import Config, load_config
+from perfci.config import Config, find_lock_path, load_config
 from perfci.demo.machine_noise import detectable_effect_of_pairs, noise_floor_of_pairs
 from perfci.demo.sample_repository import make_sample_repository
 from perfci.history.judged_processes import group_judged_processes
@@ -54,8 +54,9 @@ def prepare_sample_repository(folder: Path, *, fresh: bool) -> GitRepository:
 
 
 def load_sample_config(repository: GitRepository) -> Config:
-    """The sample's own configuration; environment variables of the user do not redirect its store."""
-    return load_config(repository.root, {}, slug=repository.origin_slug)
+    """The sample's own configuration; of the user's variables only that of the machine lock counts."""
+    config = load_config(repository.root, {}, slug=repository.origin_slug)
+    return config.model_copy(update={"lock_path": find_lock_path()})
 
 
 def measure_sample_repository(repository: GitRepository, config: Config, watcher: SessionProgress) -> bool:

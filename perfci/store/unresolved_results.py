@@ -100,6 +100,12 @@ def load_unresolved_results(tx: Session, project_id: int) -> list[UnresolvedResu
     return _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None))
 
 
+def count_unresolved_results(tx: Session, project_id: int) -> int:
+    """Count the unresolved results of a project."""
+    waiting = sa.and_(COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_(None))
+    return tx.scalar(sa.select(sa.func.count()).select_from(COLUMNS.id.table).where(waiting)) or 0
+
+
 def load_unit_answers(tx: Session, project_id: int) -> dict[tuple[str, str, str, str], UnitAnswer]:
     """Load the newest answer for each thing that has one meaning (``UnresolvedResult.meaning_key``)."""
     records = _load_records(tx, COLUMNS.project_id == project_id, COLUMNS.resolved_at.is_not(None))

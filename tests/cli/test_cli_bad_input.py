@@ -35,7 +35,8 @@ WRONG = {
     "compare HEAD --budget soon": "--budget 'soon': a number with a unit was expected, such as 90s, 20m "
     "or 1h",
     "run --config gone.toml": "there is no configuration file gone.toml",
-    "run --project api": "'api' cannot be a project's name; set another with --project or [project] name",
+    "run --project api": "'api' cannot be a project's name: the addresses of a server below /api have "
+    "another meaning; set another with --project or [project] name",
 }
 
 

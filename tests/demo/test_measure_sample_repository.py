@@ -6,15 +6,18 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import load_config
-from perfci.demo.measure_sample_repository import measure_sample_repository
+from perfci.demo.measure_sample_repository import load_sample_config, measure_sample_repository
 from perfci.runner.git_repository import GitRepository
 from perfci.store import open_store
 from perfci.store.incidents.incident_store import find_last_evaluation
 from perfci.store.projects import find_project
 from perfci.store.writes.measured_sessions import finish_session, start_session
 from tests.support.builders import NOON, PROJECT
+from tests.support.git_project import GitProject
 
 
 def test_evaluates_the_history_that_an_earlier_demo_measured(tmp_path: Path) -> None:
@@ -31,3 +34,15 @@ def test_evaluates_the_history_that_an_earlier_demo_measured(tmp_path: Path) -> 
             project = find_project(tx, PROJECT)
             assert project is not None
             assert (measured, find_last_evaluation(tx, project.id) is not None) == (False, True)
+
+
+def test_takes_the_machine_lock_of_the_user_and_not_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PERFCI_LOCK", str(tmp_path / "mine.lock"))
+    monkeypatch.setenv("PERFCI_DB", str(tmp_path / "mine.db"))
+
+    config = load_sample_config(GitRepository(GitProject(tmp_path / "sample").folder))
+
+    assert config.lock_path == tmp_path / "mine.lock"
+    assert config.database_url == f"sqlite:///{tmp_path}/sample/.perfci/perfci.db"

@@ -121,6 +121,16 @@ def test_a_file_of_sqlite_is_restored_as_it_is(sqlite_store: Store, tmp_path: Pa
     assert everything(f"sqlite:///{tmp_path}/restored.db") == everything(sqlite_store.url)
 
 
+def test_restoring_leaves_nothing_beside_the_backup(sqlite_store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    backup(sqlite_store.url, folder / "b.sqlite")
+
+    restore(f"sqlite:///{tmp_path}/restored.sqlite", folder / "b.sqlite")
+
+    assert [path.name for path in folder.iterdir()] == ["b.sqlite"]
+
+
 def test_a_dump_that_was_cut_off_restores_nothing(sqlite_store: Store, tmp_path: Path) -> None:
     filled(sqlite_store)
     backup(sqlite_store.url, tmp_path / "all.gz")

@@ -129,6 +129,7 @@ PAGES = {
         "commits.commit_page",
         "calibration.calibration_page",
         "calibration.calibration_json",
+        "unresolved_results.unresolved_results_page",
         "impact.impact_page",
         "impact.impact_json",
     },
@@ -140,6 +141,7 @@ PAGES = {
         "incidents.move_incident_boundary",
         "incidents.undo_last_state_change",
         "invalid_marks.change_mark",
+        "unresolved_results.resolve_result",
     },
 }
 """The same for pages, by endpoint."""

@@ -36,6 +36,7 @@ from perfci_web.invalid_marks import routes as invalid_marks
 from perfci_web.overview import routes as overview
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_static_files
+from perfci_web.unresolved_results import routes as unresolved_results
 from perfci_web.url_converters import CONVERTERS
 
 
@@ -90,7 +91,8 @@ def create_app(
     register_static_files(app)
     app.url_map.converters |= CONVERTERS  # before the rules that use them
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
-    for pages in (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact):
+    page_modules = (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact)
+    for pages in (*page_modules, unresolved_results):
         app.register_blueprint(pages.blueprint)
     app.register_blueprint(invalid_marks.blueprint)
     api.register_api_routes(

@@ -24,6 +24,7 @@ TRIAGE_ENDPOINTS = (
     "incidents.move_incident_boundary",
     "incidents.undo_last_state_change",
     "invalid_marks.change_mark",
+    "unresolved_results.resolve_result",
 )
 
 ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(

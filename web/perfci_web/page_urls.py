@@ -57,6 +57,9 @@ class ProjectLinks:
         pair = f"{encode_segment(base)}...{encode_segment(head)}"
         return f"{self.project_url}/compare/{pair}{_format_extension(extension)}{_format_query(query)}"
 
+    def unresolved_results(self) -> str:
+        return f"{self.project_url}/unresolved-results"
+
     def calibration(self, extension: str = "") -> str:
         return f"{self.project_url}/calibration{_format_extension(extension)}"
 

@@ -14,9 +14,10 @@ from perfci.formats.format_types import ImportedRun, UnknownUnitResult
 from perfci.formats.metric_identification import parse_direction
 from perfci.formats.unit_conversion import UnitConversion, find_unit_conversion
 from perfci.model import Metric, PerfciError, Result, SampleSummary
+from perfci.service.audit_context import AuditContext
 from perfci.store import unresolved_results
 from perfci.store.jobs.work_queue_and_leases import enqueue_work
-from perfci.store.projects import find_project
+from perfci.store.projects import find_project, mark_projects_changed
 from perfci.store.queries.measured_samples import load_run
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci.store.writes.ingest import insert_results, update_run_process_count
@@ -38,13 +39,22 @@ class WaitingResult(Protocol):
     def unit_in_file(self) -> str: ...
 
 
-def apply_unit_to_results(
-    tx: Session, record: UnresolvedResult, project_id: int, answer: UnitAnswer, at: datetime
+def resolve_same_meaning(
+    tx: Session, record: UnresolvedResult, project_id: int, answer: UnitAnswer, context: AuditContext
 ) -> int:
     """Set what a result means, for all that mean the same; add them to their runs, and return how many."""
     waiting = unresolved_results.load_unresolved_results(tx, project_id)
     same = [other for other in waiting if other.meaning_key == record.meaning_key]
-    return sum(_resolve(tx, project_id, other, answer, at) for other in same)
+    resolved = sum(_resolve(tx, project_id, other, answer, context.at) for other in same)
+    detail = {
+        "format": record.format,
+        "unit": answer.unit,
+        "direction": answer.direction,
+        "resolved": resolved,
+    }
+    context.add_audit_entry(tx, "result.resolve", record.metric, project_id, detail)
+    mark_projects_changed(tx, [project_id])
+    return resolved
 
 
 def resolve_waiting_results(

@@ -107,16 +107,20 @@ def restore(url: str, path: Path) -> None:
     require_no_sqlite_side_files(target)
     make_database_folder(target.parent)
     with translate_errors(str(path)):
-        _copy_sqlite(path, target)
+        _copy_sqlite(path, target, at_rest=not path.with_name(path.name + "-wal").exists())
 
 
-def _copy_sqlite(source: Path, path: Path) -> None:
-    """Copy a database while others write to it; the copy gets its name once it is found intact."""
+def _copy_sqlite(source: Path, path: Path, *, at_rest: bool = False) -> None:
+    """Copy a database while others write to it; the copy gets its name once it is found intact.
+
+    Of one ``at_rest``, which nobody has open, no -wal and -shm files are made beside it.
+    """
+    mode = "mode=ro&immutable=1" if at_rest else "mode=ro"
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         copy = Path(folder) / path.name
         copy.touch(mode=0o600)
         with (
-            contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True)) as here,
+            contextlib.closing(sqlite3.connect(f"{source.resolve().as_uri()}?{mode}", uri=True)) as here,
             contextlib.closing(sqlite3.connect(copy)) as there,
         ):
             here.backup(there)

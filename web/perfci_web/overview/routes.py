@@ -12,6 +12,7 @@ from perfci.store.queries import (
     series_commits_machines,
 )
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
+from perfci.store.unresolved_results import count_unresolved_results
 from perfci_web.application_context import web_context
 from perfci_web.incidents.incident_list_view_model import load_open_incidents
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
@@ -61,6 +62,7 @@ def overview_page(project: str) -> str:
             ),
             open_incidents.count,
         )
+        waiting = count_unresolved_results(tx, project_record.id)
         links = build_project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
     return render_template(
         "overview/overview.html",
@@ -68,4 +70,5 @@ def overview_page(project: str) -> str:
         incidents=open_incidents.entries,
         links=links,
         max_not_run=view_model.MAX_NOT_RUN,
+        waiting=waiting,
     )

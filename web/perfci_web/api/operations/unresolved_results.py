@@ -12,9 +12,8 @@ from perfci.net.api_schemas.unresolved_results import (
     UnresolvedResultPage,
     UnresolvedResultShape,
 )
-from perfci.service.uploads.resolve_units import apply_unit_to_results
+from perfci.service.uploads.resolve_units import resolve_same_meaning
 from perfci.store import unresolved_results
-from perfci.store.projects import mark_projects_changed
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -41,15 +40,7 @@ def set_metric_unit(call: Call) -> Reply:
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
-        resolved = apply_unit_to_results(tx, record, project.id, answer, call.audit_context.at)
-        detail = {
-            "format": record.format,
-            "unit": meaning.unit,
-            "direction": meaning.direction,
-            "resolved": resolved,
-        }
-        call.audit_context.add_audit_entry(tx, "result.resolve", record.metric, project.id, detail)
-        mark_projects_changed(tx, [project.id])
+        resolved = resolve_same_meaning(tx, record, project.id, answer, call.audit_context)
         return ResolvedResults(resolved=resolved)
 
     return Reply(call.group_commit.submit(write))

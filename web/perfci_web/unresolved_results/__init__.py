@@ -1,0 +1,1 @@
+"""Results whose unit is unknown: the page that shows them and takes what they mean."""
