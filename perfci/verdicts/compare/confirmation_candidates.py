@@ -36,9 +36,8 @@ SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
 CommitPairs = Sequence[tuple[str, str]]
 """(parent, child) shas along the line."""
 CANDIDATE_SIGMAS = 2.2
-"""A step this many sigmas out is worth fresh pairs: an interval of about 97 % beyond no change. In
-simulated rounds on a loaded machine 2.0 gives half as many false candidates again, 2.6 misses a
-quarter more."""
+"""A step this many sigmas out is worth fresh pairs: an interval of about 97 % beyond no change; simulated in
+docs/design/statistics.md, section 8."""
 
 MIN_BAR_SHARE = 0.5
 """A step below half the bar would not be confirmed, so it is not worth pairs."""
