@@ -1,4 +1,4 @@
-"""Noise prior of a benchmark: from the others of its session, and from its own A/A history."""
+"""Noise prior of a benchmark: from the others of its session, else from its own A/A history."""
 
 from __future__ import annotations
 
@@ -58,30 +58,17 @@ class PairNoise:
 
 
 def pooled_noise_prior(noises: Mapping[Any, PairNoise], key: object) -> NoisePrior | None:
-    """Noise prior of one benchmark from all measured beside it, itself included (Smyth 2004).
+    """Noise prior of one benchmark from all of its metric class that are measured beside it, itself included
+    (Smyth 2004).
 
-    Benchmarks of one metric class are pooled. Where three of them have A/A history, the ratios of
-    today's noise to it are pooled instead, so that each is shrunk towards its own history on
-    today's machine: a prior that depends on a covariate, as in limma's trend (Law et al. 2014).
-    Without enough of the class the history decides alone, unless today's noise plainly differs from
-    it.
+    Without enough of the class its own history decides, unless today's noise plainly differs from it.
     """
     own = noises.get(key)
     if own is None:
         return None
     group = [noise for noise in noises.values() if noise.metric_class is own.metric_class]
-    with_history = [noise for noise in group if noise.aa_variance is not None]
-    if own.aa_variance is not None and (
-        scaled := _fit_group_prior(
-            with_history, [noise.variance / noise.aa_variance for noise in with_history if noise.aa_variance]
-        )
-    ):
-        return NoisePrior(scaled.sd * own.aa_variance**0.5, scaled.df)
-    return _fit_group_prior(group, [noise.variance for noise in group]) or _aa_noise_prior(own)
-
-
-def _fit_group_prior(group: Sequence[PairNoise], variances: Sequence[float]) -> NoisePrior | None:
-    return fit_noise_prior(variances, median(noise.df for noise in group)) if group else None
+    df = median(noise.df for noise in group)
+    return fit_noise_prior([noise.variance for noise in group], df) or _aa_noise_prior(own)
 
 
 def _aa_noise_prior(own: PairNoise) -> NoisePrior | None:
