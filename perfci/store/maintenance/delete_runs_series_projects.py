@@ -241,7 +241,9 @@ def _set_superseded_by(tx: Session, verdict_ids: Collection[int], later: int | N
 def _delete_series_without_results(tx: Session, project_id: int, limit: int) -> bool:
     benchmarks = sa.select(BenchmarkRow.id).where(BenchmarkRow.project_id == project_id)
     unmeasured = ~sa.exists().where(ResultRow.series_id == SeriesRow.id)
-    series_ids = _first_ids(tx, SeriesRow, limit, SeriesRow.benchmark_id.in_(benchmarks), unmeasured)
+    # An empty series that was renamed tells where later results of its name go.
+    mine = sa.and_(SeriesRow.benchmark_id.in_(benchmarks), SeriesRow.renamed_to.is_(None))
+    series_ids = _first_ids(tx, SeriesRow, limit, mine, unmeasured)
     if _delete_series(tx, series_ids, limit):
         return True
     unused = ~sa.exists().where(SeriesRow.benchmark_id == BenchmarkRow.id)
@@ -259,6 +261,8 @@ def _delete_series(tx: Session, series_ids: Sequence[int], limit: int) -> bool:
     benchmarks = set(tx.scalars(sa.select(SeriesRow.benchmark_id).where(SeriesRow.id.in_(series_ids))))
     for table in (ChangePointRow, IncidentMemberRow, ImpactRow, InvalidMarkRow):
         _delete(tx, table, table.series_id.in_(series_ids))
+    followers = sa.update(SeriesRow.__table__).where(SeriesRow.renamed_to.in_(series_ids))
+    tx.execute(followers.values(renamed_to=None))
     _delete_by_ids(tx, SeriesRow, series_ids)
     unused = ~sa.exists().where(SeriesRow.benchmark_id == BenchmarkRow.id)
     _delete(tx, BenchmarkRow, sa.and_(BenchmarkRow.id.in_(benchmarks), unused))

@@ -197,7 +197,7 @@ def _load_series_items(
     query = (
         sa.select(SeriesRow.id, SeriesRow.identity)
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(BenchmarkRow.project_id == project_id, *conditions)
+        .where(BenchmarkRow.project_id == project_id, SeriesRow.renamed_to.is_(None), *conditions)
         .order_by(SeriesRow.id)
         .limit(limit)
     )

@@ -57,9 +57,10 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
 
 
 def load_project_series(tx: Session, project: str, *conditions: Condition) -> dict[int, Series]:
-    """Load the series of a project that meet all conditions, by id."""
+    """Load the series of a project that meet all conditions, by id; not those that were renamed."""
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-    chosen = query.where(project_id_condition(BenchmarkRow.project_id, project), *conditions)
+    of_project = (project_id_condition(BenchmarkRow.project_id, project), SeriesRow.renamed_to.is_(None))
+    chosen = query.where(*of_project, *conditions)
     return load_series_by_ids(tx, tx.connection().scalars(chosen))
 
 

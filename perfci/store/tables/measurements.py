@@ -15,7 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from perfci.store.column_conversions import JsonText
-from perfci.store.tables.base import TableBase, foreign_key, primary_key
+from perfci.store.tables.base import Id, TableBase, foreign_key, primary_key
 
 
 class ProjectRow(TableBase):
@@ -104,6 +104,8 @@ class BenchmarkRow(TableBase):
 class SeriesRow(TableBase):
     """A series; ``identity`` hashes project, benchmark, version, parameters, metric, machine, variant,
     harness.
+
+    A series whose history goes on under another name is an empty row; ``renamed_to`` is the id of the other.
     """
 
     __tablename__ = "series"
@@ -118,6 +120,7 @@ class SeriesRow(TableBase):
     machine_id: Mapped[int] = foreign_key("machines.id")
     variant_id: Mapped[int] = foreign_key("variants.id")
     harness: Mapped[str]
+    renamed_to: Mapped[int | None] = mapped_column(Id, index=True)
 
 
 class SeriesCountRow(TableBase):

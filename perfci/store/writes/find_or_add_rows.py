@@ -31,6 +31,7 @@ from perfci.store.transactions import (
     in_chunks,
     insert_rows,
 )
+from perfci.store.writes.rename_series import follow_renames
 
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
 COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)
@@ -138,8 +139,13 @@ def ensure_series_id(tx: Session, project: int, series: Series) -> int:
     return ensure_series_ids(tx, project, [series])[0]
 
 
-def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> list[int]:
-    """Find or add series; return their ids in order. New ones are added together."""
+def ensure_series_ids(
+    tx: Session, project: int, series: Sequence[Series], *, follow: bool = True
+) -> list[int]:
+    """Find or add series; return their ids in order. New ones are added together.
+
+    With ``follow``, a series that was renamed is the one under whose name it goes on.
+    """
     ids: IdCache = tx.info[IDS]
     # By object, since a run shares its machine and variant and comparing them for each series is slow.
     machines = {id(each.machine): each.machine for each in series}
@@ -169,7 +175,8 @@ def ensure_series_ids(tx: Session, project: int, series: Sequence[Series]) -> li
         }
         ids.added.update(_add_series(tx, project, new))
         series_ids = [ids.find(key) for key in keys]
-    return cast(list[int], series_ids)
+    row_ids = cast(list[int], series_ids)
+    return follow_renames(tx, row_ids) if follow else row_ids
 
 
 def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:

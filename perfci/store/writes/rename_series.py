@@ -1,0 +1,93 @@
+"""Move what was measured and decided of series to others, under whose names their histories go on.
+
+A series that was moved stays as an empty row that names the other one, so that later results of the old name
+go there too. The caller owns the transaction ``tx``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.store.projects import mark_projects_changed
+from perfci.store.tables.base import TableBase
+from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow
+from perfci.store.tables.measurements import InvalidMarkRow, ResultRow, RunRow, SeriesRow
+from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
+from perfci.store.transactions import forget_cached_ids, in_chunks
+
+SERIES, RESULTS, RUNS = SeriesRow.__table__, ResultRow.__table__, RunRow.__table__
+
+MOVED_ROWS: tuple[tuple[type[TableBase], tuple[str, ...]], ...] = (
+    (ResultRow, ("run_id",)),
+    (InvalidMarkRow, ("run_id",)),
+    (IncidentMemberRow, ("incident_id",)),
+    (ImpactRow, ("commit",)),
+    (VerdictRow, ("base", "head", "superseded_by")),
+)
+"""Tables that refer to series, each with the columns in which two rows of one series may not agree."""
+
+
+def move_series(tx: Session, project_id: int, renamed: Mapping[int, int]) -> int:
+    """Move series, old id to new; return how many results moved.
+
+    What both have for the same run, incident or question stays with the old one, which keeps it.
+    """
+    moved = 0
+    for old, new in renamed.items():
+        tx.execute(sa.update(SERIES).where(SERIES.c.id == new).values(renamed_to=None))
+        followers = sa.or_(SERIES.c.id == old, SERIES.c.renamed_to == old)
+        tx.execute(sa.update(SERIES).where(followers, SERIES.c.id != new).values(renamed_to=new))
+        for row, same in MOVED_ROWS:
+            count = _move_rows(tx, row.__table__, same, old, new)
+            moved += count if row is ResultRow else 0
+        tx.execute(sa.delete(ChangePointRow.__table__).where(ChangePointRow.series_id.in_([old, new])))
+    align_machines_of_runs(tx, list(renamed.values()))
+    forget_cached_ids(tx)
+    mark_projects_changed(tx, [project_id])
+    return moved
+
+
+def align_machines_of_runs(tx: Session, series_ids: Collection[int]) -> None:
+    """Let the runs that measured some series name the machine of these: one that was renamed is another."""
+    for some in in_chunks(series_ids):
+        of_series = RESULTS.c.series_id.in_(some)
+        machine = (
+            sa.select(SERIES.c.machine_id)
+            .join(RESULTS, RESULTS.c.series_id == SERIES.c.id)
+            .where(RESULTS.c.run_id == RUNS.c.id, of_series)
+            .limit(1)
+            .correlate(RUNS)
+            .scalar_subquery()
+        )
+        runs = sa.select(RESULTS.c.run_id).where(of_series)
+        tx.execute(sa.update(RUNS).where(RUNS.c.id.in_(runs)).values(machine_id=machine))
+
+
+def _move_rows(tx: Session, table: sa.Table, same: tuple[str, ...], old: int, new: int) -> int:
+    """Move the rows of one table, except those that the new series has already; return how many."""
+    other = table.alias()
+    agree = [
+        sa.or_(other.c[name] == table.c[name], other.c[name].is_(None) & table.c[name].is_(None))
+        for name in same
+    ]
+    taken = sa.select(other.c.id).where(other.c.series_id == new, *agree).exists()
+    statement: Any = sa.update(table).where(table.c.series_id == old, ~taken).values(series_id=new)
+    return int(tx.connection().execute(statement).rowcount)
+
+
+def follow_renames(tx: Session, series_ids: list[int]) -> list[int]:
+    """Replace series that were renamed by those under whose names they go on."""
+    rows = tx.connection().execute(
+        sa.select(SERIES.c.id, SERIES.c.renamed_to).where(SERIES.c.renamed_to.is_not(None))
+    )
+    renamed = {row.id: row.renamed_to for row in rows}
+    return [renamed.get(row_id, row_id) for row_id in series_ids] if renamed else series_ids
+
+
+def find_renamed_series(tx: Session) -> list[int]:
+    """Find the ids of the series under whose names others go on."""
+    return list(tx.scalars(sa.select(SERIES.c.renamed_to).where(SERIES.c.renamed_to.is_not(None)).distinct()))
