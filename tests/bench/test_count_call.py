@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import tiny_gpt as tiny
 import torch
 from fake_device import FakeDevice
+from torch.nn import functional
 
 from perfci.bench.call_counts import (
     COUNT_METRICS,
@@ -32,6 +34,7 @@ from perfci.bench.call_counts.compilation_counts import (
 from perfci.bench.call_counts.count_call import count_kernel_launches, count_launch_events
 from perfci.bench.call_counts.count_flops import count_flops_by_format
 from perfci.bench.call_counts.instruction_counter import count_instructions
+from perfci.bench.memory_use.peak_memory import peak_tensor_bytes
 from perfci.bench.memory_use.storage_tracker import tensor_storage_bytes
 from perfci.bench.readings import UNITS, Absent, Reading
 from perfci.model import Clock, PerfciError
@@ -604,3 +607,15 @@ def trained_once() -> tuple[tiny.TinyGPT, torch.optim.Optimizer]:
     model.loss(tiny.some_tokens()).backward()
     optimizer.step()
     return model, optimizer
+
+
+def test_counts_an_operator_with_a_kernel_as_one_and_none_of_its_parts() -> None:
+    """The backward pass of SiLU could be taken apart, into eight operators with temporary tensors."""
+
+    def train(activation: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        activation(torch.ones(32, 32, requires_grad=True)).sum().backward()
+
+    with_silu, with_gelu = (partial(train, kind) for kind in (functional.silu, functional.gelu))
+
+    assert count_call(with_silu).peak_tensor_bytes == peak_tensor_bytes(with_silu)
+    assert count_operators(with_silu) == count_operators(with_gelu)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import Counter
 from types import FrameType
@@ -34,8 +35,9 @@ CHECKPOINT_FILE = torch.utils.checkpoint.__file__
 class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
     """Dispatch mode that counts floating point operations while it is entered.
 
-    Operators that are made of others are taken apart first, so that only what torch cannot take apart needs
-    a formula: perfci's own, or one registered with ``torch.utils.flop_counter.register_flop_formula``.
+    Operators that are made of others, and run as those, are taken apart first, so that only what torch cannot
+    take apart needs a formula: perfci's own, or one registered with
+    ``torch.utils.flop_counter.register_flop_formula``.
     """
 
     supports_higher_order_operators = True
@@ -68,7 +70,7 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
         if any(map(is_traceable_wrapper_subclass_type, types)):
             return NotImplemented  # a tensor made of others (jagged, distributed) does its work on those
         result = run_fused_layer_expanded(self, func, args, kwargs)
-        if result is NotImplemented and func.namespace != "prim":
+        if result is NotImplemented and func.namespace != "prim" and not runs_as_one_kernel(func, args):
             with self:
                 result = func.decompose(*args, **kwargs)
         if result is not NotImplemented:
@@ -92,6 +94,21 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
         self._flops_by_format[operator_number_format(func, tensors)] += flops
         if _is_recomputing():
             self._recomputed += flops
+
+
+def runs_as_one_kernel(func: Any, args: Any) -> bool:
+    """Whether an operator that could be taken apart has a kernel for the device of its arguments.
+
+    So has the backward pass of SiLU: in parts it would be eight operators, with temporary tensors that no
+    training step has.
+    """
+    return any(_has_kernel(func, tensor.device.type) for tensor in list_tensors(args))
+
+
+@functools.cache
+def _has_kernel(func: Any, device_type: str) -> bool:
+    key = device_type.upper() if device_type in ("cpu", "cuda", "xpu", "mps") else "Meta"
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
 
 
 def _name_arguments(func: Any, args: Any, kwargs: Any) -> Arguments:
