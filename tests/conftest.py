@@ -45,15 +45,14 @@ def pytest_xdist_setupnodes() -> None:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def settled_heap(request: pytest.FixtureRequest) -> Iterator[None]:
+def settled_heap() -> Iterator[None]:
     """Collecting garbage, as measurements do, looks at what the tests of a module made and not at all of
-    torch; nor does asking whether the heap was frozen, but in the tests of what asks.
+    torch; nor does asking whether the heap was frozen.
     """
     gc.collect()
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
-        if request.path.name != "test_timed_blocks.py":
-            patch.setattr(gc, "get_freeze_count", lambda: 1)
+        patch.setattr(gc, "get_freeze_count", lambda: 1)
         yield
 
 

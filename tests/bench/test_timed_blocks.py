@@ -30,6 +30,8 @@ from perfci.bench.timers.timed_blocks import (
 from perfci.bench.timers.warmup import warm_up
 from perfci.model import Clock, Metric
 
+COUNT_FROZEN = gc.get_freeze_count  # which the tests replace by an answer at once
+
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
@@ -418,9 +420,10 @@ def test_an_accelerator_gets_seconds_to_raise_its_clock(
 
 
 @pytest.fixture
-def collecting() -> Iterator[None]:
+def collecting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The collector as a process begins with it: on, and nothing frozen."""
     assert gc.isenabled()
+    monkeypatch.setattr(gc, "get_freeze_count", COUNT_FROZEN)
     gc.unfreeze()
     yield
     gc.enable()
