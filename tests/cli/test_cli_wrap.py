@@ -24,6 +24,8 @@ from perfci_web import create_app
 from tests.support.git_project import GitProject
 from tools.torture_runs import list_surviving_processes
 
+pytestmark = pytest.mark.slow
+
 TRAIN = """
     import json, os
     WARM, STEP = 0.9, {step}

@@ -26,6 +26,8 @@ from perfci_web.api.operation_table import ALL_OPERATIONS
 from tests.support.builders import a_process, a_result, a_run, a_series, a_sha
 from tests.support.databases import KINDS, fresh_database
 
+pytestmark = pytest.mark.slow
+
 OPERATIONS_BY_ID = {operation.name: operation for operation in ALL_OPERATIONS}
 
 EXPORTS = ("export_csv", "export_runs", "export_pytorch", "export_asv")

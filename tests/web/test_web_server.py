@@ -29,6 +29,8 @@ from perfci_web.static_files import plotly_url_path
 from tests.support.forked_server import ForkedServer, forked_server
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.slow
+
 SERVE = """
 import sys
 from perfci.store import open_store
