@@ -78,10 +78,8 @@ def classify_session(is_worse: Sequence[bool], persists: Sequence[bool | None] =
         return ""
     remeasured = [seen for seen in persists if seen is not None]
     vanished = remeasured.count(False)
-    if (
-        2 * vanished > len(remeasured)
-        and bdtrc(vanished - 1, len(remeasured), MISSED_STEP_SHARE) <= TEST_LEVEL
-    ):
+    may_be_missed = bdtrc(vanished - 1, len(remeasured), MISSED_STEP_SHARE) > TEST_LEVEL
+    if 2 * vanished > len(remeasured) and not may_be_missed:
         return "transient"
     worse = sum(is_worse)
     minority = min(worse, len(is_worse) - worse)
@@ -95,8 +93,6 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     A level that later sessions saw as well is not the session's, and a session with a step that
     fresh pairs confirmed was none.
     """
-    if len(steps) < MIN_JUMPS:
-        return list(steps)
     cleared = {
         (visit.session, step.change.series.machine)
         for step in steps
@@ -139,12 +135,8 @@ def _blame_machine(
     ``MAX_SUSPICION``, by its newest measurement, the code is the cause after all."""
     machines = {step.change.series.machine for step in steps}
     first = [visit.started_at for step in steps if (visit := context.first_session_visit(step.change))]
-    newest = [
-        visit.started_at
-        for (_, machine), visits in context.visits.items()
-        if machine in machines
-        for visit in visits
-    ]
+    of_machines = (visits for (_, machine), visits in context.visits.items() if machine in machines)
+    newest = [visit.started_at for visits in of_machines for visit in visits]
     is_answered = bool(find_refuted_nearby(steps, refuted))
     if first and not is_answered and max(newest) - min(first) > MAX_SUSPICION:
         return StepCause(name=UNMEASURED_CAUSE, session=session)
@@ -181,10 +173,6 @@ def split_shared_steps(
     itself; without one, similar steps of most of its series in one unit, in suites unrelated to each
     other, those that fresh pairs refuted among them, unless they confirmed one.
     """
-    if len(steps) + len(refuted) < MIN_UNRELATED_SUITES and not any(
-        context.is_canary(step.change.series) for step in steps
-    ):
-        return [(CODE_CAUSE, list(steps))]
     parts: StepsByCause = []
     remaining = list(steps)
     steps_by_unit: dict[tuple[Machine, str], list[ExplainedStep]] = defaultdict(list)
@@ -201,14 +189,9 @@ def split_shared_steps(
         size = statistics.median(step.change.log_cost_change for step in references)
         similar = [step for step in movable if _is_similar(step, size)]
         is_confirmed = any(step.is_confirmed and _is_similar(step, size) for step in candidates)
-        moved = [
-            *similar,
-            *(
-                step
-                for step in find_refuted_nearby(similar, refuted)
-                if step.change.series.metric.unit == unit and _is_similar(step, size)
-            ),
-        ]
+        nearby = find_refuted_nearby(similar, refuted)
+        of_unit = [step for step in nearby if step.change.series.metric.unit == unit]
+        moved = [*similar, *(step for step in of_unit if _is_similar(step, size))]
         if canaries:
             cause = StepCause(IncidentKind.MACHINE, "canary")
             shared = [step for step in candidates if step in canaries or step in similar]
