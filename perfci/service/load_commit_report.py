@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.levels_before_commit import load_levels_before
 from perfci.model import Commit, PerfciError, Run, Series
-from perfci.report.commits.commit_results import BaseLevel, CommitReport, build_commit_results
+from perfci.report.commits.commit_results import (
+    BaseLevel,
+    CommitReport,
+    EarlierMethod,
+    build_commit_results,
+)
 from perfci.report.commits.measurements_by_series import merge_runs_into_dots
 from perfci.store.column_conversions import series_identity
 from perfci.store.queries.measured_samples import load_run
@@ -15,9 +22,11 @@ from perfci.store.queries.series_commits_machines import (
     find_commit,
     find_series_ids_by_identity,
     load_commits_newest_first,
+    load_series_of_same_cells,
 )
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.judging_policy import Policy
+from perfci.verdicts.related_metrics import metric_without_clock
 
 
 def load_commit_report(
@@ -40,7 +49,34 @@ def load_commit_report(
         for verdict in verdicts:
             bases.setdefault(verdict.series, BaseLevel(verdict.base, verdict.base_level))
     changes = load_change_points(tx, project, commit=commit.sha)
-    return CommitReport(commit, build_commit_results(runs, bases, verdicts, changes, policy), base)
+    new = {result.series for run in runs for result in run.results} - bases.keys()
+    earlier = _find_earlier_methods(tx, project, commit, new) if base is None else {}
+    return CommitReport(commit, build_commit_results(runs, bases, verdicts, changes, policy, earlier), base)
+
+
+def _find_earlier_methods(
+    tx: Transaction, project: str, commit: Commit, new: Collection[Series]
+) -> dict[Series, EarlierMethod]:
+    """Find which harness measured the cells and metrics of series before that begin at a commit."""
+    stored = {series_identity(project, item): item for item in load_series_of_same_cells(tx, project, new)}
+    ids = find_series_ids_by_identity(tx, stored)
+    levels = load_levels_before(tx, project, commit, list(ids.values()))
+    before = {
+        (_key_without_method(item), item.harness): EarlierMethod(item.harness, levels[ids[identity]][0])
+        for identity, item in stored.items()
+        if ids[identity] in levels
+    }
+    return {
+        series: method
+        for series in new
+        for (key, harness), method in before.items()
+        if key == _key_without_method(series) and harness != series.harness
+    }
+
+
+def _key_without_method(series: Series) -> tuple[object, ...]:
+    metric = series.metric
+    return series.benchmark.name, series.parameters, metric_without_clock(series), metric.unit
 
 
 def find_measured_commit(tx: Transaction, project: str, sha: str) -> Commit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from perfci.model import ChangePoint, Commit, Run, Series, Status, Verdict, VerdictKind
 from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
@@ -29,10 +30,22 @@ class BaseLevel:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierMethod:
+    """The harness that measured the same cell and metric before, and its newest commit.
+
+    A series does not cross another method of measuring, so the two levels are not compared.
+    """
+
+    harness: str
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommitResult:
     """One series at a commit; ``change`` is a change point of its history there, ``bar`` what counts as one.
 
-    An ``informational`` series is shown and never judged.
+    An ``informational`` series is shown and never judged. A series that begins here may have a history by an
+    ``earlier`` method.
     """
 
     series: Series
@@ -42,6 +55,7 @@ class CommitResult:
     base: BaseLevel | None = None
     verdict: Verdict | None = None
     change: ChangePoint | None = None
+    earlier: EarlierMethod | None = None
 
     @property
     def relative_spread(self) -> float | None:
@@ -82,6 +96,8 @@ class CommitResult:
             return self.dot.reason
         if self.has_failed:
             return self.dot.status.value
+        if self.earlier is not None:
+            return f"begins here: {self.earlier.harness} measured until {self.earlier.sha[:10]}"
         return "not judged" if self.moves_beyond_bar else ""
 
     @property
@@ -121,6 +137,7 @@ def build_commit_results(
     verdicts: Iterable[Verdict],
     changes: Iterable[ChangePoint],
     policy: Policy,
+    earlier: Mapping[Series, EarlierMethod] = MappingProxyType({}),
 ) -> list[CommitResult]:
     """Join the runs of a commit with the levels before and what was decided; changes first, then by name.
 
@@ -142,6 +159,7 @@ def build_commit_results(
             base=bases.get(series),
             verdict=decided.get(series),
             change=_find_change(moves.get(series), bases.get(series)),
+            earlier=earlier.get(series),
         )
         for series, dot in merge_runs_into_dots(runs).items()
     ]

@@ -97,6 +97,8 @@ def serialize_commit_result(result: CommitResult) -> dict[str, Any]:
         "base": base.sha if base else None,
         "base_level": base.level if base else None,
         "relative_change": result.relative_change,
+        "earlier_harness": result.earlier.harness if result.earlier else None,
+        "earlier_commit": result.earlier.sha if result.earlier else None,
         "verdict": result.kind.value if result.kind else None,
         "verdict_label": result.label,
         "worse": result.is_worse,
