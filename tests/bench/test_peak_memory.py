@@ -466,3 +466,14 @@ def test_agrees_with_cudas_own_figure() -> None:
     readings = allocator_readings(this_device(), lambda: torch.ones(1 << 20, device="cuda") + 1)
 
     assert readings["peak_allocated_bytes"] == Reading((float(torch.cuda.max_memory_allocated()),))
+
+
+def test_says_in_words_what_fake_tensors_cannot_tell() -> None:
+    def route() -> None:
+        tokens = torch.ones(8, 4)
+        chosen = tokens[(tokens[:, 0] > 0).nonzero(as_tuple=True)[0]]
+        if chosen.shape[0] > 3:
+            chosen.sum()
+
+    with pytest.raises(PerfciError, match=r"a size or a branch depends on numbers, as after nonzero\(\)"):
+        fake_peak_bytes(route)

@@ -54,9 +54,11 @@ def fake_tensors() -> Iterator[None]:
             warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")
             yield
     except unknown as error:
+        what = str(error).splitlines()[0]
+        if isinstance(error, GuardOnDataDependentSymNode):
+            what = "a size or a branch depends on numbers, as after nonzero(), a mask or int(tensor)"
         raise PerfciError(
-            "the function needs a computed value and cannot run on fake tensors: "
-            f"{str(error).splitlines()[0]}"
+            f"the function needs a computed value and cannot run on fake tensors: {what}"
         ) from error
     except AssertionError as error:
         if not any(message in str(error) for message in OUTSIDE_TENSOR_ERRORS):
