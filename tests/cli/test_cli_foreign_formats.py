@@ -219,11 +219,16 @@ def test_a_meaning_belongs_to_one_benchmark_and_unit(
     # Read again, the file adds nothing but what is known now.
     assert run_cli([*ingest, "cpu load=percent:lower"]) == 0
     assert "0 new runs, 1 already stored, 1 value," in capsys.readouterr().out
+    assert run_cli([*ingest, "gpu util=%:higher", "--json", "report.json"]) == 0
+    report = json.loads((working_folder / "report.json").read_text())[0]
+    assert (report["unresolved"], report["resolved"]) == (1, 1)
     (working_folder / "later.json").write_text(json.dumps([entry | {"value": 50} for entry in SCORES]))
     assert run_cli(["ingest", "later.json", "--commit", SHA, "--machine", "box"]) == 0
-    assert exported_values(capsys) == [
+    assert sorted(exported_values(capsys)) == [
         ("cpu load", "ratio", "lower", 0.4),
         ("cpu load", "ratio", "lower", 0.5),
+        ("gpu util", "ratio", "higher", 0.5),
+        ("gpu util", "ratio", "higher", 0.88),
     ]
 
 

@@ -138,6 +138,20 @@ def test_does_not_trust_claims_in_documents(server: Server, tmp_path: Path) -> N
     assert "rival" not in server.hub.comments[0]["body"]
 
 
+def test_keeps_files_of_another_tool_apart(server: Server, tmp_path: Path) -> None:
+    files = [
+        side(role, sha, origin=(("format", "hyperfine"), ("source", f"{number}" * 64)), session=f"h-{number}")
+        for number in (1, 2)
+        for role, sha in ((Role.BASE, BASE), (Role.HEAD, HEAD))
+    ]
+    server.hub.artifact = artifact(tmp_path, tuple(files))
+
+    server.receive_run_event()
+    server.process_due_events()
+
+    assert [dict(run.origin)["step"][0] for run in server.runs()] == ["1", "1", "2", "2"]
+
+
 EQUAL = [a_process(1.0, role=role, pair=0) for role in (Role.BASE, Role.HEAD)]
 
 

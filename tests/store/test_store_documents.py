@@ -128,6 +128,27 @@ def test_a_file_that_has_grown_adds_only_what_is_new(store: Store) -> None:
     ]
 
 
+def test_a_file_that_an_older_version_stored_is_known(store: Store) -> None:
+    file = a_run(a_result(), origin=(("source", "s" * 64),))
+    with store.begin() as tx:
+        ingest_run(tx, replace(file, origin=()), "s" * 64, "body")  # its key was what is the source now
+
+    with store.begin() as tx:
+        counts = ingest.ingest_runs(tx, [(file, "key", "body")])
+
+    assert (counts.runs_new, counts.runs_known) == (0, 1)
+
+
+def test_a_file_of_another_origin_with_equal_results_adds_nothing(store: Store) -> None:
+    counts = []
+    for attempt in "12":
+        run = a_run(a_result(), origin=(("source", "s" * 64), ("attempt", attempt)))
+        with store.begin() as tx:
+            counts.append(ingest.ingest_runs(tx, [(run, "key", f"body {attempt}")]).runs_new)
+
+    assert counts == [1, 0]
+
+
 def test_stores_a_stream_longer_than_a_batch_completely(store: Store) -> None:
     numbers = range(1, 2 * ingest.BATCH_SIZE + 3)
     runs = ((a_run(a_result(), commit=a_commit(number)), str(number), "body") for number in numbers)

@@ -58,7 +58,7 @@ def test_summarises_the_project_in_its_first_sentence(client: FlaskClient) -> No
 def test_counts_the_coverage_at_the_newest_commit(client: FlaskClient) -> None:
     text = words(read(client, f"{P}/"))
 
-    assert re.search(r"measured ?9 not available ?5 failed ?1 not run ?1", text)
+    assert re.search(r"Newest measured commit.*measured ?9 not available ?5 failed ?1 not run ?1", text)
 
 
 def test_counts_processes_rather_than_samples(client: FlaskClient) -> None:
