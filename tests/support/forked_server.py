@@ -144,8 +144,9 @@ def _run(
         return app
 
     server.create_app = create_app_with_routes
-    if ignores_hangup:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Whoever runs the tests under nohup, or in the background of a script, has them ignore both.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores_hangup else signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with (folder / "log").open("ab", buffering=0) as log:
         os.dup2(log.fileno(), 1)
         os.dup2(log.fileno(), 2)
