@@ -23,7 +23,7 @@ from perfci.store.queries.false_alarm_inputs import (
     load_verdicts_of_changed_pairs,
 )
 from perfci.store.queries.query_records import VerdictCount
-from perfci.store.verdict_decision_records import load_aa_results
+from perfci.store.verdict_decision_records import load_aa_results_by_series
 from perfci.verdicts.false_alarm_calibration import (
     Calibration,
     CalibrationWindow,
@@ -47,7 +47,7 @@ def compute_calibration(tx: Transaction, project: str, policy: Policy, now: date
 def compute_noise_floors(tx: Transaction, project: str, policy: Policy) -> list[SeriesNoiseFloor]:
     """The noise floor (a log ratio) of every series with A/A runs, the noisiest first."""
     floors = []
-    for series, aa_results in load_aa_results(tx, project).items():
+    for series, aa_results in load_aa_results_by_series(tx, project).items():
         floor = compute_noise_floor([result.log_ratio for result in aa_results])
         rule = policy.rule_for(series)
         if floor is not None:

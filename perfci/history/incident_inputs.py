@@ -21,11 +21,11 @@ from perfci.history.series_histories import (
 from perfci.model import ChangePoint, Commit, Machine, Series, Stage, Verdict
 from perfci.store.queries.judging_inputs import (
     VisitRecord,
-    load_commit_visits,
-    load_judged_series,
+    load_judged_series_ids,
     load_levels_at_commits,
+    load_session_commit_visits,
 )
-from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_environments
+from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_environments_by_id
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.history.change_points_and_jumps import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
@@ -57,10 +57,12 @@ class IncidentInputs:
     @classmethod
     def load(cls, tx: Transaction, project: str, policy: Policy) -> IncidentInputs:
         """Read everything but the points."""
-        visit_index = VisitIndex(load_commits_newest_first(tx, project), load_commit_visits(tx, project))
+        visit_index = VisitIndex(
+            load_commits_newest_first(tx, project), load_session_commit_visits(tx, project)
+        )
         series_ids = {
             series: row_id
-            for series, row_id in load_judged_series(tx, project).items()
+            for series, row_id in load_judged_series_ids(tx, project).items()
             if policy.is_judged(series) and policy.gates(series)
         }
         verdicts = [record.verdict for record in load_verdict_records(tx, project)]
@@ -179,7 +181,7 @@ class IncidentInputs:
             for sha, row in load_levels_at_commits(self.tx, self.project, any_sha, shas_by_id)
             if sha in shas_by_id[row.series_id]
         ]
-        environments = load_environments(self.tx, {row.environment_id for _, row in rows})
+        environments = load_environments_by_id(self.tx, {row.environment_id for _, row in rows})
         judged = join_results_into_points(
             self.tx, [row for _, row in rows if not row.is_value_without_processes]
         ).points

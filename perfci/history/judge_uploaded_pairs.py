@@ -30,7 +30,7 @@ from perfci.store.verdict_decision_records import (
     AAResult,
     DecisionRecord,
     add_verdict_decision_records,
-    load_aa_results,
+    load_aa_results_by_series,
     load_latest_verdict_id,
 )
 from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_records
@@ -79,7 +79,7 @@ class UploadedPairs:
         answered = frozenset(
             build_decision_key(record.verdict) for record in current if record.session_uid in deciding
         )
-        aa_results = load_aa_results(tx, project, until)
+        aa_results = load_aa_results_by_series(tx, project, until)
         return cls(project, uid, samples, aa_results, until, own_verdicts, answered)
 
     def judge(self, policy: Policy) -> list[VerdictDecision]:

@@ -10,7 +10,7 @@ from perfci.history.series_histories import join_results_into_points
 from perfci.model import Commit
 from perfci.store.queries.history_conditions import project_id_condition
 from perfci.store.queries.judging_inputs import load_result_levels
-from perfci.store.queries.series_commits_machines import load_commits, sort_commits
+from perfci.store.queries.series_commits_machines import load_commits_by_id, sort_commits
 from perfci.store.tables.measurements import CommitRow
 
 FIRST_BATCH, BATCH_GROWTH, MAX_BATCH = 2, 8, 500
@@ -24,7 +24,7 @@ def load_levels_before(
     tx: Transaction, project: str, commit: Commit, series_ids: Collection[int]
 ) -> dict[int, LevelAtCommit]:
     """The newest level of each series before a commit, by series id; a series without one is left out."""
-    commits = load_commits(
+    commits = load_commits_by_id(
         tx, project_id_condition(CommitRow.project_id, project), CommitRow.dirty.is_(False)
     )
     row_ids = {item: row_id for row_id, item in commits.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from perfci.model import MetricClass, Series
 from perfci.stats.location_shift import NoisePrior, Shift
 from perfci.store import Store
-from perfci.store.verdict_decision_records import AAResult, load_aa_results, load_latest_verdict_id
+from perfci.store.verdict_decision_records import AAResult, load_aa_results_by_series, load_latest_verdict_id
 from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 
 
@@ -29,7 +29,7 @@ class NoisePriors:
         """Read the A/A runs of a project."""
         with store.read() as tx:
             newest = load_latest_verdict_id(tx)
-            return cls(newest, load_aa_results(tx, project, newest))
+            return cls(newest, load_aa_results_by_series(tx, project, newest))
 
     def get_aa_results(self, series: Series) -> Sequence[AAResult]:
         """The A/A runs of a series."""

@@ -19,7 +19,7 @@ from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.verdict_decision_records import (
     AAResult,
     DecisionRecord,
-    load_aa_results,
+    load_aa_results_by_series,
     load_verdict_decision_records,
 )
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
@@ -98,7 +98,7 @@ def _rejudge_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator
             record.id: decisions.get(record.id) or DecisionRecord(METHOD_PAIRS, {}, record.id - 1, ())
             for record in own
         }
-        aa_results = load_aa_results(tx, project, own_decisions[own[0].id].aa_verdicts_until)
+        aa_results = load_aa_results_by_series(tx, project, own_decisions[own[0].id].aa_verdicts_until)
         samples = SessionSamples.from_rows(load_session_processes(tx, session.uid))
         yield from _rejudge_session(session, own, own_decisions, samples, policy, aa_results)
 

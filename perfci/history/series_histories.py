@@ -14,15 +14,15 @@ from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Ser
 from perfci.store.queries.judging_inputs import (
     ResultLevel,
     ResultProcesses,
+    load_process_statuses_and_clocks,
     load_processes_by_result,
     load_processes_of_ok_results,
     load_result_levels,
-    load_results_of_processes,
-    load_statuses_and_clocks,
+    load_results_containing_processes,
     save_result_summaries,
 )
-from perfci.store.queries.measured_samples import load_histories
-from perfci.store.queries.series_commits_machines import load_commits, load_series_by_ids, sort_commits
+from perfci.store.queries.measured_samples import load_histories_by_series_id
+from perfci.store.queries.series_commits_machines import load_commits_by_id, load_series_by_ids, sort_commits
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_points_and_jumps import (
     LevelHistory,
@@ -143,7 +143,7 @@ class JudgedHistories:
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> JudgedHistories:
         """Read the histories of these series."""
         judged = join_results_into_points(tx, load_result_levels(tx, series_ids))
-        commits = load_commits(
+        commits = load_commits_by_id(
             tx, ids={point.commit_id for points in judged.points.values() for point in points}
         )
         row_ids = {commit: row_id for row_id, commit in commits.items()}
@@ -226,7 +226,7 @@ def compute_result_summaries(results: Iterable[ResultProcesses]) -> dict[int, Re
 
 def update_result_summaries(tx: Transaction, process_ids: Sequence[int]) -> None:
     """Save the summaries of the results that these processes belong to."""
-    summaries = compute_result_summaries(load_results_of_processes(tx, process_ids))
+    summaries = compute_result_summaries(load_results_containing_processes(tx, process_ids))
     if summaries:
         save_result_summaries(tx, summaries)
 
@@ -243,7 +243,7 @@ def _join_results(
     """
     rows = [row for group in groups.values() for row in group]
     readings = {row.id: OK_READINGS[summaries[row.id].clock] for row in rows if row.id in summaries}
-    for result_id, statuses in load_statuses_and_clocks(tx, to_read).items():
+    for result_id, statuses in load_process_statuses_and_clocks(tx, to_read).items():
         readings[result_id] = frozenset(statuses)
     successful = {row_id for row_id, ends in readings.items() if any(end is Status.OK for end, _ in ends)}
     usable = {key: [row.id for row in group if row.id in successful] for key, group in groups.items()}
@@ -300,7 +300,7 @@ def select_judged_series_by_points(
 def _load_samples(
     tx: Transaction, ids: Mapping[Series, int], shas_by_series: Mapping[Series, Collection[str]] | None
 ) -> dict[Series, list[Process]]:
-    histories = load_histories(tx, list(ids.values()))
+    histories = load_histories_by_series_id(tx, list(ids.values()))
     return {
         series: [
             process

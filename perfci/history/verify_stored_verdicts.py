@@ -18,7 +18,7 @@ from perfci.store.verdict_decision_records import (
     AAResult,
     DecisionRecord,
     LookRecord,
-    load_aa_results,
+    load_aa_results_by_series,
     load_verdict_decision_records,
 )
 from perfci.store.verdicts_and_change_points import (
@@ -84,7 +84,7 @@ def _find_differences(
     for uid in dict.fromkeys(record.session_uid for record, _ in recorded):
         own = [(record, decision) for record, decision in recorded if record.session_uid == uid]
         for verdict_id in {decision.aa_verdicts_until for _, decision in own} - aa_results.keys():
-            aa_results[verdict_id] = load_aa_results(tx, project, verdict_id)
+            aa_results[verdict_id] = load_aa_results_by_series(tx, project, verdict_id)
         samples = SessionSamples.from_rows(load_session_processes(tx, uid))
         yield from _verify_session(own, samples, aa_results, before_tails)
 

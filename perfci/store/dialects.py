@@ -91,7 +91,7 @@ def sqlstate_of(error: DBAPIError) -> str:
 
 
 @contextlib.contextmanager
-def writer_lock(database: Path) -> Iterator[None]:
+def sqlite_writer_lock(database: Path) -> Iterator[None]:
     """Queue for writing to a SQLite file, by a lock file beside it.
 
     SQLite itself polls, which starves some writers. The queue is only for fairness: the database still

@@ -63,7 +63,7 @@ def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Pro
         "slug": slug,
         "visibility": _check_visibility(visibility),
         "created_at": at,
-        **reserve_project_id(tx),
+        **reserved_project_id_column(tx),
     }
     added = tx.scalar(build_insert_or_ignore(tx, ProjectRow, "id"), row)
     if added is None:
@@ -71,7 +71,7 @@ def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Pro
     return Project(int(added), slug, visibility, version=0, settings={}, archived=False)
 
 
-def reserve_project_id(tx: Session) -> dict[str, int]:
+def reserved_project_id_column(tx: Session) -> dict[str, int]:
     """Return the id of a new project, empty where the database gives it.
 
     SQLite would give it that of a deleted project, whose lines stay in the audit log.

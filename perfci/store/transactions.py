@@ -23,7 +23,7 @@ from perfci.store.dialects import (
     describe_operational_error,
     is_foreign_key_violation,
     postgresql_type_name,
-    writer_lock,
+    sqlite_writer_lock,
 )
 from perfci.store.tables.base import TableBase
 
@@ -122,7 +122,7 @@ class Store:
         ids = IdCache(self._ids)
         with (
             translate_errors(self.display_name),
-            writer_lock(self._queue_path) if self._queue_path else contextlib.nullcontext(),
+            sqlite_writer_lock(self._queue_path) if self._queue_path else contextlib.nullcontext(),
             Session(self._writing, expire_on_commit=False, info={IDS: ids}) as tx,
         ):
             try:

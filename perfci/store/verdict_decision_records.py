@@ -110,7 +110,7 @@ def load_latest_verdict_id(tx: Session) -> int:
     return tx.scalar(sa.select(sa.func.max(VerdictRow.id))) or 0
 
 
-def load_aa_results(
+def load_aa_results_by_series(
     tx: Session, project: str, until_verdict_id: int | None = None
 ) -> dict[Series, Sequence[AAResult]]:
     """Load the results of A/A runs by series, oldest first, up to and including a verdict.

@@ -59,7 +59,7 @@ def test_stores_and_evaluates_a_repeated_expected_change_once(client: ApiClient,
     messages = [client.add_expected_changes(PROJECT, EXPECTED_CHANGES).added for _ in range(2)]
 
     with store.read() as tx:
-        work = work_queue_and_leases.load_due_work(tx, ["evaluate"], 9, NOW)
+        work = work_queue_and_leases.load_next_project_work(tx, ["evaluate"], 9, NOW)
     assert (messages, [job.subject for job in work]) == ([2, 0], ["expected_changes"])
 
 

@@ -18,8 +18,8 @@ from perfci.store import Store
 from perfci.store.incidents.incident_store import load_incidents
 from perfci.store.projects import find_project
 from perfci.store.queries import project_status
-from perfci.store.queries.judging_inputs import load_judged_series
-from perfci.store.verdict_decision_records import load_aa_results
+from perfci.store.queries.judging_inputs import load_judged_series_ids
+from perfci.store.verdict_decision_records import load_aa_results_by_series
 from perfci.store.verdicts_and_change_points import load_verdict_records
 from tests.support.builders import (
     NOON,
@@ -172,8 +172,8 @@ def test_a_pull_request_sets_no_noise_floor_and_no_clock_of_main(
     worker.drain()
 
     with store.read() as tx:
-        assert load_aa_results(tx, PROJECT) == {}
-        assert len(load_judged_series(tx, PROJECT)) == 1
+        assert load_aa_results_by_series(tx, PROJECT) == {}
+        assert len(load_judged_series_ids(tx, PROJECT)) == 1
 
 
 def test_names_of_a_pull_request_stay_out_of_the_lists(jobs: Jobs, store: Store, worker: JudgeWorker) -> None:

@@ -58,7 +58,9 @@ def test_stores_a_result_once_its_unit_is_resolved(api: Api, store: Store, waiti
             Metric("value", "seconds", "lower"),
             0.0125,
         )
-        assert [job.kind for job in work_queue_and_leases.load_due_work(tx, ["judge"], 10, NOW)] == ["judge"]
+        assert [job.kind for job in work_queue_and_leases.load_next_project_work(tx, ["judge"], 10, NOW)] == [
+            "judge"
+        ]
     assert api.get(f"{P}/unresolved-results").json["items"] == []
 
 

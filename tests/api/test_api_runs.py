@@ -75,7 +75,7 @@ def test_enqueues_judging_of_a_stored_upload(api: Api, store: Store) -> None:
     api.upload(run)
 
     with store.read() as tx:
-        work = work_queue_and_leases.load_due_work(tx, ["judge"], 10, NOW)
+        work = work_queue_and_leases.load_next_project_work(tx, ["judge"], 10, NOW)
     assert [(job.project, job.subject) for job in work] == [("acme/model", run_document.idempotency_key(run))]
 
 

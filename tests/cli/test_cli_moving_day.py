@@ -13,7 +13,7 @@ from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.history.result_summaries import summarize_processes
 from perfci.store import open_store
-from perfci.store.queries.measured_samples import load_histories
+from perfci.store.queries.measured_samples import load_histories_by_series_id
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.verdicts_and_change_points import load_change_points
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
@@ -63,7 +63,7 @@ def test_asv_history_and_own_runs_are_two_series_with_a_break_that_is_said(
                 ingest_run(tx, run, key, "body", kind="history", summarize=summarize_processes)
         with store.read() as tx:
             series = load_project_series(tx, PROJECT)
-            histories = load_histories(tx, list(series))
+            histories = load_histories_by_series_id(tx, list(series))
             lengths = {series[row_id].harness: len(points) for row_id, points in histories.items()}
             changes = load_change_points(tx, PROJECT)
     capsys.readouterr()

@@ -14,7 +14,7 @@ from perfci.model import Machine, Series
 from perfci.store import Store, check_integrity
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import find_project
-from perfci.store.queries.measured_samples import load_histories, load_run
+from perfci.store.queries.measured_samples import load_histories_by_series_id, load_run
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.verdicts_and_change_points import add_verdicts, load_change_points, load_verdict_records
 from tests.support.builders import (
@@ -65,7 +65,7 @@ def rename(store: Store, *arguments: str) -> int:
 def histories(store: Store) -> dict[Series, int]:
     with store.read() as tx:
         series = load_project_series(tx, PROJECT)
-        points = load_histories(tx, list(series))
+        points = load_histories_by_series_id(tx, list(series))
         return {item: len(points[row_id]) for row_id, item in series.items()}
 
 

@@ -86,7 +86,7 @@ def test_stores_expected_changes_of_a_merge_webhook(server: Server) -> None:
         ]
         assert [
             each_job.subject
-            for each_job in work_queue_and_leases.load_due_work(tx, ["evaluate"], 9, server.now)
+            for each_job in work_queue_and_leases.load_next_project_work(tx, ["evaluate"], 9, server.now)
         ] == ["expected_changes"]
     assert (line.actor, line.subject, line.request_id) == (
         "github-repository/1",

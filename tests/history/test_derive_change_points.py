@@ -48,7 +48,7 @@ def import_history(store: Store, series: Series, *values: float, first: int = 0)
 def update(store: Store, since: int = 0) -> int:
     with store.begin() as tx:
         update_change_points(
-            tx, PROJECT, measured_series.load_series_ids_with_results_since(tx, PROJECT, since), Policy()
+            tx, PROJECT, measured_series.load_series_ids_with_newer_results(tx, PROJECT, since), Policy()
         )
         return len(verdicts_and_change_points.load_change_points(tx, PROJECT))
 

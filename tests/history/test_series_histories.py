@@ -104,7 +104,7 @@ def ingest_runs(store: Store, seed: int) -> list[int]:
 
 def change_points_from_samples(store: Store, ids: list[int]) -> dict[Series, list[ChangePoint]]:
     with store.read() as tx:
-        series, points = load_series_by_ids(tx, ids), measured_samples.load_histories(tx, ids)
+        series, points = load_series_by_ids(tx, ids), measured_samples.load_histories_by_series_id(tx, ids)
     lines = {series[row_id]: owner for row_id, owner in points.items()}
     processes = {
         item: [process for point in line for process in point.processes] for item, line in lines.items()

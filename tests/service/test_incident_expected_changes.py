@@ -252,7 +252,7 @@ def upload_a_step(store: Store, group: GroupCommitter) -> None:
             a_result(a_series(), *processes), commit=a_commit(number), session=f"s-{number}", started_at=began
         )
         key = run_document.idempotency_key(run)
-        group.submit_to_batch(
+        group.submit_batch_item(
             store_uploaded_runs, IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test"))
         )
 

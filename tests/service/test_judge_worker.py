@@ -56,7 +56,7 @@ def upload(group: GroupCommitter, store: Store, *runs: Run) -> None:
             into = find_project(tx, run.project)
         assert into is not None
         key = run_document.idempotency_key(run)
-        group.submit_to_batch(
+        group.submit_batch_item(
             store_uploaded_runs, IncomingRun(run, key, key, into, AuditContext(LOCAL, NOON, "test"))
         )
 
@@ -99,7 +99,7 @@ def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitte
                 tx, find_project(tx, SLUG).id, incident_store.MEASURED
             )
         ] == [a_sha(9)]
-        assert work_queue_and_leases.load_due_work(tx, ["judge", "judge_pr"], 10, LATER) == []
+        assert work_queue_and_leases.load_next_project_work(tx, ["judge", "judge_pr"], 10, LATER) == []
 
 
 def test_draining_runs_the_periodic_jobs_too(store: Store) -> None:
@@ -278,7 +278,7 @@ def test_an_upload_that_cannot_be_judged_blocks_no_other_and_stores_its_problem(
         a_worker(store).drain()
 
     with store.read() as tx:
-        left = work_queue_and_leases.load_due_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
+        left = work_queue_and_leases.load_next_project_work(tx, ["judge"], 10, LATER + timedelta(hours=1))
     assert [(item.subject, item.attempts, item.problem) for item in left] == [
         (broken, 1, "ZeroDivisionError: no level")
     ]
@@ -299,9 +299,8 @@ def test_uploads_during_an_evaluation_wait_for_the_next_evaluation(
         a_worker(store).run_once()
 
     with store.read() as tx:
-        assert [item.subject for item in work_queue_and_leases.load_due_work(tx, ["judge"], 9, LATER)] == [
-            run_document.idempotency_key(second)
-        ]
+        work = work_queue_and_leases.load_next_project_work(tx, ["judge"], 9, LATER)
+        assert [item.subject for item in work] == [run_document.idempotency_key(second)]
 
 
 def test_pauses_as_long_as_it_worked(group: GroupCommitter, store: Store) -> None:

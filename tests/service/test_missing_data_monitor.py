@@ -272,7 +272,7 @@ def test_the_judge_worker_monitors_every_project(store: Store) -> None:
 def test_runs_within_an_hour_of_the_first_are_one_report() -> None:
     arrivals = [RunArrival(n, NOON + n * timedelta(minutes=25)) for n in range(4)]
 
-    assert [report.run_ids for report in find_missing_data.group_runs_into_reports(arrivals)] == [
+    assert [report.run_ids for report in find_missing_data.group_arrivals_by_time(arrivals)] == [
         (0, 1, 2),
         (3,),
     ]

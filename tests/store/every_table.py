@@ -48,7 +48,7 @@ from tests.support.builders import (
 )
 from tests.support.stored_runs import ingest_run, replace_change_points
 
-RENAMED = importlib.import_module("perfci.store.migrations.versions.0016_standard_names")
+RENAMED = importlib.import_module("perfci.store.migrations.versions.0016_rename_to_standard_terms")
 
 
 def fill(url: str) -> None:

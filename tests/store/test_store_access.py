@@ -90,8 +90,8 @@ def test_revokes_the_tokens_an_actor_created(store: Store) -> None:
     a_token(store, "ef56", 1, created_by="local")
 
     with store.begin() as tx:
-        in_project = api_tokens.load_unrevoked_tokens_by_creator(tx, "user:github/7", 1)
-        everywhere = api_tokens.load_unrevoked_tokens_by_creator(tx, "user:github/7", ABSENT)
+        in_project = api_tokens.load_unrevoked_tokens_of_creator(tx, "user:github/7", 1)
+        everywhere = api_tokens.load_unrevoked_tokens_of_creator(tx, "user:github/7", ABSENT)
         revoked = [api_tokens.revoke_token(tx, 1, item.uid, NOON) for item in in_project]
 
     assert ([item.uid for item in in_project], [item.uid for item in everywhere], revoked) == (

@@ -11,7 +11,7 @@ from every_table import fill
 
 from perfci.model import VerdictKind
 from perfci.store import Store, check_integrity, open_store
-from perfci.store.jobs.work_queue_and_leases import load_due_work
+from perfci.store.jobs.work_queue_and_leases import load_next_project_work
 from perfci.store.maintenance.delete_runs_series_projects import (
     DeletionKind,
     delete_next_batch,
@@ -125,7 +125,7 @@ def test_a_deleted_run_takes_its_names_and_verdicts_and_leaves_the_others(store:
         assert list(tx.scalars(sa.select(RunRow.id))) == [kept]
         assert [record.id for record in load_verdict_records(tx, PROJECT)] == [first]
         texts = tx.scalars(sa.text("SELECT cpu FROM machines UNION SELECT name FROM benchmarks")).all()
-        due = load_due_work(tx, ["judge", "evaluate"], 9, NOON)
+        due = load_next_project_work(tx, ["judge", "evaluate"], 9, NOON)
     assert first < second
     assert [text for text in texts if "UNRELEASED" in text] == []
     assert {(item.kind, item.subject) for item in due} == {("judge", "key of kept"), ("evaluate", "deletion")}
@@ -144,7 +144,7 @@ def test_the_series_of_a_deleted_run_are_judged_again(store: Store) -> None:
     delete(store, "run", run_ids[1])
 
     with store.read() as tx:
-        due = load_due_work(tx, ["judge", "evaluate"], 9, NOON)
+        due = load_next_project_work(tx, ["judge", "evaluate"], 9, NOON)
     assert [(item.kind, item.subject) for item in due] == [("judge", "key 1"), ("evaluate", "deletion")]
 
 

@@ -279,7 +279,7 @@ def submitted_at_once(
 
     def submit(uid: str) -> None:
         try:
-            answers[uid] = group.submit_to_batch(together, uid)
+            answers[uid] = group.submit_batch_item(together, uid)
         except ZeroDivisionError as error:
             answers[uid] = str(error)
 

@@ -14,7 +14,7 @@ from perfci.store.queries.project_status import (
     HeadStatus,
     UnmeasuredSeries,
     count_changes_and_undecided_verdicts,
-    find_changed_series,
+    find_newest_and_largest_changed_series,
     load_change_points_of_series,
     load_current_verdicts,
     load_head_status,
@@ -165,7 +165,8 @@ def test_names_the_series_that_moved_most_and_those_confirmed(store: Store) -> N
     step, other = ids(store, STEP, OTHER)
 
     with store.read() as tx:
-        assert sorted(find_changed_series(tx, PROJECT, max_largest=1)) == sorted([step, other])
+        series_ids = find_newest_and_largest_changed_series(tx, PROJECT, max_largest=1)
+        assert sorted(series_ids) == sorted([step, other])
 
 
 def test_loads_the_verdicts_and_change_points_of_some_series(store: Store) -> None:

@@ -32,10 +32,10 @@ from perfci.store.queries import (
     series_commits_machines,
     series_search,
 )
-from perfci.store.queries.judging_inputs import load_judged_series
+from perfci.store.queries.judging_inputs import load_judged_series_ids
 from perfci.store.queries.series_commits_machines import sort_commits
 from perfci.store.transactions import SERIES_CACHE
-from perfci.store.verdict_decision_records import load_aa_results
+from perfci.store.verdict_decision_records import load_aa_results_by_series
 from perfci.store.writes import find_or_add_rows, ingest, measured_sessions
 from tests.support.builders import (
     NOON,
@@ -211,7 +211,7 @@ def test_many_histories_take_as_many_queries_as_one(store: Store) -> None:
         sa.event.listen(tx.get_bind(), "before_cursor_execute", lambda *args: statements.append(args[2]))
         history = measured_samples.load_history(tx, ids[0])
         for_one = len(statements)
-        many = measured_samples.load_histories(tx, ids)
+        many = measured_samples.load_histories_by_series_id(tx, ids)
 
     assert many[ids[0]] == history
     assert {len(points) for points in many.values()} == {19}
@@ -366,7 +366,7 @@ def test_judged_series_have_a_history_and_are_not_informational(store: Store, wo
             compute_stored_summaries(tx)
 
     with store.read() as tx:
-        judged_series = load_judged_series(tx, PROJECT)
+        judged_series = load_judged_series_ids(tx, PROJECT)
         ids = {record.series: record.id for record in series_search.search_series(tx, PROJECT)}
 
     assert judged_series == {judged: ids[judged], imported: ids[imported]}
@@ -566,8 +566,8 @@ def test_aa_ratios_are_one_for_each_comparison_of_a_commit_with_itself(store: St
             )
 
     with store.read() as tx:
-        [(series, aa_results)] = load_aa_results(tx, PROJECT).items()
-        assert load_aa_results(tx, "another") == {}
+        [(series, aa_results)] = load_aa_results_by_series(tx, PROJECT).items()
+        assert load_aa_results_by_series(tx, "another") == {}
 
     assert series == a_series()
     assert [result.log_ratio for result in aa_results] == pytest.approx([math.log(1.1), math.log(0.95)])

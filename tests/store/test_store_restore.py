@@ -18,7 +18,7 @@ from perfci.model import PerfciError
 from perfci.store import Store, backup, check_integrity, open_store, restore, verdicts_and_change_points
 from perfci.store.incidents import expected_changes_and_muted_benchmarks
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import ExpectedChangeRecord
-from perfci.store.jobs.work_queue_and_leases import claim_lease
+from perfci.store.jobs.work_queue_and_leases import claim_free_lease
 from perfci.store.tables.base import TableBase
 from perfci.store.transactions import StoreUnavailable
 from perfci.store.writes.find_or_add_rows import ensure_project_id
@@ -78,7 +78,7 @@ def test_restores_into_an_empty_database_that_a_worker_uses(kind: str, store: St
 
     with bare_database(kind, tmp_path) as target:
         with closing(open_store(target, create=True)) as used, used.begin() as tx:
-            claim_lease(tx, "judge", "worker-1")
+            claim_free_lease(tx, "judge", "worker-1")
         restore(target, tmp_path / "all.gz")
 
         assert everything(target) == everything(store.url)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from perfci.model import ProcessBoundaries
 from perfci.store import Store
-from perfci.store.queries.judging_inputs import load_commit_visits, load_levels_at_commits
+from perfci.store.queries.judging_inputs import load_levels_at_commits, load_session_commit_visits
 from perfci.store.queries.series_search import search_series
 from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from tests.support.builders import (
@@ -52,7 +52,7 @@ def test_loads_which_sessions_measured_a_commit_for_the_history(store: Store) ->
     fill(store)
 
     with store.read() as tx:
-        visits = load_commit_visits(tx, PROJECT)
+        visits = load_session_commit_visits(tx, PROJECT)
 
     of_second = [(item.session, item.kind, item.rounds) for item in visits if item.sha == a_sha(2)]
     assert of_second == [("asv-0", "import", 0), ("rounds", "history", 5), ("asv-1", "import", 0)]

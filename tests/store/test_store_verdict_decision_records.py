@@ -12,7 +12,7 @@ from perfci.store.verdict_decision_records import (
     DecisionRecord,
     LookRecord,
     add_verdict_decision_records,
-    load_aa_results,
+    load_aa_results_by_series,
     load_latest_verdict_id,
     load_verdict_decision_records,
 )
@@ -51,8 +51,8 @@ def test_a_decision_comes_back_bit_for_bit(store: Store, verdict_ids: list[int])
 def test_loads_the_results_of_aa_runs_up_to_any_verdict(store: Store, verdict_ids: list[int]) -> None:
     with store.read() as tx:
         before, after = (
-            load_aa_results(tx, PROJECT, verdict_ids[0]),
-            load_aa_results(tx, PROJECT, load_latest_verdict_id(tx)),
+            load_aa_results_by_series(tx, PROJECT, verdict_ids[0]),
+            load_aa_results_by_series(tx, PROJECT, load_latest_verdict_id(tx)),
         )
 
     assert before == {a_series(): [AAResult(math.log(1.01), 5)]}
@@ -65,12 +65,14 @@ def test_an_aa_run_counts_for_two_months(store: Store, verdict_ids: list[int]) -
         verdicts_and_change_points.add_verdicts(tx, PROJECT, "aa-0", [a_verdict(ratio=1.02, pairs=7)], later)
 
     with store.read() as tx:
-        assert load_aa_results(tx, PROJECT) == {
+        assert load_aa_results_by_series(tx, PROJECT) == {
             a_series(): [AAResult(math.log(0.98), 6), AAResult(math.log(1.02), 7)]
         }
-        assert load_aa_results(tx, PROJECT, verdict_ids[0]) == {a_series(): [AAResult(math.log(1.01), 5)]}
+        assert load_aa_results_by_series(tx, PROJECT, verdict_ids[0]) == {
+            a_series(): [AAResult(math.log(1.01), 5)]
+        }
 
 
 def test_there_are_no_aa_results_before_the_first_verdict(store: Store) -> None:
     with store.read() as tx:
-        assert (load_latest_verdict_id(tx), load_aa_results(tx, PROJECT, 0)) == (0, {})
+        assert (load_latest_verdict_id(tx), load_aa_results_by_series(tx, PROJECT, 0)) == (0, {})

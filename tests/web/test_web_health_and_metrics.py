@@ -54,7 +54,7 @@ def add_waiting_upload(store: Store, attempts: int = 0) -> None:
         project = projects.find_project(tx, PROJECT)
         assert project is not None
         enqueue_work(tx, project.id, "judge", ["key"], NOON)
-        (work,) = work_queue_and_leases.load_due_work(tx, ("judge",), 10, NOON)
+        (work,) = work_queue_and_leases.load_next_project_work(tx, ("judge",), 10, NOON)
         for _ in range(attempts):
             work_queue_and_leases.postpone_work(tx, work.id, "no such series", NOON)
 
@@ -122,7 +122,7 @@ def test_warns_of_a_silent_sender_of_notifications(
 ) -> None:
     monkeypatch.setattr(health_checks, "MAX_SILENCE_S", -1.0)
     with store.begin() as tx:
-        work_queue_and_leases.claim_lease(tx, NOTIFICATION_LEASE, "somebody")
+        work_queue_and_leases.claim_free_lease(tx, NOTIFICATION_LEASE, "somebody")
 
     [warning] = client.get("/readyz").get_json()["warnings"]
     assert warning == "Whatever sends notifications has been silent for 0 s: restart it."

@@ -18,7 +18,7 @@ from perfci.report.series_trend import (
     build_trend_from_dots,
 )
 from perfci.store.column_conversions import STATUSES
-from perfci.store.queries.measured_samples import load_histories
+from perfci.store.queries.measured_samples import load_histories_by_series_id
 from perfci.store.queries.project_status import load_change_points_of_series, load_current_verdicts
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 
@@ -53,7 +53,7 @@ def load_trends_from_levels(
 ) -> dict[Series, Trend]:
     """Load trends without spread, from levels alone."""
     # Judged levels leave flagged processes out: where a commit has no others, its dot needs the processes.
-    full_histories = load_histories(
+    full_histories = load_histories_by_series_id(
         tx,
         [
             row_id

@@ -22,7 +22,7 @@ from perfci.service.incidents.load_incidents import (
     IncidentDetail,
     IncidentOverview,
     load_incident_detail,
-    load_incident_overview,
+    load_incidents_with_evaluation,
 )
 from perfci.store import projects
 from perfci.store.incidents import incident_store
@@ -48,7 +48,7 @@ def load_stored_incident_list() -> IncidentOverview | None:
     config = current_config()
     with closing(open_store_to_read(config)) as store, store.read() as tx:
         project = projects.find_project(tx, config.project)
-        return load_incident_overview(tx, project) if project else None
+        return load_incidents_with_evaluation(tx, project) if project else None
 
 
 def format_stored_incident_list(overview: IncidentOverview) -> Iterator[str]:

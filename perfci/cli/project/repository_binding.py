@@ -61,7 +61,7 @@ def bind_command(server: str, **choices: Any) -> None:
     if server:
         _bind_on_server(config, server.rstrip("/"), choices)
     else:
-        bound = repository_bindings.validate_bound_repository(**choices)
+        bound = repository_bindings.build_bound_repository(**choices)
         with closing(open_store_to_write(config)) as store, store.begin() as tx:
             project = require_project(tx, config.project)
             repository_bindings.bind_repository(

@@ -127,7 +127,7 @@ def set_member_role(
         context.add_audit_entry(tx, "member.set", address, project_id, {"before": before, "after": role})
     excessive = [
         token
-        for token in api_tokens.load_unrevoked_tokens_by_creator(tx, user.audit_name, project_id)
+        for token in api_tokens.load_unrevoked_tokens_of_creator(tx, user.audit_name, project_id)
         if not all(can_grant_scope(role, Scope(scope)) for scope in token.scopes)
     ]
     _revoke_tokens(tx, context, excessive)
@@ -143,7 +143,7 @@ def remove_member(tx: Session, context: AuditContext, project_id: int, address: 
     if project_id == EVERY_PROJECT_ID:
         logins_and_server_secrets.end_user_logins(tx, user.id)
     context.add_audit_entry(tx, "member.remove", address, project_id)
-    tokens = api_tokens.load_unrevoked_tokens_by_creator(tx, user.audit_name, project_id)
+    tokens = api_tokens.load_unrevoked_tokens_of_creator(tx, user.audit_name, project_id)
     _revoke_tokens(tx, context, tokens)
     return True
 
@@ -200,7 +200,7 @@ def _revoke_tokens(tx: Session, context: AuditContext, to_revoke: Iterable[Token
     for token in to_revoke:
         if api_tokens.revoke_token(tx, token.project_id, token.uid, context.at):
             context.add_audit_entry(tx, "token.revoke", token.uid, token.project_id, {"name": token.name})
-            made_with_it = api_tokens.load_unrevoked_tokens_by_creator(
+            made_with_it = api_tokens.load_unrevoked_tokens_of_creator(
                 tx, f"token:{token.uid}", EVERY_PROJECT_ID
             )
             _revoke_tokens(tx, context, made_with_it)

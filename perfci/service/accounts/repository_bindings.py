@@ -23,7 +23,7 @@ AUDIT_RENAME = "repository.rename"
 """Audit action of a repository that GitHub reports under a new name."""
 
 
-def validate_bound_repository(
+def build_bound_repository(
     slug: str, repository_id: int, owner_id: int, workflow: str, environment: str, refs: Collection[str]
 ) -> BoundRepository:
     """Validate and build a repository to bind to; a ref without a prefix is a branch."""

@@ -78,7 +78,7 @@ def find_ownership_proof(
     return None
 
 
-def require_ownership(
+def require_right_to_bind(
     tx: Session,
     actor: Actor,
     project_id: int,

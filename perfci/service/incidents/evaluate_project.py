@@ -162,7 +162,7 @@ def _find_creeps(
     return find_creeps(with_lines, positions, rules=rules)
 
 
-def derive_incidents(
+def evaluate_incidents_only(
     tx: Transaction, project: str, policy: Policy, history: HistoryTable
 ) -> ProjectEvaluation:
     """Derive the incidents alone, without retests and slow drifts."""

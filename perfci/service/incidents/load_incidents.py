@@ -76,7 +76,7 @@ class IncidentOverview:
         )
 
 
-def load_incident_overview(tx: Transaction, project: Project) -> IncidentOverview | None:
+def load_incidents_with_evaluation(tx: Transaction, project: Project) -> IncidentOverview | None:
     """Load all incidents; None before the first evaluation."""
     evaluation = stored.find_last_evaluation(tx, project.id)
     if evaluation is None:

@@ -96,7 +96,7 @@ def reconcile_incidents(
             break
     # Most projects have no incident that mutes a benchmark or ends by itself.
     with store.read() as tx:
-        states = incident_store.load_incident_states(tx, project.id)
+        states = incident_store.load_distinct_incident_states(tx, project.id)
     if IncidentState.INVALID in states:
         mute_noisy_benchmarks(store, project, now, begin)
     if states & TRANSITION_STATES:
@@ -149,7 +149,7 @@ def plan_incident_writes(
     records = incident_store.load_incidents(tx, project.id, incident_store.MEASURED)[::-1]
     updates: list[IncidentWrite] = []
     if records:
-        new, updates = StoredIncidentPlanner(tx, evaluation, mutes, now).plan_incident_updates(records, new)
+        new, updates = StoredIncidentPlanner(tx, evaluation, mutes, now).match_and_plan_updates(records, new)
     return [_plan_new_incident(derived, evaluation, mutes, now) for derived in new] + updates
 
 

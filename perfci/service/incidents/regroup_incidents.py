@@ -231,7 +231,7 @@ def _load_visit_index(tx: Transaction, project: Project) -> VisitIndex:
     """Load the visit index of a project."""
     return VisitIndex(
         series_commits_machines.load_commits_newest_first(tx, project.slug),
-        judging_inputs.load_commit_visits(tx, project.slug),
+        judging_inputs.load_session_commit_visits(tx, project.slug),
     )
 
 

@@ -114,7 +114,7 @@ def serialize_incident_event(event: IncidentEvent) -> dict[str, Any]:
     }
 
 
-def serialize_impact(row: ImpactRecord) -> dict[str, Any]:
+def serialize_commit_impact(row: ImpactRecord) -> dict[str, Any]:
     """Serialize the impact of a commit on a series."""
     return {
         "commit": row.change.commit,

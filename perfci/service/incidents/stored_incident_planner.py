@@ -64,7 +64,7 @@ class StoredIncidentPlanner:
     mutes: Sequence[Mute]
     now: datetime
 
-    def plan_incident_updates(
+    def match_and_plan_updates(
         self, records: Sequence[IncidentRecord], derived: Sequence[DerivedIncident]
     ) -> tuple[list[DerivedIncident], list[IncidentWrite]]:
         """Return the derived incidents that match no stored one, and the writes of the stored ones."""

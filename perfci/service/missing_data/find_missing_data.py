@@ -72,7 +72,7 @@ class MissingData:
     covered_keys: frozenset[str] = field(default_factory=frozenset)
 
 
-def group_runs_into_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
+def group_arrivals_by_time(arrivals: Sequence[RunArrival]) -> list[SuiteReport]:
     """Group arrivals into reports, oldest first."""
     groups: list[list[RunArrival]] = []
     for arrival in arrivals:
@@ -86,7 +86,7 @@ def group_runs_into_reports(arrivals: Sequence[RunArrival]) -> list[SuiteReport]
     ]
 
 
-def estimate_report_interval_s(reports: Sequence[SuiteReport]) -> float | None:
+def longest_recent_report_gap_s(reports: Sequence[SuiteReport]) -> float | None:
     """Return the longest recent gap in seconds; None after too few reports."""
     if len(reports) < MIN_REPORTS:
         return None

@@ -22,11 +22,11 @@ from perfci.service.missing_data.find_missing_data import (
     MissingData,
     SuiteReport,
     build_missing_data_key,
-    estimate_report_interval_s,
     find_late_reports,
     find_metrics_without_unit,
     find_missing_in_newest_report,
-    group_runs_into_reports,
+    group_arrivals_by_time,
+    longest_recent_report_gap_s,
 )
 from perfci.service.notify.enqueue_notifications import enqueue_paged_incident_notifications
 from perfci.store import unresolved_results
@@ -63,7 +63,7 @@ class MissingDataMonitor:
     def __call__(self, tx: Transaction, project: Project, now: datetime) -> list[MissingData]:
         """Update schedules, open incidents for missing data and close those whose data returned."""
         reports = {
-            source: group_runs_into_reports(arrivals)
+            source: group_arrivals_by_time(arrivals)
             for source, arrivals in stored.load_run_arrivals(tx, project.id).items()
         }
         _update_schedules(tx, project, reports)
@@ -124,7 +124,7 @@ def _update_schedules(tx: Transaction, project: Project, reports: ReportsBySourc
         last = source_reports[-1]
         if last_run_times.get(source) != last.ended_at:
             every_s = (
-                estimate_report_interval_s(source_reports)
+                longest_recent_report_gap_s(source_reports)
                 if len(source_reports) == max_reports[source.suite, source.machine_id]
                 else None
             )

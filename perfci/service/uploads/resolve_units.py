@@ -20,7 +20,7 @@ from perfci.store.jobs.work_queue_and_leases import enqueue_work
 from perfci.store.projects import find_project, mark_projects_changed
 from perfci.store.queries.measured_samples import load_run
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
-from perfci.store.writes.ingest import insert_results, update_run_process_count
+from perfci.store.writes.ingest import insert_results, recount_run_processes
 
 UNNAMED_METRIC = "value"
 """The metric of formats that name only the benchmark."""
@@ -140,7 +140,7 @@ def _resolve(
     result = _give_unit(run_document.result_from_dict(record.document["result"], run), answer)
     if result.series not in {existing.series for existing in run.results}:
         insert_results(tx, project_id, [(record.run_id, result)])
-        update_run_process_count(tx, record.run_id)
+        recount_run_processes(tx, record.run_id)
     enqueue_work(tx, project_id, "judge", [record.run_key], at)
     return True
 

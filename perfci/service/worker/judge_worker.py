@@ -109,7 +109,7 @@ class JudgeWorker:
         if not self.lease.acquire_or_renew():
             return 0
         with self.store.read() as tx:
-            due = work_queue_and_leases.load_due_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
+            due = work_queue_and_leases.load_next_project_work(tx, WORK_KINDS, MAX_BATCH, self.clock())
         if due:
             self._evaluate(due)
         return len(due)

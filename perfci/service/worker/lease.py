@@ -74,7 +74,7 @@ class Lease:
                 return False
         with self._store.begin() as tx:
             if other is None:
-                is_acquired = work_queue_and_leases.claim_lease(tx, self._name, self._holder)
+                is_acquired = work_queue_and_leases.claim_free_lease(tx, self._name, self._holder)
             else:
                 is_acquired = work_queue_and_leases.take_over_lease(tx, self._name, other, self._holder)
             record = work_queue_and_leases.find_lease(tx, self._name)

@@ -95,7 +95,7 @@ def revoke_token(tx: Session, project_id: int, uid: str, at: datetime) -> bool:
     return execute_and_count_rows(tx, sa.update(TOKENS).where(*live).values(revoked_at=at)) == 1
 
 
-def load_unrevoked_tokens_by_creator(tx: Session, actor: str, project_id: int) -> Sequence[Token]:
+def load_unrevoked_tokens_of_creator(tx: Session, actor: str, project_id: int) -> Sequence[Token]:
     """Load the live tokens an actor made in a project; with ABSENT, in any project."""
     query = sa.select(*TOKENS.c).where(TOKENS.c.created_by == actor, TOKENS.c.revoked_at.is_(None))
     if project_id != ABSENT:

@@ -50,7 +50,7 @@ def find_binding_of_project(tx: Session, slug: str) -> ProjectBinding | None:
     return ProjectBinding(row.project_id, _build_repository(row)) if row else None
 
 
-def has_bindings(tx: Session) -> bool:
+def has_any_binding(tx: Session) -> bool:
     """Whether any project is bound to a repository."""
     return tx.scalar(sa.select(sa.exists(sa.select(REPOSITORIES.c.project_id)))) or False
 

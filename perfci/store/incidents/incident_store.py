@@ -119,7 +119,7 @@ def find_missing_data_incident(tx: Session, project_id: int, key: str) -> Incide
     return next(iter(load_incidents(tx, project_id, *same)), None)
 
 
-def load_incident_states(tx: Session, project_id: int) -> set[IncidentState]:
+def load_distinct_incident_states(tx: Session, project_id: int) -> set[IncidentState]:
     """Load the states that incidents of a project are in."""
     query = sa.select(INCIDENTS.c.state).where(INCIDENTS.c.project_id == project_id).distinct()
     return {IncidentState(state) for state in tx.scalars(query)}

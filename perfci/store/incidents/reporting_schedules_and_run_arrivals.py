@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Status
-from perfci.store.queries.series_commits_machines import load_machines
+from perfci.store.queries.series_commits_machines import load_machines_by_id
 from perfci.store.tables.incidents import ReportingScheduleRow
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
 from perfci.store.transactions import build_insert_or_ignore, execute_and_count_rows, in_chunks
@@ -82,7 +82,7 @@ def load_run_arrivals(tx: Session, project_id: int) -> dict[ReportSource, list[R
 
 def load_reporting_schedules(tx: Session, project_id: int) -> list[ReportingSchedule]:
     """Load the reporting schedules of a project, in a fixed order."""
-    machines = load_machines(tx)
+    machines = load_machines_by_id(tx)
     rows = tx.execute(sa.select(*COLUMNS).where(COLUMNS.project_id == project_id).order_by(COLUMNS.id))
     return [
         ReportingSchedule(

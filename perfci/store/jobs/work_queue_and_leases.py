@@ -53,7 +53,7 @@ def enqueue_work(tx: Session, project_id: int, kind: WorkKind, subjects: Iterabl
     insert_rows(tx, OutboxRow.__table__, [{**columns, "subject": subject} for subject in subjects], "id")
 
 
-def load_due_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[OutboxItem]:
+def load_next_project_work(tx: Session, kinds: Sequence[str], limit: int, now: datetime) -> list[OutboxItem]:
     """Load the due items of the project that waits longest, oldest first.
 
     No position is remembered: on PostgreSQL a lower id may be committed after a higher one.
@@ -115,7 +115,7 @@ def find_lease(tx: Session, name: str) -> LeaseRecord | None:
     return None if row is None else LeaseRecord(*row)
 
 
-def claim_lease(tx: Session, name: str, holder: str) -> bool:
+def claim_free_lease(tx: Session, name: str, holder: str) -> bool:
     """Claim a lease that is new or released; return whether that succeeded."""
     tx.execute(build_insert_or_ignore(tx, LeaseRow), {"name": name, "holder": holder, "token": 1, "beat": 0})
     given_back = sa.and_(LeaseRow.name == name, LeaseRow.holder == "")

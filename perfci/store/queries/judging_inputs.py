@@ -25,7 +25,7 @@ from perfci.store.queries.history_conditions import (
 )
 from perfci.store.queries.measured_samples import load_processes_where
 from perfci.store.queries.measured_series import load_clocks_of_results
-from perfci.store.queries.series_commits_machines import load_machines, load_series_by_ids
+from perfci.store.queries.series_commits_machines import load_machines_by_id, load_series_by_ids
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -96,7 +96,7 @@ def load_series_ids_of_runs(tx: Session, keys: Sequence[str]) -> list[int]:
     return sorted(series_ids)
 
 
-def load_judged_series(tx: Session, project: str) -> dict[Series, int]:
+def load_judged_series_ids(tx: Session, project: str) -> dict[Series, int]:
     """Load the series that verdicts may be given on: those with a history that are not informational."""
     # The newest result with a value of every series with a history, and its clock if it has a summary.
     mine = ResultRow.series_id == SeriesRow.id
@@ -147,7 +147,7 @@ def load_result_levels(
     return [ResultLevel(*row) for query in queries for row in tx.connection().execute(query).all()]
 
 
-def load_statuses_and_clocks(
+def load_process_statuses_and_clocks(
     tx: Session, result_ids: Collection[int]
 ) -> dict[int, set[tuple[Status, Clock]]]:
     """Load the status and clock of each process of some results; results without processes are left out."""
@@ -167,7 +167,7 @@ def load_processes_by_result(tx: Session, result_ids: Collection[int]) -> dict[i
     return processes
 
 
-def load_results_of_processes(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
+def load_results_containing_processes(tx: Session, process_ids: Sequence[int]) -> Iterator[ResultProcesses]:
     """Load the results that these processes belong to, with all their processes."""
     return _load_result_processes(
         tx, RESULTS.c.id.in_(sa.select(PROCESSES.c.result_id).where(PROCESSES.c.id.in_(process_ids)))
@@ -224,7 +224,7 @@ class VisitRecord:
     started_at: datetime
 
 
-def load_commit_visits(tx: Session, project: str) -> list[VisitRecord]:
+def load_session_commit_visits(tx: Session, project: str) -> list[VisitRecord]:
     """Load which sessions measured which commits of the main line on which machines, earliest first."""
     columns = (CommitRow.sha, RunRow.machine_id, SessionRow.uid, SessionRow.kind, SessionRow.rounds)
     started = sa.func.min(RunRow.started_at, type_=RunRow.started_at.type)
@@ -242,7 +242,7 @@ def load_commit_visits(tx: Session, project: str) -> list[VisitRecord]:
         .group_by(*columns)
         .order_by(started, SessionRow.uid, CommitRow.sha)
     )
-    machines = load_machines(tx)
+    machines = load_machines_by_id(tx)
     return [
         VisitRecord(row.sha, machines[row.machine_id], row.uid, row.kind, row.rounds, row.started_at)
         for row in tx.execute(query)

@@ -39,11 +39,11 @@ from perfci.store.queries.query_records import (
     MeasuredProcess,
 )
 from perfci.store.queries.series_commits_machines import (
-    load_commits,
-    load_environments,
-    load_machines,
+    load_commits_by_id,
+    load_environments_by_id,
+    load_machines_by_id,
     load_series_by_ids,
-    load_variants,
+    load_variants_by_id,
     sort_commits,
 )
 from perfci.store.tables.measurements import (
@@ -58,7 +58,7 @@ from perfci.store.tables.measurements import (
 from perfci.store.transactions import CHUNK
 
 
-def load_history_points(
+def load_history_points_where(
     tx: Session, condition: Condition, restrict: Callable[[Any], Any] = restrict_to_history
 ) -> Iterator[tuple[int, Point]]:
     """Load the history points of the chosen results, by series id, in no order."""
@@ -67,9 +67,9 @@ def load_history_points(
     rows = tx.connection().execute(ordered).all()
     processes, environments = (
         load_processes_where(tx, condition),
-        load_environments(tx, {row.environment_id for row in rows}),
+        load_environments_by_id(tx, {row.environment_id for row in rows}),
     )
-    by_id = load_commits(tx, ids={row.commit_id for row in rows})
+    by_id = load_commits_by_id(tx, ids={row.commit_id for row in rows})
     grouped: dict[tuple[int, int], list[Any]] = defaultdict(list)
     for row in rows:
         grouped[row.series_id, row.commit_id].append(row)
@@ -131,14 +131,14 @@ def load_results_where(tx: Session, condition: Condition) -> Iterator[Result]:
 
 def load_history(tx: Session, series_id: int) -> list[Point]:
     """Load the history of one series, oldest commit first."""
-    return load_histories(tx, [series_id])[series_id]
+    return load_histories_by_series_id(tx, [series_id])[series_id]
 
 
-def load_histories(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
+def load_histories_by_series_id(tx: Session, series_ids: Sequence[int]) -> dict[int, list[Point]]:
     """Load the histories of several series in a few queries."""
     by_series: dict[int, dict[Commit, Point]] = {series_id: {} for series_id in series_ids}
     for start in range(0, len(series_ids), CHUNK):
-        for series_id, point in load_history_points(
+        for series_id, point in load_history_points_where(
             tx, ResultRow.series_id.in_(series_ids[start : start + CHUNK])
         ):
             by_series[series_id][point.commit] = point
@@ -154,7 +154,7 @@ def load_points_of_runs(tx: Session, run_ids: Sequence[int]) -> list[tuple[Serie
     What is marked invalid is a point of its own, beside a valid one of the same commit.
     """
     chosen = RunRow.id.in_(run_ids)
-    points = list(load_history_points(tx, chosen))
+    points = list(load_history_points_where(tx, chosen))
     points += _load_invalid_points(tx, chosen, run_ids)
     series = load_series_by_ids(tx, {series_id for series_id, _ in points})
     by_series = ((series[series_id], point) for series_id, point in points)
@@ -171,7 +171,7 @@ def _load_invalid_points(
     query = sa.select(RunRow.id, CommitRow.sha).join(CommitRow, RunRow.commit_id == CommitRow.id)
     shas = {row.id: row.sha for row in tx.execute(query.where(chosen))}
     mark_at = {(series_id, shas[run_id]): mark for (run_id, series_id), mark in marks.items()}
-    for series_id, point in load_history_points(tx, chosen, restrict_to_invalid_results):
+    for series_id, point in load_history_points_where(tx, chosen, restrict_to_invalid_results):
         mark = mark_at.get((series_id, point.commit.sha)) or mark_at.get((None, point.commit.sha))
         yield series_id, replace(point, invalid=mark)
 
@@ -207,10 +207,10 @@ def load_run(tx: Session, run_id: int) -> Run:
     return Run(
         project=row.slug,
         session=row.uid,
-        commit=load_commits(tx, CommitRow.id == row.commit_id)[row.commit_id],
-        machine=load_machines(tx)[row.machine_id],
-        environment=load_environments(tx, [row.environment_id])[row.environment_id],
-        variant=load_variants(tx)[row.variant_id],
+        commit=load_commits_by_id(tx, CommitRow.id == row.commit_id)[row.commit_id],
+        machine=load_machines_by_id(tx)[row.machine_id],
+        environment=load_environments_by_id(tx, [row.environment_id])[row.environment_id],
+        variant=load_variants_by_id(tx)[row.variant_id],
         suite=row.suite,
         harness=row.harness,
         started_at=row.started_at,

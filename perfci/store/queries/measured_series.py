@@ -22,7 +22,7 @@ from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
 )
-from perfci.store.queries.series_commits_machines import load_commits, sort_commits
+from perfci.store.queries.series_commits_machines import load_commits_by_id, sort_commits
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -115,7 +115,7 @@ def load_newest_series_commits(
     """Load the newest commit of each history; most histories end within the newest commits, so those come
     first.
     """
-    commits = load_commits(tx, project_id_condition(CommitRow.project_id, project))
+    commits = load_commits_by_id(tx, project_id_condition(CommitRow.project_id, project))
     place_of = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
     places = {row_id: place_of[commit] for row_id, commit in commits.items()}
     newest_first = sorted(places, key=places.__getitem__, reverse=True)
@@ -190,7 +190,7 @@ def load_series_ids_of_session(tx: Session, session_uid: str) -> list[int]:
     return sorted(set(tx.scalars(query)))
 
 
-def load_series_ids_with_results_since(tx: Session, project: str, result_id: int) -> list[int]:
+def load_series_ids_with_newer_results(tx: Session, project: str, result_id: int) -> list[int]:
     """Load the ids of the series that got a result after the result with this id."""
     newer = sa.select(ResultRow.series_id).where(ResultRow.id > result_id)
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)

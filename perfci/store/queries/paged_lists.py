@@ -19,8 +19,8 @@ from perfci.store.queries.history_conditions import (
 )
 from perfci.store.queries.query_records import VerdictRecord, build_verdict_record
 from perfci.store.queries.series_commits_machines import (
-    load_commits,
-    load_machines,
+    load_commits_by_id,
+    load_machines_by_id,
     load_series_by_ids,
     sha_prefix_condition,
 )
@@ -104,7 +104,7 @@ def load_runs_page(
         .where(SessionRow.project_id == project_id, *narrowed)
     )
     rows = tx.execute(query.order_by(RunRow.id.desc()).limit(limit)).all()
-    machines = load_machines(tx)
+    machines = load_machines_by_id(tx)
     return [
         RunListItem(
             row.id,
@@ -148,7 +148,7 @@ def load_commits_page(
     query = query.where(CommitRow.id < before) if before else query
     query = query.where(CommitRow.branch == branch) if branch else query
     ids = tx.scalars(query.order_by(CommitRow.id.desc()).limit(limit)).all()
-    commits = load_commits(tx, ids=ids)
+    commits = load_commits_by_id(tx, ids=ids)
     return [(row_id, commits[row_id]) for row_id in ids]
 
 
@@ -157,7 +157,7 @@ def load_machines_page(
 ) -> list[tuple[int, str, Machine]]:
     """Load a page of the machine classes used in a project."""
     rows = _list_used_rows(tx, project_id, MachineRow.__table__, RunRow.machine_id, after, limit)
-    machines = load_machines(tx)
+    machines = load_machines_by_id(tx)
     return [(row.id, row.identity, machines[row.id]) for row in rows]
 
 

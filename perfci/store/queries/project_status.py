@@ -115,7 +115,7 @@ def count_changes_and_undecided_verdicts(tx: Session, project: str) -> DecisionC
     return DecisionCounts(row[0], row[1], bool(row[2]))
 
 
-def find_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
+def find_newest_and_largest_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
     """Find the series with confirmed changes, newest first, and those with the largest changes."""
     confirmed = sa.select(VerdictRow.series_id).where(
         project_id_condition(VerdictRow.project_id, project), CONFIRMED

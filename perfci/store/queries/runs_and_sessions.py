@@ -21,10 +21,10 @@ from perfci.store.queries.query_records import (
     SessionRecord,
 )
 from perfci.store.queries.series_commits_machines import (
-    load_commits,
-    load_environments,
-    load_machines,
-    load_variants,
+    load_commits_by_id,
+    load_environments_by_id,
+    load_machines_by_id,
+    load_variants_by_id,
     sort_commits,
 )
 from perfci.store.tables.measurements import (
@@ -77,7 +77,7 @@ def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
         .where(project_id_condition(SessionRow.project_id, project), SessionRow.kind.in_(HISTORY_KINDS))
         .order_by(RunRow.started_at, RunRow.id)
     ).all()
-    commits = load_commits(tx, project_id_condition(CommitRow.project_id, project))
+    commits = load_commits_by_id(tx, project_id_condition(CommitRow.project_id, project))
     ids = {commit: row_id for row_id, commit in commits.items()}
     place = {ids[commit]: number for number, commit in enumerate(sort_commits(ids))}
     ordered = sorted(rows, key=lambda row: place[row.commit_id])
@@ -128,8 +128,8 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
     rows = tx.execute(query).all()
-    environments = load_environments(tx, {row.environment_id for row in rows})
-    machines, variants = load_machines(tx), load_variants(tx)
+    environments = load_environments_by_id(tx, {row.environment_id for row in rows})
+    machines, variants = load_machines_by_id(tx), load_variants_by_id(tx)
     marks = load_marks_of_runs(tx, [row.id for row in rows])
     return [
         RunRecord(

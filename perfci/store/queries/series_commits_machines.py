@@ -36,7 +36,7 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
     missing = [row_id for row_id, series in cached.items() if series is None]
     read: dict[int, Series] = {}
     if missing:
-        machines, variants = load_machines(tx), load_variants(tx)
+        machines, variants = load_machines_by_id(tx), load_variants_by_id(tx)
         query = sa.select(*SeriesRow.__table__.c, BenchmarkRow.name, BenchmarkRow.version).join(
             BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id
         )
@@ -104,7 +104,7 @@ def load_series_identities(tx: Session) -> Iterator[tuple[int, str, str, Series]
         yield row_id, stored, slug, series[row_id]
 
 
-def load_commits(
+def load_commits_by_id(
     tx: Session, *conditions: Condition, ids: Collection[int] | None = None
 ) -> dict[int, Commit]:
     """Load the commits that meet all conditions, by id; with ``ids``, only those of them."""
@@ -176,14 +176,14 @@ def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = 
             by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
             newest = sa.select(CommitRow.id).where(*chosen).order_by(*by_position).limit(limit)
             chosen.append(CommitRow.id.in_(newest))
-    return sort_commits(load_commits(tx, *chosen).values())[::-1][:limit]
+    return sort_commits(load_commits_by_id(tx, *chosen).values())[::-1][:limit]
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:
     """Load commits by full sha; a clean commit is preferred to a dirty working tree."""
     commits: dict[str, Commit] = {}
     for some in in_chunks(shas):
-        stored = load_commits(
+        stored = load_commits_by_id(
             tx, project_id_condition(CommitRow.project_id, project), CommitRow.sha.in_(some)
         ).values()
         commits |= {item.sha: item for item in sorted(stored, key=lambda item: not item.dirty)}
@@ -197,7 +197,7 @@ def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
         return None
     starting = CommitRow.sha.startswith(prefix, autoescape=True)
     matching = sorted(
-        load_commits(tx, project_id_condition(CommitRow.project_id, project), starting).values(),
+        load_commits_by_id(tx, project_id_condition(CommitRow.project_id, project), starting).values(),
         key=lambda item: item.dirty,
     )
     shas = sorted({commit.sha for commit in matching})
@@ -220,7 +220,7 @@ def is_commit_stored(tx: Session, project_id: int, sha: str) -> bool:
     )
 
 
-def load_machines(tx: Session) -> dict[int, Machine]:
+def load_machines_by_id(tx: Session) -> dict[int, Machine]:
     """Load all machine classes, by id."""
     return {
         row.id: Machine(
@@ -235,13 +235,13 @@ def load_machines(tx: Session) -> dict[int, Machine]:
     }
 
 
-def load_variants(tx: Session) -> dict[int, Variant]:
+def load_variants_by_id(tx: Session) -> dict[int, Variant]:
     """Load all variants, by id."""
     rows = tx.execute(sa.select(VariantRow.id, VariantRow.chosen))
     return {row_id: Variant(named_values_from_json(chosen)) for row_id, chosen in rows}
 
 
-def load_environments(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
+def load_environments_by_id(tx: Session, ids: Collection[int]) -> dict[int, Environment]:
     """Load environments by id; only those needed, since each driver or clock change adds one."""
     query = sa.select(EnvironmentRow.id, EnvironmentRow.observed)
     rows = (row for some in in_chunks(ids) for row in tx.execute(query.where(EnvironmentRow.id.in_(some))))

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store.column_conversions import hash_values, machine_identity, series_identity
-from perfci.store.projects import reserve_project_id
+from perfci.store.projects import reserved_project_id_column
 from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (
@@ -46,7 +46,9 @@ def ensure_project_id(tx: Session, slug: str) -> int:
     key = ("project", slug)
     project_id = ids.find(key)
     if project_id is None:
-        project_id = ids.added[key] = _find_or_add(tx, ProjectRow, {"slug": slug}, reserve_project_id(tx))
+        project_id = ids.added[key] = _find_or_add(
+            tx, ProjectRow, {"slug": slug}, reserved_project_id_column(tx)
+        )
     return project_id
 
 

@@ -97,9 +97,9 @@ class GroupCommitter:
         stored.
         """
         # A function of its own for each call: only jobs of one function are run together.
-        return self.submit_to_batch(lambda tx, _: [job(tx)], None, max_wait_s=max_wait_s)
+        return self.submit_batch_item(lambda tx, _: [job(tx)], None, max_wait_s=max_wait_s)
 
-    def submit_to_batch(
+    def submit_batch_item(
         self, run_batch: BatchFunction[ItemT, T], item: ItemT, *, max_wait_s: float | None = None
     ) -> T:
         """Run a job together with waiting jobs of the same function; answer or raise as ``submit`` does."""

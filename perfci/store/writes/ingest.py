@@ -344,7 +344,7 @@ def insert_results(
     bulk_insert(tx, PROCESSES, PROCESS_COLUMNS, process_rows)
 
 
-def update_run_process_count(tx: Session, run_id: int) -> None:
+def recount_run_processes(tx: Session, run_id: int) -> None:
     """Recount the OS processes of a run after results were added."""
     cell = (SeriesRow.benchmark_id, SeriesRow.parameters)
     process = (ProcessRow.role, ProcessRow.pair, ProcessRow.round, ProcessRow.order, ProcessRow.index)

@@ -25,7 +25,7 @@ from perfci.store.writes.ingest import (
     count_os_processes,
     insert_results,
     insert_runs,
-    update_run_process_count,
+    recount_run_processes,
 )
 
 RUNNING = "running"
@@ -92,7 +92,7 @@ def find_or_add_run(tx: Session, run: Run) -> int:
             result for result in run.results if ensure_series_id(tx, project_id, result.series) not in stored
         ]
         insert_results(tx, project_id, [(run_id, result) for result in new])
-        update_run_process_count(tx, run_id)
+        recount_run_processes(tx, run_id)
     return run_id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, render_template, request
 
-from perfci.service.incidents.serialize_incidents import serialize_impact
+from perfci.service.incidents.serialize_incidents import serialize_commit_impact
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import web_context
 from perfci_web.commit_impacts import view_model
@@ -32,5 +32,5 @@ def impact_json(project: str) -> Response:
         impacts, next_cursor = view_model.load_impact_page(
             tx, record, view_model.parse_impact_query(request.args)
         )
-    items = [serialize_impact(impact) for impact in impacts]
+    items = [serialize_commit_impact(impact) for impact in impacts]
     return jsonify({"project": project, "items": items, "next": next_cursor})

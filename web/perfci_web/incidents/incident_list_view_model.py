@@ -14,7 +14,7 @@ from perfci.project_policies import ProjectPolicies
 from perfci.report.incidents import incident_sections, notification_text
 from perfci.report.incidents import incident_text as words
 from perfci.report.verdict_text import Tone
-from perfci.service.incidents.evaluate_project import ProjectEvaluation, derive_incidents
+from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_incidents_only
 from perfci.store.column_conversions import EPOCH
 from perfci.store.incidents import incident_lists
 from perfci.store.incidents import incident_store as stored
@@ -131,7 +131,7 @@ def load_open_incidents(tx: Session, project_record: Project, standards: Project
     """Load the open incidents; a project that was never evaluated has them derived here."""
     count, records = incident_lists.count_and_load_open_incidents(tx, project_record.id, limit=MAX_IN_SECTION)
     if not records and not stored.was_project_evaluated(tx, project_record.id):
-        evaluation = derive_incidents(tx, project_record.slug, standards.policy, standards.history)
+        evaluation = evaluate_incidents_only(tx, project_record.slug, standards.policy, standards.history)
         derived = [
             evaluation.build_derived_incident_record(incident, EPOCH) for incident in evaluation.incidents
         ]

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
-from perfci.service.incidents.load_incidents import load_incident_detail, load_incident_overview
+from perfci.service.incidents.load_incidents import load_incident_detail, load_incidents_with_evaluation
 from perfci.service.incidents.serialize_incidents import (
     serialize_incident_detail,
     serialize_stored_incident_overview,
@@ -71,7 +71,7 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
 def incidents_json(project: str) -> Response:
     with web_context().store.read() as tx:
         record = require_project(tx, project)
-        overview = load_incident_overview(tx, record)
+        overview = load_incidents_with_evaluation(tx, record)
         if overview is not None:
             return jsonify(serialize_stored_incident_overview(overview))
         evaluation = _evaluate(tx, record)

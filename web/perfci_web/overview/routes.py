@@ -44,7 +44,9 @@ def overview_page(project: str) -> str:
     with context.store.read() as tx:
         project_record = require_project(tx, project)
         [record] = project_counts.load_projects_with_counts(tx, project)
-        changed_series = project_status.find_changed_series(tx, project, view_model.MAX_LARGEST_CHANGES)
+        changed_series = project_status.find_newest_and_largest_changed_series(
+            tx, project, view_model.MAX_LARGEST_CHANGES
+        )
         histories = JudgedHistories.load(tx, changed_series)
         decisions = VerdictsAndChangePoints.load(tx, histories.points)
         trends = load_trends_from_levels(tx, histories, decisions).values()

@@ -120,7 +120,7 @@ def _load_trends(
     """Load the trends of a series and its twin by series id, and whether the series itself is judged."""
     records = [record, twin] if twin else [record]
     series_ids = {sibling.series: sibling.id for sibling in records}
-    histories = measured_samples.load_histories(tx, list(series_ids.values()))
+    histories = measured_samples.load_histories_by_series_id(tx, list(series_ids.values()))
     points = {series: histories[series_id] for series, series_id in series_ids.items()}
     judged = view_model.find_judged_series(points)
     trends = VerdictsAndChangePoints.load(tx, series_ids.values()).build_trends(points)

@@ -22,7 +22,7 @@ INDEXES = {
     "incidents": ["duplicate_of"],
 }
 
-GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
+GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_refuse_to_change_verdicts")
 
 LOOSENED = {
     "verdicts_are_kept": ("DELETE ON verdicts", "", "OLD"),

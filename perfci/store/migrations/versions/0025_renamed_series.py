@@ -13,8 +13,8 @@ down_revision = "0024"
 
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
-GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
-TAILS = importlib.import_module("perfci.store.migrations.versions.0022_tails_of_verdicts")
+GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_refuse_to_change_verdicts")
+TAILS = importlib.import_module("perfci.store.migrations.versions.0022_tail_verdict_columns")
 
 SAID = (*GUARDS.SAID, *TAILS.TAIL_COLUMNS)
 MOVES = "verdicts_follow_their_series"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import commit_impacts as shapes
-from perfci.service.incidents.serialize_incidents import serialize_impact
+from perfci.service.incidents.serialize_incidents import serialize_commit_impact
 from perfci.store.incidents.commit_impacts_page import load_commit_impacts_page
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
@@ -22,7 +22,7 @@ def list_commit_impacts(call: Call) -> Reply:
             limit=query.limit,
         )
     next_cursor = str(last_id) if last_id is not None else None
-    items = tuple(shapes.CommitImpactShape(**serialize_impact(impact)) for impact in impacts)
+    items = tuple(shapes.CommitImpactShape(**serialize_commit_impact(impact)) for impact in impacts)
     return Reply(shapes.CommitImpactPage(items=items, next=next_cursor))
 
 

@@ -21,7 +21,7 @@ from perfci.service.accounts.job_tokens import build_expected_issuer, issue_job_
 from perfci.service.accounts.repository_ownership import (
     OwnershipEvidence,
     find_ownership_proof,
-    require_ownership,
+    require_right_to_bind,
 )
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
@@ -54,7 +54,7 @@ def exchange_oidc_token(call: Call) -> Reply:
 def _find_key_if_anything_is_bound(call: Call, kid: str) -> Mapping[str, Any] | None:
     """Nobody makes a server ask GitHub for keys that would admit no job."""
     with call.store.read() as tx:
-        is_anything_bound = github_bindings.has_bindings(tx)
+        is_anything_bound = github_bindings.has_any_binding(tx)
     return call.find_signing_key(kid) if is_anything_bound else None
 
 
@@ -68,7 +68,7 @@ def get_repository_binding(call: Call) -> Reply:
 
 def bind_repository(call: Call) -> Reply:
     request: NewRepositoryBinding = call.body
-    repository = repository_bindings.validate_bound_repository(
+    repository = repository_bindings.build_bound_repository(
         request.repository,
         request.repository_id,
         request.owner_id,
@@ -90,7 +90,7 @@ def bind_repository(call: Call) -> Reply:
 
     def bind(tx: Session) -> None:
         issuer = call.settings.access.oidc_issuer
-        require_ownership(tx, context.actor, project.id, repository, proof, issuer, context.at)
+        require_right_to_bind(tx, context.actor, project.id, repository, proof, issuer, context.at)
         basis = proof.basis if proof else "bound before"
         repository_bindings.bind_repository(tx, context, project, repository, basis)
 

@@ -65,7 +65,7 @@ def upload_run(call: Call) -> Reply:
     )
     body_hash = sha256(call.raw_body).hexdigest()
     incoming = IncomingRun(run, key, body_hash, project, call.audit_context, quota)
-    receipt = call.group_commit.submit_to_batch(store_uploaded_runs, incoming)
+    receipt = call.group_commit.submit_batch_item(store_uploaded_runs, incoming)
     return Reply(receipt, 201 if receipt.stored else 200)
 
 

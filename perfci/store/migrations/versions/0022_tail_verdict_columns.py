@@ -12,7 +12,7 @@ from alembic import op
 revision = "0022"
 down_revision = "0021"
 
-GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
+GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_refuse_to_change_verdicts")
 
 TAIL_COLUMNS = {
     "tail_kind": sa.Text(),

@@ -68,7 +68,7 @@ KEYS = {
 
 ROWS_PER_CHUNK = 1000
 
-GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
+GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_refuse_to_change_verdicts")
 """Triggers that keep verdicts from being edited; they are absent while their stage is renamed."""
 
 

@@ -19,7 +19,7 @@ down_revision = "0016"
 
 ROWS_PER_CHUNK = 1000
 
-GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_verdicts_stay")
+GUARDS = importlib.import_module("perfci.store.migrations.versions.0002_refuse_to_change_verdicts")
 """Triggers that keep the kinds of sessions and the order of verdicts; they are absent while both are set."""
 
 
