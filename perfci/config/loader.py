@@ -13,6 +13,7 @@ from typing import Any, get_origin
 from pydantic import ValidationError
 
 from perfci.config.asv_config import load_asv_config
+from perfci.config.ci_job import CiJob, read_ci_job
 from perfci.config.github_job import GitHubJob, read_github_job
 from perfci.config.settings import ProjectTables, Settings, format_validation_error
 from perfci.config.toml_tables import ConfigTable, Secrets
@@ -45,6 +46,7 @@ class Config(ConfigTable):
     state_folder: Path
     secrets: Secrets = Secrets()
     github: GitHubJob | None = None  # where this runs in a job of GitHub Actions
+    ci_job: CiJob | None = None  # the same of any continuous integration system
 
 
 def load_config(
@@ -84,6 +86,7 @@ def load_config(
             {key: environ.get(f"PERFCI_{key.upper()}", "") for key in Secrets.model_fields}
         ),
         github=job,
+        ci_job=read_ci_job(environ),
     )
 
 

@@ -15,6 +15,7 @@ from perfci.model import Commit
 from perfci.service.export_history import export_history
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store
+from perfci.store.queries import measured_samples, runs_and_sessions
 from tests.support.git_project import GitProject
 from tests.support.switchable_connection import SwitchableConnection
 
@@ -115,19 +116,65 @@ def test_what_a_file_lacks_comes_from_options_or_the_repository(
     assert {document["machine"]["name"] for document in documents} == {"box"}
 
 
-def test_without_a_repository_the_commit_is_that_of_the_job(
+JOBS = {
+    "GitHub Actions": (
+        {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_SHA": SHA,
+            "GITHUB_RUN_ID": "4711",
+            "GITHUB_RUN_ATTEMPT": "2",
+            "GITHUB_JOB": "bench",
+            "GITHUB_EVENT_NAME": "push",
+        },
+        {"run_id": "4711", "attempt": "2", "job": "bench", "event": "push"},
+        "history",
+    ),
+    "GitLab": (
+        {
+            "GITLAB_CI": "true",
+            "CI_COMMIT_SHA": SHA,
+            "CI_PIPELINE_ID": "12",
+            "CI_JOB_NAME": "bench",
+            "CI_PIPELINE_SOURCE": "merge_request_event",
+        },
+        {"run_id": "12", "job": "bench", "event": "pull_request"},
+        "pull_request",
+    ),
+    "Buildkite": (
+        {
+            "BUILDKITE": "true",
+            "BUILDKITE_COMMIT": SHA,
+            "BUILDKITE_BUILD_ID": "0190",
+            "BUILDKITE_STEP_KEY": "bench",
+            "BUILDKITE_PULL_REQUEST": "false",
+            "BUILDKITE_SOURCE": "webhook",
+        },
+        {"run_id": "0190", "job": "bench", "event": "webhook"},
+        "history",
+    ),
+}
+
+
+@pytest.mark.parametrize(("variables", "origin", "kind"), JOBS.values(), ids=JOBS)
+def test_the_job_is_the_origin_and_without_a_repository_its_commit_is_meant(
     working_folder: Path,
     connection: SwitchableConnection,
     server_store: Store,
     monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    origin: dict[str, str],
+    kind: str,
 ) -> None:
-    for name, value in {"ACTIONS": "true", "SHA": SHA, "RUN_ID": "4711"}.items():
-        monkeypatch.setenv(f"GITHUB_{name}", value)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
 
     assert upload(FILES / "hyperfine" / "recorded-1.json", "--machine", "box") == 0
 
-    [document] = documents_of(export(server_store, "perfci"))
-    assert document["commit"]["sha"] == SHA
+    with server_store.read() as tx:
+        run = measured_samples.load_run(tx, 1)
+        [session] = runs_and_sessions.load_sessions(tx, PROJECT)
+    assert (run.commit.sha, session.kind) == (SHA, kind)
+    assert dict(run.origin).items() >= origin.items()
 
 
 def test_a_folder_of_files_is_read_whole(

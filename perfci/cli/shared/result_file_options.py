@@ -12,6 +12,7 @@ import click
 from perfci.config import Config
 from perfci.formats.format_registry import READER_MODULES
 from perfci.formats.format_types import ImportDefaults
+from perfci.formats.value_parsing import build_valid_commit
 from perfci.model import Commit, Direction, PerfciError
 from perfci.runner.git_repository import GitRepository
 from perfci.service.uploads.read_result_files import FileReading
@@ -61,11 +62,11 @@ def build_file_reading(
     """Build how files are read here: the repository completes commits, the CI job is named as the origin."""
     repository = find_repository(Path.cwd())
     commits = list_first_parent_commits(repository)
-    job = config.github
+    job = config.ci_job
     commit = resolve_default_commit(revision, commits, repository)
-    if commit is None and job is not None and job.sha:
-        commit = Commit(job.sha)
-    origin = job.run_origin_fields if job else ()
+    if commit is None and job is not None:
+        commit = build_valid_commit(job.sha)
+    origin = job.origin if job else ()
     return FileReading(
         ImportDefaults(config.project, commit, machine, direction, origin), format_name, commits
     )
