@@ -45,7 +45,8 @@ from perfci.store.queries import measured_samples, runs_and_sessions, series_sea
 from perfci.store.queries.query_records import MeasuredProcess
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.process_levels import process_level, select_usable_processes
+from perfci.verdicts.process_levels import process_level
+from perfci.verdicts.usable_processes import select_usable_processes
 from tests.support.git_project import GitProject
 from tests.support.level_histories import find_change_points
 from tools.pair_charts import Column, draw_intervals_svg, draw_pairs_svg

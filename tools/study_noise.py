@@ -25,7 +25,7 @@ from typing import Any
 from perfci.cli.shared.options import parse_time_budget
 from perfci.config import JudgeTable, load_config
 from perfci.doctor.noise_check import compute_detectable_effect
-from perfci.measure.measurement_session import MeasurementSession, SessionScope
+from perfci.measure.measure_and_store_session import MeasurementSession, SessionScope
 from perfci.measure.open_measurement_session import (
     create_suite_runner,
     open_measurement_session,
@@ -45,7 +45,7 @@ from perfci.verdicts.compare.paired_log_costs import PairedLogCosts
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.judged_series import select_judged_series
-from perfci.verdicts.process_levels import select_usable_processes
+from perfci.verdicts.usable_processes import select_usable_processes
 from tools.write_study_page import describe_circumstances, replace_figures
 
 ROOT = Path(__file__).parent.parent

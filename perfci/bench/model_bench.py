@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from perfci.bench.bound_model_hooks import BenchmarkSource, BoundModelHooks, bind_step_hook
 from perfci.bench.compilers.compile_model import require_compiled_graphs, skip_without_compiler
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.model_benchmark_callables import BenchmarkSource, ModelBenchmarkCallables, bind_step
 from perfci.bench.multi_metric_benchmark import Bench
 from perfci.bench.readings import Measurement, metrics, skip_exception
 from perfci.bench.timers.stage_timers import PhaseMarker, ProfiledWork
@@ -64,8 +64,8 @@ class MetricGroup:
     name: str
     required_hooks: tuple[tuple[str, ...], ...]
     metrics: Sequence[Metric]
-    measure: Callable[[ModelBenchmarkCallables], Measurement]
-    build_profiled_work: Callable[[ModelBenchmarkCallables], ProfiledWork] | None = None
+    measure: Callable[[BoundModelHooks], Measurement]
+    build_profiled_work: Callable[[BoundModelHooks], ProfiledWork] | None = None
 
 
 class ModelBench(Bench, ABC):
@@ -217,10 +217,10 @@ class ModelBench(Bench, ABC):
         """The argument of ``.to()`` for models and batches."""
         return self.target_device.torch_device
 
-    def bind_callables(self, p: Parameters) -> ModelBenchmarkCallables:
+    def bind_hooks(self, p: Parameters) -> BoundModelHooks:
         """Bind the hooks to the parameters of one cell, for the metric groups."""
         p, reference = CellParameters(p), CellParameters({**p, **self.reference})
-        return ModelBenchmarkCallables(
+        return BoundModelHooks(
             parameters=p,
             device=self.target_device,
             precision=partial(self.precision, p),
@@ -232,7 +232,7 @@ class ModelBench(Bench, ABC):
             batch=self._bind_batch(p),
             loader=None if self.loader is None else partial(self.loader, p),
             loss=self.loss,
-            step=None if self.step is None else bind_step(self.step, p),
+            step=None if self.step is None else bind_step_hook(self.step, p),
             stream=None if self.stream is None else lambda model, *inputs: self.stream(model, p, *inputs),
             prompt=None if self.prompt is None else partial(self.prompt, p),
             audio_in=None if self.audio_in is None else partial(self.audio_in, p),
@@ -247,7 +247,7 @@ class ModelBench(Bench, ABC):
             steps=self.steps,
             tolerance=self.tolerance,
             budget_s=self.budget_s,
-            reference=self.bind_callables(reference) if reference != p else None,
+            reference=self.bind_hooks(reference) if reference != p else None,
             source=BenchmarkSource(type(self).__module__, type(self).__qualname__),
         )
 
@@ -331,21 +331,21 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
 
     @metrics(*group.metrics)
     def measure(self: ModelBench, *values: Any) -> Measurement:
-        callables = _bind_cell_callables(self, values)
-        with skip_without_compiler(), callables.float32_precision():
-            measured = group.measure(callables)
+        hooks = _bind_cell_hooks(self, values)
+        with skip_without_compiler(), hooks.float32_precision():
+            measured = group.measure(hooks)
         if group.name in COMPILED_GROUPS and cls.compile is ModelBench.compile:
-            require_compiled_graphs(callables.parameters.get("compile"))
+            require_compiled_graphs(hooks.parameters.get("compile"))
         return measured
 
     def build_profiled_work(self: ModelBench, *values: Any) -> ProfiledWork:
         if group.build_profiled_work is None:
             raise skip_exception(f"the group {group.name} cannot be profiled; profile training or generation")
-        callables = _bind_cell_callables(self, values)
-        work = group.build_profiled_work(callables)
+        hooks = _bind_cell_hooks(self, values)
+        work = group.build_profiled_work(hooks)
 
         def work_in_precision(mark_phase: PhaseMarker) -> object:
-            with callables.float32_precision():
+            with hooks.float32_precision():
                 return work(mark_phase)
 
         return work_in_precision
@@ -360,8 +360,8 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
     return measure
 
 
-def _bind_cell_callables(benchmark: ModelBench, values: Sequence[Any]) -> ModelBenchmarkCallables:
-    return benchmark.bind_callables(dict(zip(benchmark.param_names, values, strict=True)))
+def _bind_cell_hooks(benchmark: ModelBench, values: Sequence[Any]) -> BoundModelHooks:
+    return benchmark.bind_hooks(dict(zip(benchmark.param_names, values, strict=True)))
 
 
 def _version_source(cls: type[ModelBench]) -> str:

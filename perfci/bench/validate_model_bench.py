@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from perfci.bench.model_benchmark_callables import STEP_ARGUMENTS
+from perfci.bench.bound_model_hooks import STEP_ARGUMENTS
 from perfci.bench.name_suggestions import suggest_or_list_names
 from perfci.model import PerfciError
 

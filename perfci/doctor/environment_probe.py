@@ -49,7 +49,7 @@ def probe_asv_runner() -> dict[str, Any]:
         version = importlib.metadata.version("asv_runner")
     except Exception as error:
         return {"asv_runner": "", "asv_error": format_error(error), "types": []}
-    return {"asv_runner": version, "asv_error": "", "types": [benchmark_type_name(cls) for cls in types]}
+    return {"asv_runner": version, "asv_error": "", "types": [asv_type_name(cls) for cls in types]}
 
 
 def probe_asv_plugins() -> Iterator[dict[str, Any]]:
@@ -79,10 +79,10 @@ def iter_plugin_import_errors(module: str, types: list[str]) -> Iterator[str]:
         except Exception as error:
             yield f"{submodule.name}: {format_error(error)}"
             continue
-        types += [benchmark_type_name(cls) for cls in getattr(exporting, "export_as_benchmark", [])]
+        types += [asv_type_name(cls) for cls in getattr(exporting, "export_as_benchmark", [])]
 
 
-def benchmark_type_name(cls: type) -> str:
+def asv_type_name(cls: type) -> str:
     """The name of a benchmark type: ``time`` for ``TimeBenchmark``."""
     return cls.__name__.removesuffix("Benchmark").lower()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from perfci.config import JudgeTable, Settings, SuiteTable
 from perfci.doctor.findings import DoctorFinding, ok, problem, warning
-from perfci.measure.measurement_session import MeasurementSession
+from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.measure.open_measurement_session import open_measurement_session, prepare_session_scope
 from perfci.model import Commit, PerfciError, Process, Role, Series, Status
 from perfci.runner import visit_plan

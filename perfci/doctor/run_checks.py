@@ -136,7 +136,7 @@ def check_discovery(
     imported: list[str] = []
     for module, source in sources.items():
         written += suite.list_written_functions(source, module)
-        imported += suite.list_imported_names(source, module)
+        imported += suite.list_names_from_imports(source, module)
     importable = suite.exclude_failed_modules(written, discovery.errors)
     yield from suite.check_unmeasured_functions(importable, benchmarks.keys())
     yield from suite.check_imported_benchmarks(imported, benchmarks.keys())

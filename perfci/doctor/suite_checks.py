@@ -159,7 +159,7 @@ def list_written_functions(source: str, module: str) -> list[WrittenFunction]:
     return functions
 
 
-def list_imported_names(source: str, module: str) -> list[str]:
+def list_names_from_imports(source: str, module: str) -> list[str]:
     """The names a module imports at its top level, as ``module.name``.
 
     Empty for source that does not parse.

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.verdict_counts import (
     StagedKind,
+    count_aa_false_alarms,
     count_candidate_fates,
-    count_false_alarms,
     count_retracted_confirmations,
 )
 from perfci.stats.noise_floor import compute_noise_floor
@@ -68,7 +68,7 @@ def _compute_window(
     return CalibrationWindow(
         days,
         count_aa_sessions(tx, project, since)[0],
-        count_false_alarms(_count_verdicts(counts)),
+        count_aa_false_alarms(_count_verdicts(counts)),
         _group_meters(counts, _get_suite_and_file),
         _group_meters(counts, lambda count: policy.metric_class_of(count.series)),
         count_candidate_fates(sequences),
@@ -87,7 +87,7 @@ def _group_meters(
 ) -> dict[MeterName, FalseAlarmMeter]:
     names = sorted({name_of(count) for count in counts})
     return {
-        name: count_false_alarms(_count_verdicts([count for count in counts if name_of(count) == name]))
+        name: count_aa_false_alarms(_count_verdicts([count for count in counts if name_of(count) == name]))
         for name in names
     }
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from perfci.model import Process, ResultSummary, Status
-from perfci.verdicts.process_levels import MIN_CPU_SHARE, process_level, select_usable_processes
+from perfci.verdicts.cpu_time_share import MIN_CPU_SHARE
+from perfci.verdicts.process_levels import process_level
+from perfci.verdicts.usable_processes import select_usable_processes
 
 
 def summarize_processes(processes: Sequence[Process]) -> ResultSummary | None:

@@ -24,6 +24,7 @@ from perfci.store.queries.judging_inputs import (
 from perfci.store.queries.measured_samples import load_histories_by_series_id
 from perfci.store.queries.series_commits_machines import load_commits_by_id, load_series_by_ids, sort_commits
 from perfci.store.verdicts_and_change_points import save_change_points
+from perfci.verdicts.cpu_time_share import is_cpu_bound
 from perfci.verdicts.history.change_points_and_jumps import (
     LevelHistory,
     SegmentationCache,
@@ -31,7 +32,6 @@ from perfci.verdicts.history.change_points_and_jumps import (
 )
 from perfci.verdicts.judged_series import StatusAndClock, select_judged_series_by_status
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.process_levels import is_cpu_bound
 
 ReadingSet = frozenset[StatusAndClock]
 """The statuses and clocks of a set of processes."""

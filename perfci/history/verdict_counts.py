@@ -27,17 +27,17 @@ TESTED_KINDS = (*ALARM_KINDS, VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE)
 """Verdicts that could have been an alarm; not those with a missing or incomparable side."""
 
 
-def count_false_alarms(verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMeter:
+def count_aa_false_alarms(aa_verdict_counts: Mapping[StagedKind, int]) -> FalseAlarmMeter:
     """Count false alarms from the number of A/A verdicts of each stage and kind."""
 
     def count(stage: Stage, kinds: Sequence[VerdictKind]) -> int:
-        return sum(verdict_counts.get((stage, kind), 0) for kind in kinds)
+        return sum(aa_verdict_counts.get((stage, kind), 0) for kind in kinds)
 
     screened, screening_alarms = count(Stage.SCREENING, TESTED_KINDS), count(Stage.SCREENING, ALARM_KINDS)
     candidates = count(Stage.SCREENING, MOVE_KINDS)
     confirmed_alarms = count(Stage.CONFIRMATION, ALARM_KINDS) + screening_alarms - candidates
     confirmed = screened - candidates + count(Stage.CONFIRMATION, TESTED_KINDS)
-    total = sum(verdict_counts.values())
+    total = sum(aa_verdict_counts.values())
     not_compared = total - screened - count(Stage.CONFIRMATION, TESTED_KINDS)
     # a crash (FAILED) is no candidate: it stands at once, so it stays among the confirmed alarms
     return FalseAlarmMeter(

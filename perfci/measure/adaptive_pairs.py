@@ -17,9 +17,9 @@ from perfci.history.decision_records import (
     build_decision_record,
     build_interim_analysis_record,
 )
-from perfci.history.noise_priors import NoisePriors
+from perfci.history.pooled_comparison_noise import PooledComparisonNoise
 from perfci.measure.comparison_questions import ComparisonQuestion, plan_pair_visits
-from perfci.measure.measurement_session import MeasurementSession
+from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look_pairs
 from perfci.stats.location_shift import NoisePrior, Shift
@@ -78,7 +78,7 @@ class AdaptivePairing:
     false_discovery_rate: float | None = None
     _result: PairingResult = field(default_factory=PairingResult)
     _pair_commits: dict[int, dict[Role, str]] = field(default_factory=dict)
-    _noise: NoisePriors = field(default_factory=NoisePriors)
+    _noise: PooledComparisonNoise = field(default_factory=PooledComparisonNoise)
     _looks: dict[tuple[ComparisonQuestion, Series], list[LookRecord]] = field(default_factory=dict)
 
     def measure_until_decided(self) -> PairingResult:
@@ -131,7 +131,7 @@ class AdaptivePairing:
 
     def _restore(self) -> None:
         """Load the noise of A/A runs, and which commits each pair of an interrupted session compared."""
-        self._noise = NoisePriors.load(self.session.store, self.session.project)
+        self._noise = PooledComparisonNoise.load(self.session.store, self.session.project)
         for sha, rows in self.session.readings.processes_by_sha.items():
             for _, process in rows:
                 if process.pair is not None:

@@ -14,7 +14,7 @@ from perfci.history.decision_records import (
     build_interim_analysis_record,
 )
 from perfci.history.judged_processes import group_judged_processes
-from perfci.measure.measurement_session import SessionReadings, SessionScope
+from perfci.measure.measure_and_store_session import SessionReadings, SessionScope
 from perfci.model import Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior

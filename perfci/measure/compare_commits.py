@@ -10,7 +10,7 @@ from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing, PairingResult
 from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.confirmation import build_interim_look_reporter, confirm_changes
-from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
+from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import ALTERNATING_FLAG, Commit, EnvironmentChange, Stage, Status, Verdict
 from perfci.project_policies import build_policy

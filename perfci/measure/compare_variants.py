@@ -16,7 +16,7 @@ from perfci.config import Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.confirmation import build_interim_look_reporter, measure_fresh_pairs
-from perfci.measure.measurement_session import SessionProgress, SessionScope
+from perfci.measure.measure_and_store_session import SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells

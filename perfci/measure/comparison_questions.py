@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from perfci.measure.measurement_session import SessionReadings
+from perfci.measure.measure_and_store_session import SessionReadings
 from perfci.model import Measured, Role, Series
 from perfci.runner import visit_plan
 from perfci.runner.suite_cells import Cell

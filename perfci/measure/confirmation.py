@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfci.measure.adaptive_pairs import AdaptivePairing, OnLook, PairingResult
 from perfci.measure.comparison_questions import ComparisonQuestion
-from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
+from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Stage, Status, Verdict
 from perfci.report.number_format import format_count

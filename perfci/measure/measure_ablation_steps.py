@@ -17,7 +17,7 @@ from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.compare_variants import VARIANTS_KIND, QuestionVerdicts
 from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.confirmation import build_interim_look_reporter
-from perfci.measure.measurement_session import SessionProgress, SessionScope
+from perfci.measure.measure_and_store_session import SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
 from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from perfci.measure.cells_within_time_budget import LeftOutCell, TimeBudget
-from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
+from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.runner import visit_plan
 from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit

@@ -15,8 +15,8 @@ from perfci.measure.commit_range_screening import (
     screen_neighbouring_commits,
 )
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
+from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.measure_commit_rounds import measure_commit_rounds
-from perfci.measure.measurement_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Status, Verdict
 from perfci.project_policies import build_policy

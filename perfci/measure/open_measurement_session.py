@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from perfci.config import Config
-from perfci.measure.measurement_session import MeasurementSession, OnProcess, SessionScope
+from perfci.measure.measure_and_store_session import MeasurementSession, OnProcess, SessionScope
 from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.git_repository import GitRepository

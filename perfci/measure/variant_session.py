@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from perfci.history.complete_process_pairs import PairedProcesses
 from perfci.measure.comparison_questions import ComparisonQuestion
-from perfci.measure.measurement_session import MeasurementSession
+from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.measure.variant_groups import VariantGroup
 from perfci.model import MetricClass, Role, Series
 from perfci.runner import visit_plan

@@ -23,12 +23,8 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.report.verdict_text import CHANGE_KINDS, change_size_phrase, classify_change
-from perfci.verdicts.process_levels import (
-    displayed_point_level,
-    disqualifying_flags,
-    process_level,
-    select_displayed_processes,
-)
+from perfci.verdicts.process_levels import displayed_point_level, process_level
+from perfci.verdicts.usable_processes import disqualifying_flags, select_displayed_processes
 
 MarkState = Literal["confirmed", "candidate", "refuted"]
 """The state of a change mark: confirmed on new pairs, a candidate, or refuted by new pairs."""

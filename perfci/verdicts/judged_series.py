@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from perfci.model import CPU_METRIC_PREFIX, Clock, Process, Series, Status
-from perfci.verdicts.process_levels import is_cpu_bound
+from perfci.verdicts.cpu_time_share import is_cpu_bound
 
 StatusAndClock = tuple[Status, Clock]
 """How a process ended and what its samples were read from: all that selection needs of most

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, Status
+from perfci.model import ALTERNATING_FLAG, Clock, Point, Process
 from perfci.stats.location_estimates import lower_quartile, trimmed_mean
 from perfci.stats.warmup_length import warmup_length
-
-DISQUALIFYING_PREFIXES = ("throttled", "shared_gpu")
-"""Prefixes of flags of processes that did not have the machine to themselves: shown, never judged."""
+from perfci.verdicts.usable_processes import select_displayed_processes, select_usable_processes
 
 MIN_TURNS = 5
 """Turns two processes must share for their levels to rest on them: a fifth of them, the trim, is
 then one sample."""
-
-MIN_CPU_SHARE = 0.2
-"""A benchmark that never computes for a fifth of its wall time waits, and its CPU time would not
-show a slowdown."""
 
 
 def process_level(process: Process, warmup: int = 0) -> float:
@@ -37,30 +31,6 @@ def displayed_point_level(point: Point) -> float | None:
     if processes:
         return median([process_level(process) for process in processes])
     return point.summary.value if point.summary else None
-
-
-def select_usable_processes(processes: Sequence[Process]) -> list[Process]:
-    """Processes that ended well without a disqualifying flag."""
-    return [
-        process for process in processes if process.status is Status.OK and not disqualifying_flags(process)
-    ]
-
-
-def select_disqualified_processes(processes: Sequence[Process]) -> list[Process]:
-    """Processes that ended well with a disqualifying flag."""
-    return [process for process in processes if process.status is Status.OK and disqualifying_flags(process)]
-
-
-def select_displayed_processes(processes: Sequence[Process]) -> list[Process]:
-    """Usable processes, or all that ended well if every one is flagged."""
-    return select_usable_processes(processes) or [
-        process for process in processes if process.status is Status.OK
-    ]
-
-
-def disqualifying_flags(process: Process) -> list[str]:
-    """The disqualifying flags of a process."""
-    return [flag for flag in process.flags if flag.startswith(DISQUALIFYING_PREFIXES)]
 
 
 def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[float], list[float]]:
@@ -96,12 +66,3 @@ def steady_level(side: Sequence[Process]) -> float | None:
     """Median level of one side's usable processes; None if there are none."""
     levels = steady_levels(select_usable_processes(side), [])[0]
     return median(levels) if levels else None
-
-
-def is_cpu_bound(cpu: Sequence[Process], wall: Sequence[Process]) -> bool:
-    """Whether CPU time represents the benchmark: False where it mostly sleeps or waits for input
-    and output."""
-    cpu_samples = [sample for process in cpu if process.status is Status.OK for sample in process.samples]
-    wall_samples = [sample for process in wall if process.status is Status.OK for sample in process.samples]
-    shares = [c / w for c, w in zip(cpu_samples, wall_samples, strict=False) if w > 0]
-    return not shares or max(shares) >= MIN_CPU_SHARE

@@ -65,8 +65,8 @@ def measure_wait(
     if loader is not None:
         Net.loader = lambda self, p: loader()
     device.install(monkeypatch, data_wait.__name__)
-    callables = Net().bind_callables({})
-    return data_wait.read_data_wait(callables, TrainingLoop(callables), budget_s=0.0)
+    hooks = Net().bind_hooks({})
+    return data_wait.read_data_wait(hooks, TrainingLoop(hooks), budget_s=0.0)
 
 
 def value(reading: Reading | Absent) -> float:

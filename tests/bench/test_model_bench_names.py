@@ -95,7 +95,7 @@ def test_names_of_the_authors_own_are_left_alone(attributes: Mapping[str, Any]) 
 def test_a_parameter_that_a_hook_misspells_is_an_error_with_a_suggestion() -> None:
     benchmark: Any = define_benchmark(batch=lambda self, p, i: p["bacth"])
 
-    callables = benchmark().bind_callables({"batch": 2, "dtype": "bf16"})
+    hooks = benchmark().bind_hooks({"batch": 2, "dtype": "bf16"})
 
     with pytest.raises(KeyError, match="the benchmark has no parameter 'bacth'; did you mean 'batch'"):
-        callables.batch(0)
+        hooks.batch(0)

@@ -56,7 +56,7 @@ class Net(ModelBench):
 
 
 def widened_tolerance(model: Any) -> Tolerance:
-    reference = Net().bind_callables({"dtype": "fp32", "model": model})
+    reference = Net().bind_hooks({"dtype": "fp32", "model": model})
     recorded = record_training_numerics(reference)
     return widen_for_rounding(default_tolerance("bf16"), reference, recorded, "bf16")
 

@@ -76,7 +76,7 @@ def test_a_step_of_the_authors_own_is_timed_with_its_phases() -> None:
 
 def test_finds_the_phases_of_a_step_in_the_order_in_which_they_run() -> None:
     entered: list[str] = []
-    training = TrainingLoop(Net().bind_callables({"dtype": "fp32"}))
+    training = TrainingLoop(Net().bind_hooks({"dtype": "fp32"}))
 
     @contextlib.contextmanager
     def mark(phase: str) -> Iterator[None]:
@@ -91,11 +91,11 @@ def test_finds_the_phases_of_a_step_in_the_order_in_which_they_run() -> None:
 
 
 def test_a_cold_start_of_an_own_step_ends_with_its_first_step() -> None:
-    callables = Net().bind_callables({"dtype": "fp32"})
-    model = callables.build()
+    hooks = Net().bind_hooks({"dtype": "fp32"})
+    model = hooks.build_ready_model()
     before = [weight.clone() for weight in model.parameters()]
 
-    cold_start.produce_output(callables, model)
+    cold_start.produce_output(hooks, model)
 
     assert not any(map(torch.equal, before, model.parameters()))
 
@@ -220,7 +220,7 @@ def test_models_that_were_compared_are_freed() -> None:
 
     gc.disable()
     try:
-        record_training_numerics(Watched().bind_callables({"dtype": "fp32"}))
+        record_training_numerics(Watched().bind_hooks({"dtype": "fp32"}))
         assert [model() for model in built] == [None]
     finally:
         gc.enable()

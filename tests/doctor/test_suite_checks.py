@@ -17,7 +17,7 @@ from perfci.doctor.suite_checks import (
     check_omitted_metrics,
     check_unmeasured_functions,
     exclude_failed_modules,
-    list_imported_names,
+    list_names_from_imports,
     list_written_functions,
 )
 
@@ -66,7 +66,7 @@ def test_reads_the_public_functions_of_a_module() -> None:
 @pytest.mark.parametrize("source", ["def (", "\0"])
 def test_leaves_source_that_does_not_parse_to_the_import(source: str) -> None:
     assert list_written_functions(source, "suite") == []
-    assert list_imported_names(source, "suite") == []
+    assert list_names_from_imports(source, "suite") == []
 
 
 def test_knows_a_decorator_by_its_last_name() -> None:
@@ -166,7 +166,7 @@ def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
         "import time_late"
     )
 
-    imports = list_imported_names(source, "suite")
+    imports = list_names_from_imports(source, "suite")
 
     assert imports == ["suite.time_call", "suite.wait"]
     assert list(check_imported_benchmarks(imports, ["suite.time_call", "suite.time_step"])) == [

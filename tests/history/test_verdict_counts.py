@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfci.history.verdict_counts import (
+    count_aa_false_alarms,
     count_candidate_fates,
-    count_false_alarms,
     count_retracted_confirmations,
 )
 from perfci.model import Stage, VerdictKind
@@ -25,7 +25,7 @@ GIVEN = st.tuples(st.sampled_from(Stage), st.sampled_from(VerdictKind))
 
 
 def test_counts_screening_and_confirmation_separately() -> None:
-    false_alarms = count_false_alarms(
+    false_alarms = count_aa_false_alarms(
         {(LOOK, SAME): 90, (LOOK, WORSE): 6, (LOOK, BETTER): 4, (FRESH, SAME): 9, (FRESH, BETTER): 1}
     )
 
@@ -37,7 +37,7 @@ def test_counts_screening_and_confirmation_separately() -> None:
 
 
 def test_a_crash_in_an_aa_run_is_an_alarm_at_once() -> None:
-    false_alarms = count_false_alarms({(LOOK, SAME): 99, (LOOK, VerdictKind.FAILED): 1})
+    false_alarms = count_aa_false_alarms({(LOOK, SAME): 99, (LOOK, VerdictKind.FAILED): 1})
 
     assert (false_alarms.screening, false_alarms.confirmed) == (
         FalseAlarmRate(1, 100),
@@ -46,7 +46,7 @@ def test_a_crash_in_an_aa_run_is_an_alarm_at_once() -> None:
 
 
 def test_incomparable_verdicts_do_not_lower_the_false_alarm_rate() -> None:
-    false_alarms = count_false_alarms(
+    false_alarms = count_aa_false_alarms(
         {(LOOK, OPEN): 3, (LOOK, VerdictKind.MISSING): 40, (FRESH, VerdictKind.NOT_COMPARABLE): 2}
     )
 
@@ -58,7 +58,7 @@ def test_incomparable_verdicts_do_not_lower_the_false_alarm_rate() -> None:
 
 
 def test_no_verdicts_have_no_false_alarm_share() -> None:
-    assert (count_false_alarms({}).confirmed.share, count_false_alarms({}).confirmed.interval) == (
+    assert (count_aa_false_alarms({}).confirmed.share, count_aa_false_alarms({}).confirmed.interval) == (
         None,
         (0.0, 1.0),
     )
@@ -66,7 +66,7 @@ def test_no_verdicts_have_no_false_alarm_share() -> None:
 
 @given(st.dictionaries(GIVEN, st.integers(0, 50)))
 def test_counts_every_verdict_once(given_: dict[tuple[Stage, VerdictKind], int]) -> None:
-    false_alarms = count_false_alarms(given_)
+    false_alarms = count_aa_false_alarms(given_)
 
     screening_moves = sum(given_.get((LOOK, kind), 0) for kind in (WORSE, BETTER))
     assert false_alarms.confirmed.verdicts + screening_moves + false_alarms.not_compared == sum(
@@ -79,7 +79,10 @@ def test_counts_every_verdict_once(given_: dict[tuple[Stage, VerdictKind], int])
 def test_a_later_verdict_never_hides_an_alarm(
     given_: dict[tuple[Stage, VerdictKind], int], more: tuple[Stage, VerdictKind]
 ) -> None:
-    before, after = count_false_alarms(given_), count_false_alarms(given_ | {more: given_.get(more, 0) + 1})
+    before, after = (
+        count_aa_false_alarms(given_),
+        count_aa_false_alarms(given_ | {more: given_.get(more, 0) + 1}),
+    )
 
     assert after.screening.alarms >= before.screening.alarms
     assert after.confirmed.alarms >= before.confirmed.alarms

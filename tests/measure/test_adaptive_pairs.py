@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from perfci.history.noise_priors import NoisePriors
+from perfci.history.pooled_comparison_noise import PooledComparisonNoise
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.comparison_questions import ComparisonQuestion
-from perfci.measure.measurement_session import MeasurementSession, SessionReadings
+from perfci.measure.measure_and_store_session import MeasurementSession, SessionReadings
 from perfci.model import Clock, Process, Stage, VerdictKind
 from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit
@@ -47,7 +47,7 @@ class FakeSession:
 
 @pytest.fixture(autouse=True)
 def _without_aa_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NoisePriors, "load", classmethod(lambda cls, store, project: cls()))
+    monkeypatch.setattr(PooledComparisonNoise, "load", classmethod(lambda cls, store, project: cls()))
 
 
 def decide(read: Read) -> tuple[VerdictKind, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfci.measure.commit_range_screening import screen_neighbouring_commits
-from perfci.measure.measurement_session import SessionReadings
+from perfci.measure.measure_and_store_session import SessionReadings
 from perfci.model import Clock, Process, Series, Verdict
 from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import a_failed_process, a_process, a_series

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfci.measure.measurement_session import SessionReadings
+from perfci.measure.measure_and_store_session import SessionReadings
 from perfci.measure.tail_metrics import add_tail_metrics
 from perfci.model import Clock, MetricClass, Series, Status
 from perfci.verdicts.judging_policy import Policy

@@ -3,13 +3,9 @@
 import pytest
 
 from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, Status
-from perfci.verdicts.process_levels import (
-    displayed_point_level,
-    is_cpu_bound,
-    process_level,
-    select_usable_processes,
-    steady_levels,
-)
+from perfci.verdicts.cpu_time_share import is_cpu_bound
+from perfci.verdicts.process_levels import displayed_point_level, process_level, steady_levels
+from perfci.verdicts.usable_processes import select_usable_processes
 from tests.support.builders import a_commit, a_failed_process, a_process, a_summary
 
 SWOLLEN = (1.0, 1.0, 1.0, 1.9, 1.9, 1.9)

@@ -121,9 +121,9 @@ def check_data_wait() -> CheckResult:
     results = []
     for workers, pinned in ((0, False), (0, True), (4, True), (8, True)):
         p = {"workers": workers, "pinned": pinned}
-        callables = FedTraining().bind_callables(p)
-        training = TrainingLoop(callables)
-        stall = read_data_wait(callables, training, budget_s=2.0)["data_stall"]
+        hooks = FedTraining().bind_hooks(p)
+        training = TrainingLoop(hooks)
+        stall = read_data_wait(hooks, training, budget_s=2.0)["data_stall"]
         if isinstance(stall, Absent):
             return CheckResult(f"absent: {stall.reason}", holds=False)
         ours, theirs = stall.samples[0], measure_stall_by_hand(training, p)

@@ -103,7 +103,7 @@ def find_parity_fault(model: str, dtype: str, trusted_model: str | None = None) 
 
     bench = Bench()
     try:
-        require_parity(bench.bind_callables({"dtype": dtype, "model": model}))
+        require_parity(bench.bind_hooks({"dtype": dtype, "model": model}))
     except ParityFailed as error:
         return str(error)
     return ""

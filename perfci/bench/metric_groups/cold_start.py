@@ -11,9 +11,9 @@ import tempfile
 import time
 from typing import Any
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.devices.torch_precision_settings import create_gradient_scaler
 from perfci.bench.metric_groups.model_requests import infer_in_precision, make_request_inputs, open_request
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.processes.run_in_child_processes import kill_children_on_exit, spawn_child, wait_for_results
 from perfci.bench.readings import Absent, Measurement, Reading
 from perfci.model import Clock, Metric
@@ -31,15 +31,15 @@ START_LIMIT_S = 600.0
 NOT_COMPILED_READING = Absent("nothing was compiled, so cold and warm starts do not differ")
 
 
-def measure(callables: ModelBenchmarkCallables) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Run the benchmark to its first output in a fresh interpreter. Files come from a warm page cache.
 
     Raises ``ChildFailed`` with the reason where the fresh interpreter does not reach its first output.
     """
     with tempfile.TemporaryDirectory(prefix="perfci-cold-") as caches:
-        cold = _run_cold_start(callables, caches)
-        warm = _run_cold_start(callables, caches) if cold["compile"] else None
-    judges_cpu = callables.device.kind == "cpu"
+        cold = _run_cold_start(hooks, caches)
+        warm = _run_cold_start(hooks, caches) if cold["compile"] else None
+    judges_cpu = hooks.device.kind == "cpu"
 
     def read_span(span: tuple[float, float]) -> Reading:
         return Reading((span[0],), Clock.WALL, cpu=(span[1],) if judges_cpu else ())
@@ -56,15 +56,15 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
     )
 
 
-def _run_cold_start(callables: ModelBenchmarkCallables, caches: str) -> dict[str, Any]:
-    module = callables.source.module
+def _run_cold_start(hooks: BoundModelHooks, caches: str) -> dict[str, Any]:
+    module = hooks.source.module
     # The folder to import from: the one that holds the package, or the file of a module without one.
     root = sys.modules[module.partition(".")[0]]
     folder = os.path.dirname(next(iter(getattr(root, "__path__", [])), "") or str(root.__file__))
-    parameters = repr(dict(callables.parameters))
+    parameters = repr(dict(hooks.parameters))
     # The clock starts here, so that creating the process counts.
     start = functools.partial(
-        run_to_first_output, folder, module, callables.source.qualname, parameters, time.monotonic()
+        run_to_first_output, folder, module, hooks.source.qualname, parameters, time.monotonic()
     )
     child = spawn_child("a cold start", start, dict.fromkeys(CACHE_VARIABLES, caches))
     with kill_children_on_exit([child]):
@@ -88,14 +88,14 @@ def run_to_first_output(
     benchmark = functools.reduce(getattr, qualname.split("."), owner)()
     p = _find_parameters(benchmark, parameters)
     moments.append(_read_clocks())
-    callables: ModelBenchmarkCallables = benchmark.bind_callables(p)
-    with torch.set_grad_enabled(callables.stream is None):  # a model that streams is never trained here
-        model = callables.build()
-    callables.device.synchronize()
+    hooks: BoundModelHooks = benchmark.bind_hooks(p)
+    with torch.set_grad_enabled(hooks.stream is None):  # a model that streams is never trained here
+        model = hooks.build_ready_model()
+    hooks.device.synchronize()
     moments.append(_read_clocks())
-    with callables.float32_precision():
-        produce_output(callables, model)
-    callables.device.synchronize()
+    with hooks.float32_precision():
+        produce_output(hooks, model)
+    hooks.device.synchronize()
     moments.append(_read_clocks())
     pairs = zip(("import", "build", "output"), itertools.pairwise(moments), strict=True)
     spans: dict[str, Any] = {
@@ -123,17 +123,17 @@ def _read_clocks() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
 
 
-def produce_output(callables: ModelBenchmarkCallables, model: Any) -> None:
+def produce_output(hooks: BoundModelHooks, model: Any) -> None:
     """Compute the first output: a first chunk, or the first step of training."""
-    if callables.stream is not None:
-        with infer_in_precision(callables, model):
-            inputs = make_request_inputs(callables)
-            next(iter(open_request(callables, model, inputs)), None)
-    elif callables.step is not None:
-        batch = callables.require_batch_callable()(0)
-        scaler = create_gradient_scaler(callables.precision(), callables.device.torch_device)
-        callables.step(model, batch, callables.optimizer(model), scaler)
-    elif callables.loss is not None:
-        with callables.autocast():
-            loss = callables.loss(model, callables.require_batch_callable()(0))
+    if hooks.stream is not None:
+        with infer_in_precision(hooks, model):
+            inputs = make_request_inputs(hooks)
+            next(iter(open_request(hooks, model, inputs)), None)
+    elif hooks.step is not None:
+        batch = hooks.require_batch_hook()(0)
+        scaler = create_gradient_scaler(hooks.precision(), hooks.device.torch_device)
+        hooks.step(model, batch, hooks.optimizer(model), scaler)
+    elif hooks.loss is not None:
+        with hooks.autocast():
+            loss = hooks.loss(model, hooks.require_batch_hook()(0))
         loss.backward()

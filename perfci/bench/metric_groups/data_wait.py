@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from time import perf_counter, process_time
 from typing import Any
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.devices.torch_devices import Device
 from perfci.bench.loader_batches import EndlessLoader, LoaderEnded, move_to_device
 from perfci.bench.metric_groups.training_loop import TrainingLoop
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Reading, informational
 from perfci.model import Clock, Metric
 
@@ -52,7 +52,7 @@ class LoopSpan:
 
 
 def read_data_wait(
-    callables: ModelBenchmarkCallables, training: TrainingLoop, *, budget_s: float
+    hooks: BoundModelHooks, training: TrainingLoop, *, budget_s: float
 ) -> dict[str, Reading | Absent]:
     """Read ``data_time``, the wait for one batch, and ``data_stall``, the share of a loop it takes.
 
@@ -65,13 +65,13 @@ def read_data_wait(
     An epoch that ends begins anew, outside of what is read. Absent where epochs are too short for that.
     """
     try:
-        source = _open_source(callables)
-        spans = _read_spans(source, training, callables.device, budget_s)
-        stall = _stall(source, training, callables.device, spans)
+        source = _open_source(hooks)
+        spans = _read_spans(source, training, hooks.device, budget_s)
+        stall = _stall(source, training, hooks.device, spans)
     except LoaderEnded as error:
         return dict.fromkeys(("data_time", "data_stall"), Absent(str(error)))
     cpu = tuple(span.waited_cpu_s / span.steps for span in spans)
-    own_work = callables.device.kind == "cpu" and source.is_own_work
+    own_work = hooks.device.kind == "cpu" and source.is_own_work
     waits = tuple(span.waited_s / span.steps for span in spans)
     return {
         "data_time": Reading(waits, Clock.WALL, source.cycle, cpu=cpu if own_work else ()),
@@ -79,13 +79,13 @@ def read_data_wait(
     }
 
 
-def _open_source(callables: ModelBenchmarkCallables) -> BatchSource:
-    if callables.loader is None:
-        indices, load_batch = itertools.count(), callables.require_batch_callable()
+def _open_source(hooks: BoundModelHooks) -> BatchSource:
+    if hooks.loader is None:
+        indices, load_batch = itertools.count(), hooks.require_batch_hook()
         return BatchSource(lambda: load_batch(next(indices)), is_own_work=True)
-    loader = EndlessLoader(callables.loader)
+    loader = EndlessLoader(hooks.loader)
     return BatchSource(
-        lambda: move_to_device(next(loader), callables.device),
+        lambda: move_to_device(next(loader), hooks.device),
         is_own_work=loader.workers == 0,
         cycle=max(1, loader.workers or 0),
         prefetch_depth=loader.prefetch_depth,

@@ -8,70 +8,70 @@ from typing import Any
 
 import torch
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.devices.torch_precision_settings import AUTOCAST_DTYPES
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 
 
 class ModelRequests:
     """The model of a benchmark that streams, and its requests. Equal seeds give equal weights."""
 
-    def __init__(self, callables: ModelBenchmarkCallables, *, seed: int = 0, ready: bool = True) -> None:
+    def __init__(self, hooks: BoundModelHooks, *, seed: int = 0, ready: bool = True) -> None:
         torch.manual_seed(seed)
-        self._callables = callables
+        self._hooks = hooks
         with torch.no_grad():
-            self.model = callables.build() if ready else callables.load()
+            self.model = hooks.build_ready_model() if ready else hooks.load()
 
     def init(self) -> None:
         """Make a model that was only loaded ready for requests."""
-        if self._callables.init is not None:
+        if self._hooks.init is not None:
             with torch.no_grad():
-                self._callables.init(self.model)
+                self._hooks.init(self.model)
 
     def inference(self) -> contextlib.AbstractContextManager[None]:
         """Context in which requests are sent: no gradients, and the number format of the benchmark."""
-        return infer_in_precision(self._callables, self.model)
+        return infer_in_precision(self._hooks, self.model)
 
     def make_inputs(self) -> list[Any]:
         """What one request is given: its prompt, and its sound with all pieces there at once."""
-        return make_request_inputs(self._callables)
+        return make_request_inputs(self._hooks)
 
     def open(self, *inputs: Any) -> Iterable[Any]:
         """Start one request; it runs as its chunks are read. Equal inputs may be given again."""
-        return open_request(self._callables, self.model, inputs)
+        return open_request(self._hooks, self.model, inputs)
 
     def count_sequences(self, chunk: Any) -> int | None:
         """Sequences that advance with a chunk: as the author says, else as it shows; None if neither does."""
-        if self._callables.sequences is not None:
-            return int(self._callables.sequences())
-        return read_sequence_count(chunk, self._callables.parameters.get("batch", 1))
+        if self._hooks.sequences is not None:
+            return int(self._hooks.sequences())
+        return read_sequence_count(chunk, self._hooks.parameters.get("batch", 1))
 
 
-def make_request_inputs(callables: ModelBenchmarkCallables) -> list[Any]:
+def make_request_inputs(hooks: BoundModelHooks) -> list[Any]:
     """Make the inputs of one request in the order in which ``stream`` takes them."""
-    inputs = [] if callables.prompt is None else [callables.prompt()]
-    if callables.audio_in is not None:
-        inputs.append([piece for piece, _ in callables.audio_in()])
+    inputs = [] if hooks.prompt is None else [hooks.prompt()]
+    if hooks.audio_in is not None:
+        inputs.append([piece for piece, _ in hooks.audio_in()])
     return inputs
 
 
-def open_request(callables: ModelBenchmarkCallables, model: Any, inputs: Sequence[Any]) -> Iterable[Any]:
+def open_request(hooks: BoundModelHooks, model: Any, inputs: Sequence[Any]) -> Iterable[Any]:
     """Start one request with its inputs; ``stream`` gets sound as an iterator, which can be read once."""
-    if callables.audio_in is not None:
+    if hooks.audio_in is not None:
         *others, pieces = inputs
         inputs = (*others, iter(pieces))
-    return callables.require_stream_callable()(model, *inputs)
+    return hooks.require_stream_hook()(model, *inputs)
 
 
 @contextlib.contextmanager
-def infer_in_precision(callables: ModelBenchmarkCallables, model: Any) -> Iterator[None]:
+def infer_in_precision(hooks: BoundModelHooks, model: Any) -> Iterator[None]:
     """Turn gradients off and compute in the benchmark's number format, as a training step does.
 
     A model whose floating-point parameters all have that format already (``.to(torch.bfloat16)``) computes
     in it by itself: autocast would widen its normalisations again. Both hold for the thread that reads the
     stream.
     """
-    has_format = holds_format(model, callables.precision())
-    with torch.no_grad(), contextlib.nullcontext() if has_format else callables.autocast():
+    has_format = holds_format(model, hooks.precision())
+    with torch.no_grad(), contextlib.nullcontext() if has_format else hooks.autocast():
         yield
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.metric_groups.training_loop import TrainingLoop
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.optimizer_steps import observe_optimizer_steps
 from perfci.bench.parity import NumericsRecord, ParityFailed, grad_norm, record_step_numerics
 
@@ -22,7 +22,7 @@ MIN_GRADIENT_SCALE = 2.0**-14
 
 
 def record_training_numerics(
-    callables: ModelBenchmarkCallables,
+    hooks: BoundModelHooks,
     change_model: Callable[[Any], object] = lambda model: None,
     *,
     whose: str = "",
@@ -35,12 +35,12 @@ def record_training_numerics(
     An fp16 step whose gradient scaler skips an update is no step of training. The scale is looked for
     first, then all begins again from the same seed with a scale that fits. No model is left in memory.
     """
-    with callables.float32_precision(), _collect_afterwards():
-        recorded, scale_start, scale = _record_steps(callables, change_model, None, whose)
+    with hooks.float32_precision(), _collect_afterwards():
+        recorded, scale_start, scale = _record_steps(hooks, change_model, None, whose)
         while scale < scale_start:
             if scale < MIN_GRADIENT_SCALE:
                 raise ParityFailed(f"the gradients{whose} overflow in fp16 even at a scale of {scale:g}")
-            recorded, scale_start, scale = _record_steps(callables, change_model, scale, whose)
+            recorded, scale_start, scale = _record_steps(hooks, change_model, scale, whose)
         return recorded
 
 
@@ -54,13 +54,13 @@ def _collect_afterwards() -> Iterator[None]:
 
 
 def _record_steps(
-    callables: ModelBenchmarkCallables,
+    hooks: BoundModelHooks,
     change_model: Callable[[Any], object],
     gradient_scale: float | None,
     whose: str,
 ) -> tuple[NumericsRecord, float, float]:
     """Record the steps, with the scale of the gradients before and after them."""
-    training = TrainingLoop(callables, gradient_scale=gradient_scale)
+    training = TrainingLoop(hooks, gradient_scale=gradient_scale)
     change_model(training.model)
     scale_start = training.gradient_scale
 
@@ -72,7 +72,7 @@ def _record_steps(
         return training.last_loss, norms.total if norms.updates else grad_norm(training.model.parameters())
 
     with capture_first_output(training.model) as outputs:
-        recorded = record_step_numerics(step, callables.steps, whose=whose)
+        recorded = record_step_numerics(step, hooks.steps, whose=whose)
     recorded = replace(recorded, outputs=outputs[0] if outputs else None)
     return recorded, scale_start, training.gradient_scale
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.metric_groups.numerics_recording import record_training_numerics
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.parity import NumericsRecord, Tolerance, max_relative_error
 
 SIGNIFICANT_BITS = {"bf16": 8, "fp16": 11, "tf32": 11}
@@ -36,14 +36,14 @@ LATER_STEPS = 2
 
 def widen_for_rounding(
     tolerance: Tolerance,
-    callables: ModelBenchmarkCallables,
+    hooks: BoundModelHooks,
     reference: NumericsRecord,
     precision: str,
     change_model: Callable[[Any], object] = lambda model: None,
 ) -> Tolerance:
     """Allow at least what ``precision`` has to change in the numbers of this model; never less than before.
 
-    The reference (``callables``, which recorded ``reference`` after ``change_model``) trains again from the
+    The reference (``hooks``, which recorded ``reference`` after ``change_model``) trains again from the
     same seed with every weight rounded to the significand of ``precision``. A difference at a step counts for
     all later steps, and for ``LATER_STEPS`` before it.
     """
@@ -55,7 +55,7 @@ def widen_for_rounding(
         change_model(model)
         round_weights(model, bits)
 
-    rounded = record_training_numerics(callables, change_and_round)
+    rounded = record_training_numerics(hooks, change_and_round)
     outputs = tolerance.outputs
     if rounded.outputs is not None and reference.outputs is not None:
         outputs = max(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.call_counts import COUNT_METRICS, count_call
 from perfci.bench.metric_groups.model_requests import ModelRequests
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement
 
 TRAINING_ONLY = (
@@ -19,9 +19,9 @@ TRAINING_ONLY = (
 METRICS = tuple(metric for metric in COUNT_METRICS if metric.name not in TRAINING_ONLY)
 
 
-def measure(callables: ModelBenchmarkCallables) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Count the second request: the first fills caches and lazy buffers, which belong to the start."""
-    requests = ModelRequests(callables)
+    requests = ModelRequests(hooks)
     model, inputs = requests.model, requests.make_inputs()
 
     def request() -> None:
@@ -32,10 +32,10 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
         counts = count_call(
             request,
             parameters=model.parameters() if hasattr(model, "parameters") else None,
-            cache=callables.kv_cache(model) if callables.kv_cache is not None else None,
-            device=callables.device,
+            cache=hooks.kv_cache(model) if hooks.kv_cache is not None else None,
+            device=hooks.device,
         )
     readings = counts.readings()
-    if callables.kv_cache is None:
+    if hooks.kv_cache is None:
         readings["kv_cache_bytes"] = Absent("it defines no kv_cache")
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})

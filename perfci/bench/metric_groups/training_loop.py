@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.devices.torch_precision_settings import create_gradient_scaler
 from perfci.bench.loader_batches import KEPT_BATCHES
 from perfci.bench.metric_groups.custom_step_phases import mark_custom_step_phases
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.timers.stage_timers import PhaseMarker, null_phase
 
 MAX_SKIPPED_STEPS = 40
@@ -25,29 +25,25 @@ class TrainingLoop:
     first steps are skipped until it fits.
     """
 
-    def __init__(
-        self, callables: ModelBenchmarkCallables, *, seed: int = 0, gradient_scale: float | None = None
-    ) -> None:
+    def __init__(self, hooks: BoundModelHooks, *, seed: int = 0, gradient_scale: float | None = None) -> None:
         torch.manual_seed(seed)
-        self._autocast = callables.autocast
-        self._loss_callable = callables.loss
-        self._own_step = callables.step
-        self.model = callables.build()
+        self._autocast = hooks.autocast
+        self._loss_callable = hooks.loss
+        self._own_step = hooks.step
+        self.model = hooks.build_ready_model()
         if not hasattr(self.model, "parameters"):
             raise TypeError(
                 f"build returned {type(self.model).__name__}; a torch module with parameters was expected"
             )
-        load_batch = callables.require_batch_callable()
+        load_batch = hooks.require_batch_hook()
         self.batches = [load_batch(index) for index in range(KEPT_BATCHES)]
-        self.optimizer = callables.optimizer(self.model)
+        self.optimizer = hooks.optimizer(self.model)
         if self._own_step is None and not hasattr(self.optimizer, "zero_grad"):
             raise TypeError(
                 f"optimizer returned {type(self.optimizer).__name__}; one torch optimizer was expected, "
                 "or a step hook that knows what to do with it"
             )
-        self._scaler = create_gradient_scaler(
-            callables.precision(), callables.device.torch_device, gradient_scale
-        )
+        self._scaler = create_gradient_scaler(hooks.precision(), hooks.device.torch_device, gradient_scale)
         self.steps = 0
         self.last_loss: torch.Tensor | None = None
 

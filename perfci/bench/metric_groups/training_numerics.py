@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.metric_groups.disable_dropout import disable_dropout, dropout_probabilities
 from perfci.bench.metric_groups.numerics_recording import record_training_numerics
 from perfci.bench.metric_groups.rounding_tolerance import widen_for_rounding
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.parity import (
     PARITY_METRICS,
     NumericsRecord,
@@ -40,55 +40,55 @@ class ComparedNumerics:
         check_parity(self.variant, self.reference, self.tolerance)
 
 
-def measure(callables: ModelBenchmarkCallables) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Train ``steps`` steps from one seed, and the reference too where this is another variant of it.
 
     The variant trains twice: a loss is exact only where both times gave the same bits.
     """
-    variant = record_training_numerics(callables)
-    if callables.reference is None:
-        return check_and_measure_parity(variant, repetition=record_training_numerics(callables))
-    pair = _compare_with_reference(callables)
-    again = pair.variant if pair.has_dropout else record_training_numerics(callables)
+    variant = record_training_numerics(hooks)
+    if hooks.reference is None:
+        return check_and_measure_parity(variant, repetition=record_training_numerics(hooks))
+    pair = _compare_with_reference(hooks)
+    again = pair.variant if pair.has_dropout else record_training_numerics(hooks)
     own = check_and_measure_parity(variant, repetition=again).readings
     errors = check_and_measure_parity(pair.variant, pair.reference, pair.tolerance).readings
     return Measurement({**own, **{name: errors[name] for name in ERROR_METRICS}})
 
 
-def require_parity(callables: ModelBenchmarkCallables) -> None:
+def require_parity(hooks: BoundModelHooks) -> None:
     """Raise ``ParityFailed`` for a variant that disagrees with its reference, before it is timed."""
-    if callables.reference is not None:
-        _compare_with_reference(callables)
+    if hooks.reference is not None:
+        _compare_with_reference(hooks)
 
 
-def _compare_with_reference(callables: ModelBenchmarkCallables) -> ComparedNumerics:
+def _compare_with_reference(hooks: BoundModelHooks) -> ComparedNumerics:
     """Train both and compare; on an accelerator without dropout, where they do not agree with it.
 
     Which entries are dropped depends there on the number format and the kernel: a vector of eight bf16 takes
     its random numbers in another order than one of four fp32. The probabilities have to be the same.
     """
-    reference = callables.reference
+    reference = hooks.reference
     assert reference is not None
     probabilities: list[tuple[float, ...]] = []
 
     def note_dropout(model: Any) -> None:
         probabilities.append(dropout_probabilities(model))
 
-    pair = _train_both(callables, reference, note_dropout)
+    pair = _train_both(hooks, reference, note_dropout)
     try:
         pair.check()
     except ParityFailed:
         is_comparable_without = len(set(probabilities)) == 1 and any(probabilities)
-        if callables.device.kind == "cpu" or not is_comparable_without:
+        if hooks.device.kind == "cpu" or not is_comparable_without:
             raise
-        pair = replace(_train_both(callables, reference, disable_dropout), has_dropout=False)
+        pair = replace(_train_both(hooks, reference, disable_dropout), has_dropout=False)
         pair.check()
     return pair
 
 
 def _train_both(
-    callables: ModelBenchmarkCallables,
-    reference: ModelBenchmarkCallables,
+    hooks: BoundModelHooks,
+    reference: BoundModelHooks,
     change_model: Callable[[Any], object],
 ) -> ComparedNumerics:
     """Record both runs, with the tolerance of the author, or that of the precision.
@@ -96,13 +96,13 @@ def _train_both(
     That is wider where the model magnifies rounding. By how much is looked for only where the variant would
     be rejected, since the reference trains again.
     """
-    precision = callables.precision()
+    precision = hooks.precision()
     pair = ComparedNumerics(
-        record_training_numerics(callables, change_model),
+        record_training_numerics(hooks, change_model),
         record_training_numerics(reference, change_model, whose=" of the reference"),
-        callables.tolerance or default_tolerance(precision),
+        hooks.tolerance or default_tolerance(precision),
     )
-    if callables.tolerance is not None:
+    if hooks.tolerance is not None:
         return pair
     try:
         pair.check()

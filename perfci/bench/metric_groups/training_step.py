@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.call_counts.count_flops import count_flops_by_format
 from perfci.bench.call_counts.utilisation import utilisation_readings
 from perfci.bench.compilers.compile_cache_fingerprint import cache_fingerprint_flags
@@ -14,7 +15,6 @@ from perfci.bench.memory_use.peak_memory import MEMORY_METRICS, allocator_readin
 from perfci.bench.metric_groups import data_wait
 from perfci.bench.metric_groups.training_loop import TrainingLoop
 from perfci.bench.metric_groups.training_numerics import require_parity
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement, Reading, informational
 from perfci.bench.timers.stage_timers import ProfiledWork, Stages
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
@@ -38,27 +38,27 @@ PHASE_STEPS = 7
 """Steps with synchronised phases: enough for a median."""
 
 
-def measure(callables: ModelBenchmarkCallables) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Time steps on batches that are already on the device, then phases, then steps that fetch their batches.
 
     ``step_time`` is not the sum of the phases: those are synchronised one by one, which a step is not. Raises
     ``ParityFailed`` for a variant that does not compute what the reference computes.
     """
-    require_parity(callables)
-    device, training = callables.device, TrainingLoop(callables)
+    require_parity(hooks)
+    device, training = hooks.device, TrainingLoop(hooks)
     training.check_first_loss()
     training.step_until_updated()
     with monitor_device(device) as conditions:
         timing = time_blocks(
-            training.step, device=device, warmup_s=callables.budget_s / 4, budget_s=callables.budget_s
+            training.step, device=device, warmup_s=hooks.budget_s / 4, budget_s=hooks.budget_s
         )
         phases = _phase_readings(training, device)
-        data = data_wait.read_data_wait(callables, training, budget_s=callables.budget_s / 2)
+        data = data_wait.read_data_wait(hooks, training, budget_s=hooks.budget_s / 2)
     training.check_loss_finite(f"after {training.steps} steps")
     readings = {
         "step_time": timing.reading(),
         **phases,
-        **_rate_readings(callables, training, timing),
+        **_rate_readings(hooks, training, timing),
         **data,
         "step_energy": joules_per_call(training.step, device=device),
         **allocator_readings(device, training.step),
@@ -67,9 +67,9 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
     return Measurement(readings, (*timing.flags, *conditions.flags, *cache_fingerprint_flags()))
 
 
-def build_profiled_step(callables: ModelBenchmarkCallables) -> ProfiledWork:
+def build_profiled_step(hooks: BoundModelHooks) -> ProfiledWork:
     """One step with its phases marked, for a profiler; a timed step never has marks."""
-    training = TrainingLoop(callables)
+    training = TrainingLoop(hooks)
     training.check_first_loss()
     return lambda mark_phase: training.train_on_batch(training.next_resident_batch(), mark_phase)
 
@@ -84,13 +84,13 @@ def _phase_readings(training: TrainingLoop, device: Device) -> dict[str, Reading
 
 
 def _rate_readings(
-    callables: ModelBenchmarkCallables, training: TrainingLoop, timing: Timing
+    hooks: BoundModelHooks, training: TrainingLoop, timing: Timing
 ) -> dict[str, Reading | Absent]:
     """Numbers derived from the step time, for display: judging them would judge it twice."""
     step_s = statistics.median(timing.elapsed_samples)
-    tokens = callables.tokens_per_batch()
+    tokens = hooks.tokens_per_batch()
     tokenless = Absent("it defines no tokens_per_batch")
     return {
         "tokens_per_s": informational(tokens / step_s) if tokens else tokenless,
-        **utilisation_readings(count_flops_by_format(training.step), step_s, callables.device.name),
+        **utilisation_readings(count_flops_by_format(training.step), step_s, hooks.device.name),
     }

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.call_counts import COUNT_METRICS, count_call
 from perfci.bench.call_counts.compilation_counts import count_breaks_and_recompiles
 from perfci.bench.metric_groups.training_loop import TrainingLoop
-from perfci.bench.model_benchmark_callables import ModelBenchmarkCallables
 from perfci.bench.readings import Absent, Measurement, Reading, exact
 
 GRAPH_METRICS = ("graph_breaks", "recompiles")
@@ -20,14 +20,14 @@ METRICS = tuple(
 )
 
 
-def measure(callables: ModelBenchmarkCallables) -> Measurement:
+def measure(hooks: BoundModelHooks) -> Measurement:
     """Count the second step: the first allocates the optimizer's state."""
-    training = TrainingLoop(callables)
+    training = TrainingLoop(hooks)
     training.check_first_loss()
     training.step_until_updated()
 
     def train_two_steps() -> None:
-        rebuilt = TrainingLoop(callables)
+        rebuilt = TrainingLoop(hooks)
         rebuilt.step()
         rebuilt.step()
 
@@ -36,9 +36,9 @@ def measure(callables: ModelBenchmarkCallables) -> Measurement:
         rebuild=train_two_steps,
         parameters=training.model.parameters(),
         optimizer=_optimizer_states(training.optimizer),
-        device=callables.device,
+        device=hooks.device,
     ).readings()
-    readings = counted | _graph_readings(callables, training)
+    readings = counted | _graph_readings(hooks, training)
     return Measurement({metric.name: readings[metric.name] for metric in METRICS})
 
 
@@ -48,17 +48,15 @@ def _optimizer_states(optimizers: Any) -> Any:
     return SimpleNamespace(state=dict(enumerate(states))) if states else None
 
 
-def _graph_readings(
-    callables: ModelBenchmarkCallables, training: TrainingLoop
-) -> dict[str, Reading | Absent]:
+def _graph_readings(hooks: BoundModelHooks, training: TrainingLoop) -> dict[str, Reading | Absent]:
     """Count what ``torch.compile`` makes of the loss. Autocast is entered outside, so that it is not
     traced.
     """
-    loss = callables.loss
+    loss = hooks.loss
     if loss is None:
         return dict.fromkeys(GRAPH_METRICS, Absent("it defines no loss, which is what dynamo would read"))
     model, batch = training.model, training.next_resident_batch()
-    with callables.autocast():
+    with hooks.autocast():
         graphs = count_breaks_and_recompiles(lambda: loss(model, batch))
     if isinstance(graphs, Absent):
         return dict.fromkeys(GRAPH_METRICS, graphs)

@@ -29,7 +29,8 @@ from perfci.stats.noise_floor import NORMAL_95
 from perfci.stats.session_drift import DriftCorrectedValues, correct_session_drift
 from perfci.stats.variance_prior import pooled_within_group_sd
 from perfci.verdicts.comparison_rule import Rule, RuleLookup, default_rule
-from perfci.verdicts.process_levels import process_level, select_usable_processes
+from perfci.verdicts.process_levels import process_level
+from perfci.verdicts.usable_processes import select_usable_processes
 
 SeriesProcesses = Mapping[Series, Mapping[str, Sequence[Process]]]
 """Processes of each series by sha."""

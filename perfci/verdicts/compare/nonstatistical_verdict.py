@@ -18,12 +18,8 @@ from perfci.verdicts.compare.reason_text import (
     format_percent_change,
 )
 from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE
-from perfci.verdicts.process_levels import (
-    select_disqualified_processes,
-    select_usable_processes,
-    steady_level,
-    steady_levels,
-)
+from perfci.verdicts.process_levels import steady_level, steady_levels
+from perfci.verdicts.usable_processes import select_disqualified_processes, select_usable_processes
 
 
 def nonstatistical_verdict(

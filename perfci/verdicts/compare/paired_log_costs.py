@@ -10,7 +10,8 @@ import numpy as np
 from perfci.model import Process, Series
 from perfci.stats.location_estimates import Floats
 from perfci.stats.location_shift import NoisePrior, Shift, estimate_shift
-from perfci.verdicts.process_levels import select_usable_processes, steady_levels
+from perfci.verdicts.process_levels import steady_levels
+from perfci.verdicts.usable_processes import select_usable_processes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from perfci.model import Process, Series, Stage, Status, Verdict, VerdictKind
 from perfci.stats.location_shift import Shift
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
-from perfci.verdicts.process_levels import disqualifying_flags, select_disqualified_processes
+from perfci.verdicts.usable_processes import disqualifying_flags, select_disqualified_processes
 
 MAX_FLAGS_SHOWN = 2
 """Flags listed in a reason."""

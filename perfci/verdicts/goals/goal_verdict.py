@@ -31,7 +31,8 @@ from perfci.verdicts.compare.reason_text import format_missing_reason
 from perfci.verdicts.comparison_rule import ROUNDING_TOLERANCE
 from perfci.verdicts.goals.goal_clauses import Goal, GoalClause, resolve_metric_name, unit_conversion_factor
 from perfci.verdicts.goals.tradeoffs import Tradeoff, find_tradeoffs
-from perfci.verdicts.process_levels import select_usable_processes, steady_levels
+from perfci.verdicts.process_levels import steady_levels
+from perfci.verdicts.usable_processes import select_usable_processes
 from perfci.verdicts.variants.numeric_parity import find_parity_failure_reason
 
 

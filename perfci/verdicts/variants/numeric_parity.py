@@ -15,7 +15,8 @@ from statistics import median
 
 from perfci.model import PRECISION_TOLERANCES, NamedValues, Process, Series, Status, short_precision_name
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
-from perfci.verdicts.process_levels import select_usable_processes, steady_levels
+from perfci.verdicts.process_levels import steady_levels
+from perfci.verdicts.usable_processes import select_usable_processes
 
 PARITY_FAILED = "parity failed"
 """Message of a benchmark that refuses to be timed, ``perfci.bench.parity.ParityFailed``."""

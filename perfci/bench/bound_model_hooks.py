@@ -28,7 +28,7 @@ class BenchmarkSource:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelBenchmarkCallables:
+class BoundModelHooks:
     """The hooks of one model with the parameters of one cell bound, its device, and the author's settings.
 
     A hook that the author did not define is None. Hooks stay bound to one instance of the benchmark, since
@@ -79,29 +79,29 @@ class ModelBenchmarkCallables:
     steps: int
     tolerance: Tolerance | None
     budget_s: float
-    reference: ModelBenchmarkCallables | None
+    reference: BoundModelHooks | None
     """The trusted variant of this model; None where this is the reference or the author names none."""
     source: BenchmarkSource
 
-    def build(self) -> Any:
+    def build_ready_model(self) -> Any:
         """Make the model, ready for its first step or request."""
         model = self.load()
         if self.init is not None:
             self.init(model)
         return model
 
-    def require_batch_callable(self) -> Callable[[int], Any]:
+    def require_batch_hook(self) -> Callable[[int], Any]:
         """Return the ``batch`` hook of a benchmark that trains."""
         assert self.batch is not None
         return self.batch
 
-    def require_stream_callable(self) -> Callable[..., Iterable[Any]]:
+    def require_stream_hook(self) -> Callable[..., Iterable[Any]]:
         """Return the ``stream`` hook of a benchmark that generates."""
         assert self.stream is not None
         return self.stream
 
 
-def bind_step(step: Callable[..., Any], p: Mapping[str, Any]) -> Callable[[Any, Any, Any, Any], Any]:
+def bind_step_hook(step: Callable[..., Any], p: Mapping[str, Any]) -> Callable[[Any, Any, Any, Any], Any]:
     """Bind a ``step`` hook to its parameters, and pass on those of the further arguments that it names."""
     names = [name for name in inspect.signature(step).parameters if name in STEP_ARGUMENTS]
 

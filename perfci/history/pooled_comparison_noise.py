@@ -13,7 +13,7 @@ from perfci.verdicts.compare.noise_prior import PairNoise, pooled_noise_prior
 
 
 @dataclass
-class NoisePriors:
+class PooledComparisonNoise:
     """The noise known while pairs are measured: from A/A runs, and from the pairs of all compared series.
 
     ``aa_verdicts_until`` is the id of the newest verdict when ``aa_results`` were loaded. A replay loads
@@ -25,7 +25,7 @@ class NoisePriors:
     spreads: dict[Hashable, PairNoise] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, store: Store, project: str) -> NoisePriors:
+    def load(cls, store: Store, project: str) -> PooledComparisonNoise:
         """Read the A/A runs of a project."""
         with store.read() as tx:
             newest = load_latest_verdict_id(tx)
