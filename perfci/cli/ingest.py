@@ -36,7 +36,7 @@ def ingest_command(
 ) -> None:
     """Import result files or folders; a document that was imported before adds nothing."""
     config = current_config()
-    reading = build_file_reading(config, format_name, revision, machine, direction)
+    reading = build_file_reading(config, revision, machine, direction)
     units = dict(map(parse_metric_option, metric_meanings))
     reports = []
     with closing(open_store_to_write(config)) as store:
@@ -44,7 +44,7 @@ def ingest_command(
             before = load_latest_result_id(tx)
         for path in paths:
             report = import_file_or_folder(
-                store, path, reading.format_name, reading.defaults, reading.known_commits, units
+                store, path, format_name, reading.defaults, reading.known_commits, units
             )
             reports.append(report)
             for warning in report.warnings:

@@ -14,6 +14,7 @@ from perfci.formats.format_types import WarnOnce
 from perfci.model import Direction
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
+from perfci.service.uploads.read_result_files import find_files
 from perfci.service.uploads.resolve_units import parse_metric_option
 from perfci.service.uploads.send_to_server import (
     open_spool,
@@ -49,10 +50,14 @@ def upload_command(
     """
     config = current_config()
     address = resolve_server_url(config, server)
-    reading = build_file_reading(config, format_name, revision, machine, direction)
     warn = WarnOnce(lambda text: click.echo(f"  {text}", err=True))
     units = dict(map(parse_metric_option, metric_meanings))
-    runs = (run for path in paths for run in read_runs_to_send(path, reading, units, warn))
+    files = [file for path in paths for file in find_files(path, format_name, warn)]
+    reading = None
+    # perfci's own documents say everything, so that the repository's history need not be read for them.
+    if any(name != "perfci" for _, name in files):
+        reading = build_file_reading(config, revision, machine, direction)
+    runs = (run for file, name in files for run in read_runs_to_send(file, name, reading, units, warn))
     report = spool_and_send_runs(config, address, runs)
     print_flush_report(report, address, err=json_file == "-")
     if json_file:

@@ -57,7 +57,7 @@ def result_file_options(function: F) -> F:
 
 
 def build_file_reading(
-    config: Config, format_name: str, revision: str | None, machine: str, direction: Direction | None
+    config: Config, revision: str | None, machine: str, direction: Direction | None
 ) -> FileReading:
     """Build how files are read here: the repository completes commits, the CI job is named as the origin."""
     repository = find_repository(Path.cwd())
@@ -67,9 +67,7 @@ def build_file_reading(
     if commit is None and job is not None:
         commit = build_valid_commit(job.sha)
     origin = job.origin if job else ()
-    return FileReading(
-        ImportDefaults(config.project, commit, machine, direction, origin), format_name, commits
-    )
+    return FileReading(ImportDefaults(config.project, commit, machine, direction, origin), commits)
 
 
 def find_repository(folder: Path) -> GitRepository | None:

@@ -18,7 +18,7 @@ from perfci.formats import run_document
 from perfci.formats.format_types import ImportDefaults, ImportedRun
 from perfci.history.result_summaries import summarize_processes
 from perfci.model import Benchmark, Commit, PerfciError, Run
-from perfci.service.uploads.read_result_files import FileReading
+from perfci.service.uploads.read_result_files import FileReading, find_files
 from perfci.service.uploads.resolve_units import (
     format_metric_option,
     resolve_waiting_results,
@@ -73,10 +73,10 @@ def import_file_or_folder(
     ``metric_units`` are the units and directions of metrics that perfci does not know.
     """
     defaults = project if isinstance(project, ImportDefaults) else ImportDefaults(project)
-    reading = FileReading(defaults, format, known_commits or {})
+    reading = FileReading(defaults, known_commits or {})
     arriving = _RunImport(metric_units)
     report, unread = IngestReport(), list[PerfciError]()
-    files = reading.find_files(path, arriving.warn)
+    files = find_files(path, format, arriving.warn)
     for file, format_name in files:
         try:
             report += _import_file(store, reading, file, format_name, arriving)

@@ -12,28 +12,28 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallbac
 from perfci.model import Commit, PerfciError, Run
 
 
+def find_files(path: Path, format_name: str, warn: WarnCallback) -> list[tuple[Path, str]]:
+    """List the result files of a path, each with its format; ``auto`` detects it."""
+    if not path.is_dir() or format_name == "asv":
+        return [(path, detect_format(path) if format_name == "auto" else format_name)]
+    files = find_result_files(path, warn)
+    if format_name == "auto":
+        return files
+    chosen = [(file, name) for file, name in files if name == format_name]
+    if not chosen:
+        raise PerfciError(f"{path} holds no file of the format {format_name}.")
+    return chosen
+
+
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """How files are read: as which format, with which defaults, and in which repository.
+    """How files are read: with which defaults, and in which repository.
 
     ``known_commits`` are the commits of the local repository by sha; they complete those that a file names.
     """
 
     defaults: ImportDefaults
-    format_name: str = "auto"
     known_commits: Mapping[str, Commit] = field(default_factory=lambda: MappingProxyType({}))
-
-    def find_files(self, path: Path, warn: WarnCallback) -> list[tuple[Path, str]]:
-        """List the result files of a path, each with its format."""
-        if not path.is_dir() or self.format_name == "asv":
-            return [(path, detect_format(path) if self.format_name == "auto" else self.format_name)]
-        files = find_result_files(path, warn)
-        if self.format_name == "auto":
-            return files
-        chosen = [(file, name) for file, name in files if name == self.format_name]
-        if not chosen:
-            raise PerfciError(f"{path} holds no file of the format {self.format_name}.")
-        return chosen
 
     def read_file(self, path: Path, format_name: str, warn: WarnCallback) -> Iterator[ImportedRun]:
         """Yield the runs of one file, their commits completed."""

@@ -100,22 +100,25 @@ def send_expected_changes(
 
 
 def read_runs_to_send(
-    path: Path, reading: FileReading, units: Mapping[str, UnitAnswer], warn: WarnCallback
+    file: Path,
+    format_name: str,
+    reading: FileReading | None,
+    units: Mapping[str, UnitAnswer],
+    warn: WarnCallback,
 ) -> Iterator[Run]:
-    """Read the runs of a file or folder of any format; perfci documents name their own project.
+    """Read the runs of a file of any format; perfci documents name their own project and need no ``reading``.
 
     Results whose unit is unknown stay here, with a warning that says how they are sent later.
     """
-    for file, format_name in reading.find_files(path, warn):
-        if format_name == "perfci":
-            yield from run_document.read_runs(file)
-        else:
-            for document in reading.read_file(file, format_name, warn):
-                resolved = resolve_imported_run(document, units)
-                for item in resolved.unresolved:
-                    warn(f"not sent: {item.reason}; send the file again with {format_metric_option(item)}")
-                if resolved.run.results:
-                    yield resolved.run
+    if format_name == "perfci" or reading is None:
+        yield from run_document.read_runs(file)
+        return
+    for document in reading.read_file(file, format_name, warn):
+        resolved = resolve_imported_run(document, units)
+        for item in resolved.unresolved:
+            warn(f"not sent: {item.reason}; send the file again with {format_metric_option(item)}")
+        if resolved.run.results:
+            yield resolved.run
 
 
 def load_runs_of_session(store: Store, uid: str) -> list[Run]:
