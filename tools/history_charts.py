@@ -114,7 +114,7 @@ def _draw_detail(panel: Panel, first: int, last: int, right: float) -> Iterator[
     frame = _Frame(DETAIL[0], right, first, last, low, high)
     scale = choose_display_scale(panel.values[first:last], "seconds", "time")
     for value in (low, high):
-        yield svg_text(DETAIL[0] - 5, frame.y(value) + 4, scale.format_number(value), "pc-end")
+        yield svg_text(DETAIL[0] - 5, frame.y(value) + 4, scale.format_without_unit(value), "pc-end")
     yield svg_text(DETAIL[0] - 5, (TOP + BOTTOM) / 2 + 4, scale.symbol, "pc-end")
     yield svg_line(frame.left, BOTTOM + 4, frame.right, BOTTOM + 4, "pc-axis")
     for css_class, wanted in (("pc-dots", False), ("pc-dots pc-old", True)):

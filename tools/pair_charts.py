@@ -91,7 +91,7 @@ def _levels(base: Sequence[float], head: Sequence[float], verdict: Verdict) -> I
     padding = max(0.08 * (most - least), 0.01 * most)
     low, high = least - padding, most + padding
     marks = tick_values(low, high, scale, 4)
-    left = 12 + max(len(scale.format_number(value)) for value in marks) * CHARACTER_WIDTH_PX
+    left = 12 + max(len(scale.format_without_unit(value)) for value in marks) * CHARACTER_WIDTH_PX
     step = (LEVELS_END - left) / len(base)
 
     def y(value: float) -> float:
@@ -102,7 +102,7 @@ def _levels(base: Sequence[float], head: Sequence[float], verdict: Verdict) -> I
     yield from _legend(left, verdict)
     for value in marks:
         yield svg_line(left, y(value), LEVELS_END, y(value), "pc-grid")
-        yield svg_text(left - 6, y(value) + 4, scale.format_number(value), "pc-end")
+        yield svg_text(left - 6, y(value) + 4, scale.format_without_unit(value), "pc-end")
     yield svg_line(left, BOTTOM, LEVELS_END, BOTTOM, "pc-axis")
     for number, (before, after) in enumerate(zip(base, head, strict=True)):
         middle, aside = left + (number + 0.5) * step, min(8.0, step / 5)

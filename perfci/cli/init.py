@@ -9,7 +9,7 @@ import click
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.repository_and_config import current_repository
 from perfci.model import PerfciError
-from perfci.scaffold.starter_files import measures_default_branches, render_starter_files
+from perfci.scaffold.starter_files import falls_back_to_default_branches, render_starter_files
 
 RUNNER_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNKNOWN_BRANCH_HINT = (
@@ -47,7 +47,7 @@ def init_command(runner: str) -> None:
         path.write_text(text)
         click.echo(f"wrote   {name}")
         written.append(name)
-    if ".github/workflows/perf.yml" in written and measures_default_branches(branch):
+    if ".github/workflows/perf.yml" in written and falls_back_to_default_branches(branch):
         click.echo(UNKNOWN_BRANCH_HINT)
     if ".github/workflows/perf.yml" in written and runner:
         click.echo(RUNNER_HINT.format(runner=runner))

@@ -214,7 +214,7 @@ def format_profile_tables(tables: ProfileReport) -> Iterator[str]:
     parts = [f"an operator ran for {format_percent(tables.in_operators)} of it"]
     parts += [f"a kernel for {format_percent(tables.busy)}"] if tables.busy is not None else []
     calls = format_count(tables.calls, "call")
-    yield f"{calls} of {scale.format_value(tables.seconds)} on {tables.device}; {', '.join(parts)}\n"
+    yield f"{calls} of {scale.format_with_unit(tables.seconds)} on {tables.device}; {', '.join(parts)}\n"
     if tables.phases:
         yield format_phase_table(tables, scale)
     else:
@@ -233,8 +233,10 @@ def format_phase_table(tables: ProfileReport, scale: DisplayScale) -> str:
     rows = []
     for row in tables.phases:
         device = on_device.get(row.name)
-        host = (row.name, scale.format_value(row.seconds), format_percent(row.share))
-        on_gpu = (scale.format_value(device.seconds), format_percent(device.share)) if device else ("", "")
+        host = (row.name, scale.format_with_unit(row.seconds), format_percent(row.share))
+        on_gpu = (
+            (scale.format_with_unit(device.seconds), format_percent(device.share)) if device else ("", "")
+        )
         rows.append((*host, *on_gpu))
     return align_table(("phase", "host time", "share", "device time", "share"), rows) + "\n"
 
@@ -248,7 +250,7 @@ def format_profile_table(
     cells = [
         (
             make_printable(row.name, limit=MAX_NAME_WIDTH),
-            scale.format_value(row.seconds),
+            scale.format_with_unit(row.seconds),
             format_percent(row.share),
             format_number(row.calls) if row.calls else "",
         )

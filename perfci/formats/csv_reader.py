@@ -20,8 +20,8 @@ from perfci.formats.history_csv_writer import CSV_COLUMNS, SAMPLE_COLUMNS
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,
-    as_mapping,
     build_valid_commit,
+    dict_or_empty,
     file_modified_at,
     parse_finite,
     parse_time,
@@ -198,7 +198,7 @@ def _parse_object(cell: str) -> Mapping[str, Any] | None:
         content = json.loads(cell)
     except (ValueError, RecursionError):
         return None
-    return as_mapping(content) if isinstance(content, dict) else None
+    return dict_or_empty(content) if isinstance(content, dict) else None
 
 
 def _parse_machine(cell: str) -> Machine | None:

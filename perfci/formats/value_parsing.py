@@ -37,7 +37,7 @@ FIRST_YEAR, LAST_YEAR = 1900, 2999
 SHA_PATTERN = re.compile(r"[0-9a-f]{7,64}")
 
 
-def read_json(path: Path) -> tuple[Any, bytes]:
+def read_json_and_bytes(path: Path) -> tuple[Any, bytes]:
     """Read the JSON of a file, and return its value and its bytes."""
     body = read_decompressed(path, MAX_BYTES)
     return parse_json(body, str(path)), body
@@ -72,12 +72,12 @@ def parse_json_or_lines(body: bytes, source_name: str) -> list[Any]:
     return [item for value in values for item in (value if isinstance(value, list) else [value])]
 
 
-def as_mapping(value: object) -> Mapping[str, Any]:
+def dict_or_empty(value: object) -> Mapping[str, Any]:
     """Return a dict as it is, and an empty one for any other value."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: object) -> list[Any]:
+def list_or_empty(value: object) -> list[Any]:
     """Return a list as it is, and an empty one for any other value."""
     return value if isinstance(value, list) else []
 

@@ -100,11 +100,11 @@ def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
         make_printable(clause_verdict.series.cell) if clause_verdict.series else "",
         estimate,
         interval,
-        clause_note(clause_verdict),
+        clause_metric_and_reason(clause_verdict),
     )
 
 
-def clause_note(clause_verdict: ClauseVerdict) -> str:
+def clause_metric_and_reason(clause_verdict: ClauseVerdict) -> str:
     """Return the metric that was evaluated, if the clause names another, and the reason of the outcome."""
     evaluated = clause_verdict.series.metric.name if clause_verdict.series else ""
     notes = [make_printable(clause_verdict.reason, 200)]
@@ -137,7 +137,7 @@ def format_clause_interval(clause_verdict: ClauseVerdict, interval: Interval) ->
     factor = unit_conversion_factor(clause_verdict.clause, metric.unit)
     low, high = interval.lo * factor, interval.hi * factor
     scale = choose_display_scale((low, high), metric.unit, metric.name)
-    return f"[{format_significant_digits(low / scale.factor)}, {scale.format_value(high)}]"
+    return f"[{format_significant_digits(low / scale.factor)}, {scale.format_with_unit(high)}]"
 
 
 def _format_deviation(ratio: float) -> str:
@@ -152,6 +152,6 @@ def _clause_line(clause_verdict: ClauseVerdict) -> str:
         details.append(format_clause_value(clause_verdict, clause_verdict.estimate))
     if clause_verdict.interval:
         details.append(format_clause_interval(clause_verdict, clause_verdict.interval))
-    details.append(clause_note(clause_verdict))
+    details.append(clause_metric_and_reason(clause_verdict))
     glyph, clause = GLYPHS[clause_verdict.outcome], code_span(clause_verdict.clause.text)
     return f"  - {glyph} {clause}{cell}: {', '.join(code_span(detail) for detail in details if detail)}"

@@ -30,7 +30,7 @@ def find_open_regressions(trend: Trend) -> list[ChangeMark]:
     return still_open
 
 
-def find_largest_changes(trends: Iterable[Trend], count: int) -> list[tuple[Trend, ChangeMark]]:
+def rank_largest_change_per_series(trends: Iterable[Trend], count: int) -> list[tuple[Trend, ChangeMark]]:
     """List the largest change of each series: confirmed ones first, then by size."""
     largest = []
     for trend in trends:

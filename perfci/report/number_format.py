@@ -52,11 +52,11 @@ class DisplayScale:
     factor: float
     symbol: str
 
-    def format_number(self, value: float) -> str:
+    def format_without_unit(self, value: float) -> str:
         """Format a raw value without its unit."""
         return format_number(value / self.factor)
 
-    def format_value(self, value: float) -> str:
+    def format_with_unit(self, value: float) -> str:
         """Format a raw value with its unit.
 
         Measured values keep four significant digits, zeros included, so that neighbours align (``12.40
@@ -99,7 +99,7 @@ def unit_suffix(unit: str) -> str:
 
 def format_quantity(value: float, unit: str, name: str = "") -> str:
     """Format one value in a fitting unit: ``14.71 ms``, ``1.5 GiB``, ``1,024``, ``19.4 %``."""
-    return choose_display_scale([value], unit, name).format_value(value)
+    return choose_display_scale([value], unit, name).format_with_unit(value)
 
 
 def format_number(value: float) -> str:

@@ -82,12 +82,12 @@ def trend_summary(trend: Trend) -> PageSummary:
     """
     name, metric = short_series_name(trend.series), trend.series.metric
     failures = [f"{format_count(len(trend.failed_dots), 'commit')} failed"] if trend.failed_dots else []
-    if trend.last_level is None:
+    if trend.newest_measured_level is None:
         if trend.dots and not trend.failed_dots:
             return unmeasurable_series_summary(trend.series, trend.dots[-1].reason)
         return PageSummary(f"{name} has no measured value yet", "".join(failures))
     if not trend.levels:
-        level = format_quantity(trend.last_level, metric.unit, metric.name)
+        level = format_quantity(trend.newest_measured_level, metric.unit, metric.name)
         return PageSummary(
             f"{name} was {level} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures)
         )

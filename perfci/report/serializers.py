@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfci.model import ChangePoint, Commit, Metric, Retest, Series, TailVerdict, Verdict
-from perfci.report.charts.plot_axes import choose_trend_scale, format_level_label, value_axis_range
+from perfci.report.charts.plot_axes import choose_trend_display_scale, format_level_label, value_axis_range
 from perfci.report.incidents.incident_sections import incident_counts_sentence
 from perfci.report.incidents.incident_text import (
     CommitsBySha,
@@ -95,7 +95,7 @@ def serialize_trend(trend: Trend) -> JsonFields:
 
     Values are raw; ``scale`` and ``axis`` say how a page displays them.
     """
-    scale = choose_trend_scale(trend)
+    scale = choose_trend_display_scale(trend)
     return {
         "series": serialize_series(trend.series),
         "sentence": str(trend_summary(trend)),
@@ -108,7 +108,7 @@ def serialize_trend(trend: Trend) -> JsonFields:
                 "first": level.first,
                 "last": level.last,
                 "value": level.value,
-                "value_text": scale.format_value(level.value),
+                "value_text": scale.format_with_unit(level.value),
                 "end": level.end,
                 "label": format_level_label(level, scale),
             }
@@ -135,7 +135,7 @@ def _serialize_dot(dot: Dot, scale: DisplayScale) -> JsonFields:
         **serialize_commit(dot.commit),
         "status": dot.status.value,
         "value": dot.level,
-        "value_text": status_label(dot.status) if dot.level is None else scale.format_value(dot.level),
+        "value_text": status_label(dot.status) if dot.level is None else scale.format_with_unit(dot.level),
         "q25": dot.lo,
         "q75": dot.hi,
         "processes": dot.processes,

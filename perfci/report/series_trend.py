@@ -126,7 +126,7 @@ class Trend:
         return sum(dot.merged for dot in self.dots)
 
     @property
-    def last_level(self) -> float | None:
+    def newest_measured_level(self) -> float | None:
         """The newest measured level."""
         return self.measured_dots[-1].level if self.measured_dots else None
 
@@ -158,7 +158,7 @@ def build_dots(points: Iterable[Point]) -> tuple[Dot, ...]:
     return tuple(_build_dot(index, point) for index, point in enumerate(points))
 
 
-def build_dot_from_level(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
+def build_dot_without_interval(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
     """Build a dot from a level alone; status OK without a level counts as failed."""
     if status is not Status.OK or level is None:
         return Dot(index, commit, Status.FAILED if status is Status.OK else status)

@@ -54,7 +54,7 @@ def format_variants(comparison: VariantResults, trades: Sequence[Tradeoff] = ())
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def label_contrast(contrast: VariantContrast) -> Verdict:
+def build_contrast_verdict(contrast: VariantContrast) -> Verdict:
     """Name the series of a verdict after both sides: ``Attention.time_forward('sdpa' → 'flash', 64)``."""
     base_values, series = dict(contrast.base_parameters), contrast.verdict.series
     parameters = tuple(

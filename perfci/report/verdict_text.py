@@ -314,7 +314,7 @@ def interval_cell(verdict: Verdict) -> str:
 def format_in_common_unit(values: Sequence[float | None], metric: Metric) -> list[str]:
     """Format levels that are read side by side in one unit; empty where there is none."""
     scale = choose_display_scale((value for value in values if value is not None), metric.unit, metric.name)
-    return ["" if value is None else scale.format_value(value) for value in values]
+    return ["" if value is None else scale.format_with_unit(value) for value in values]
 
 
 def _range_suffix(ratio: float, interval: Interval | None, metric: Metric) -> str:

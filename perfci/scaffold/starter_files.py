@@ -36,7 +36,7 @@ def render_starter_files(root: Path, project: str, branch: str = "", runner: str
     }
 
 
-def measures_default_branches(branch: str) -> bool:
+def falls_back_to_default_branches(branch: str) -> bool:
     """Whether the workflow measures ``main`` and ``master``, for lack of a plain branch name."""
     return render_measure_workflow(branch) == render_measure_workflow()
 

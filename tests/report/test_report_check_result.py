@@ -11,8 +11,8 @@ from perfci.report.pulls.check_result import (
     CHECK_RESULTS,
     CheckState,
     GateMode,
+    classify_findings,
     decide_check_result,
-    decide_check_state,
     format_check_title,
     format_status_description,
 )
@@ -83,7 +83,7 @@ def test_each_row_of_the_table(
 
 
 def test_the_table_has_a_row_for_every_state_and_gate() -> None:
-    assert {(decide_check_state(findings), gate) for _, findings, gate, _, _ in TABLE} == set(CHECK_RESULTS)
+    assert {(classify_findings(findings), gate) for _, findings, gate, _, _ in TABLE} == set(CHECK_RESULTS)
 
 
 @pytest.mark.parametrize("gate", ["advisory", "block"])
@@ -112,7 +112,7 @@ def test_only_what_is_decided_well_is_a_success(gate: GateMode) -> None:
     ],
 )
 def test_the_state_of_a_comparison(findings: Findings, state: CheckState) -> None:
-    assert decide_check_state(findings) is state
+    assert classify_findings(findings) is state
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 
 from perfci.model import Direction, Stage, VerdictKind
-from perfci.report.notable_changes import find_largest_changes, find_open_regressions
+from perfci.report.notable_changes import find_open_regressions, rank_largest_change_per_series
 from perfci.report.serializers import serialize_trend, serialize_verdict
 from perfci.report.series_trend import Trend, build_trend
 from tests.support.report_builders import a_failure, a_history, a_series, a_verdict, one_verdict_per_kind
@@ -65,7 +65,7 @@ def test_changes_are_ranked_confirmed_first_then_by_size() -> None:
         trend_with_changes((10, 3.0), stage=Stage.SCREENING),
     )
 
-    trends = [trend for trend, _ in find_largest_changes([small, candidate, large], 3)]
+    trends = [trend for trend, _ in rank_largest_change_per_series([small, candidate, large], 3)]
 
     assert trends == [large, small, candidate]
 

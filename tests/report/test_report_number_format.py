@@ -70,8 +70,8 @@ def test_a_share_reads_as_a_percentage_and_another_ratio_as_a_number(
 def test_all_values_of_a_view_share_one_unit() -> None:
     scale = choose_display_scale([0.0005, 1.2], "seconds")
 
-    assert scale.format_value(0.0005) == "0.0005000 s"
-    assert scale.format_number(1.2) == "1.2"
+    assert scale.format_with_unit(0.0005) == "0.0005000 s"
+    assert scale.format_without_unit(1.2) == "1.2"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from perfci.cli.compare.commits import commits_exit_code
 from perfci.model import Interval, Series, Status, TailVerdict, Verdict, VerdictKind
 from perfci.report.incidents.incident_text import count_distinct_changes
-from perfci.report.pulls.check_result import CheckState, decide_check_state, format_check_title
+from perfci.report.pulls.check_result import CheckState, classify_findings, format_check_title
 from perfci.report.pulls.comparison_findings import may_fail_check
 from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
 from perfci.report.verdict_table import format_comparison
@@ -58,7 +58,7 @@ def test_counts_that_moved_alone_fail_nothing_and_are_listed() -> None:
     (count,) = dropped_cache()[3:]
     findings = build_findings([count])
 
-    assert decide_check_state(findings) is CheckState.PASSED
+    assert classify_findings(findings) is CheckState.PASSED
     assert commits_exit_code(findings, [Status.OK], strict=True) == 0
     assert not should_comment(findings)
     assert "1 count moved that gate nothing" in render_pull_comment(findings)
@@ -70,7 +70,7 @@ def test_counts_that_moved_alone_fail_nothing_and_are_listed() -> None:
 def test_a_change_that_gates_fails_the_comparison() -> None:
     findings = build_findings(dropped_cache())
 
-    assert decide_check_state(findings) is CheckState.WORSE
+    assert classify_findings(findings) is CheckState.WORSE
     assert sum(map(may_fail_check, findings.primary_verdicts)) == 1
     assert commits_exit_code(findings, [Status.OK], strict=False) == 1
 

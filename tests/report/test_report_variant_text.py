@@ -8,7 +8,7 @@ from perfci.model import Commit, Interval, TailVerdict, Verdict, VerdictKind
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.pull_comment import render_pull_comment
-from perfci.report.variant_text import format_variants, label_contrast
+from perfci.report.variant_text import build_contrast_verdict, format_variants
 from perfci.verdicts.goals.tradeoffs import Tradeoff
 from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
@@ -89,14 +89,14 @@ def test_a_variant_shows_what_its_tail_did() -> None:
 
 
 def test_a_verdict_between_variants_names_both_sides() -> None:
-    verdict = label_contrast(variants().contrasts[0])
+    verdict = build_contrast_verdict(variants().contrasts[0])
 
     assert verdict.series.label == "model.Gpt.measure_training('sdpa' → 'flash', 8) · cpu_step_time"
 
 
 def test_rejections_stand_above_the_comparison_in_a_comment() -> None:
     comparison = variants()
-    verdicts = [label_contrast(contrast) for contrast in comparison.contrasts]
+    verdicts = [build_contrast_verdict(contrast) for contrast in comparison.contrasts]
 
     lines = render_pull_comment(
         Findings(verdicts, Commit("ab" * 20), Commit("ab" * 20), rejections=comparison.rejections)

@@ -151,7 +151,7 @@ def test_distinguishes_four_kinds_of_coverage() -> None:
     coverage = overview.build_head_coverage(HeadStatus(a_commit(39), 1, ended, [MEMORY]))
 
     assert coverage.head == a_commit(39)
-    assert [(share.label, share.count) for share in coverage.status_counts] == [
+    assert [(share.label, share.count) for share in coverage.coverage_shares] == [
         ("measured", 1),
         ("not available", 1),
         ("failed", 1),
@@ -186,7 +186,7 @@ def test_links_only_series_that_the_overview_names() -> None:
         (),
     )
 
-    assert (len(page.linked_series), page.coverage.status_counts[3].count) == (20, 300)
+    assert (len(page.linked_series), page.coverage.coverage_shares[3].count) == (20, 300)
 
 
 def test_splits_benchmarks_into_pages() -> None:

@@ -13,7 +13,7 @@ from perfci.model import ChangePoint, Point, Series, Verdict
 from perfci.report.series_trend import (
     Dot,
     Trend,
-    build_dot_from_level,
+    build_dot_without_interval,
     build_dots,
     build_trend_from_dots,
 )
@@ -69,7 +69,7 @@ def load_trends_from_levels(
             dots[each] = build_dots(full_histories[row_id])
             continue
         dots[each] = tuple(
-            build_dot_from_level(index, commits[point.commit_id], STATUSES[point.status], point.level)
+            build_dot_without_interval(index, commits[point.commit_id], STATUSES[point.status], point.level)
             for index, point in enumerate(histories_read.points[row_id])
         )
     return decisions.build_trends_from_dots(dots)

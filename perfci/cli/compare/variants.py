@@ -27,7 +27,7 @@ from perfci.measure.variant_tradeoffs import find_variant_tradeoffs
 from perfci.report.goal_text import format_goals
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
-from perfci.report.variant_text import format_variants, label_contrast
+from perfci.report.variant_text import build_contrast_verdict, format_variants
 from perfci.report.verdict_groups import group_verdicts
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 
@@ -98,7 +98,7 @@ def build_variants_findings(
     comparison: VariantComparison, goals: list[GoalVerdict], axis_texts: tuple[str, ...], *, smoke: bool
 ) -> Findings:
     """The comparison as findings, whose verdicts carry the variant in their label."""
-    verdicts = [label_contrast(contrast) for contrast in comparison.variants.contrasts]
+    verdicts = [build_contrast_verdict(contrast) for contrast in comparison.variants.contrasts]
     policy = comparison.variant_session.policy
     commit = comparison.commit
     reproduce = ["perfci", "compare"]

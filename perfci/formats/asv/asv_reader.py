@@ -28,7 +28,7 @@ from perfci.formats.bounded_files import FileTree, FolderTree, is_tar_archive, o
 from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import build_origin, hash_texts
-from perfci.formats.value_parsing import as_mapping, to_text
+from perfci.formats.value_parsing import dict_or_empty, to_text
 from perfci.model import (
     Benchmark,
     Commit,
@@ -88,9 +88,9 @@ def build_variant(content: Mapping[str, Any]) -> Variant:
     # asv may write the path of the interpreter, which differs between runners.
     versions = PYTHON.findall(python) if "/" in python else []
     requirements = sorted(
-        (key, to_text(value)) for key, value in as_mapping(content.get("requirements")).items()
+        (key, to_text(value)) for key, value in dict_or_empty(content.get("requirements")).items()
     )
-    env_vars = sorted((key, to_text(value)) for key, value in as_mapping(content.get("env_vars")).items())
+    env_vars = sorted((key, to_text(value)) for key, value in dict_or_empty(content.get("env_vars")).items())
     # The name that asv derives from these, to see whether the stored one holds anything else.
     chosen = [("environment_type", tool)] if tool else []
     if python:
@@ -195,7 +195,7 @@ class _MachineFolderReader:
         """Return code and settings of benchmarks seen first in their newest version, which alone has them."""
         new = {}
         for name, row in measured:
-            entry = as_mapping(self._benchmarks.get(name))
+            entry = dict_or_empty(self._benchmarks.get(name))
             if name not in self._sourced and row.version and entry.get("version") == row.version:
                 settings = {
                     key: value for key, value in entry.items() if key not in ("code", "name", "version")
@@ -231,7 +231,7 @@ class _MachineFolderReader:
 
     def _build_environment(self, content: Mapping[str, Any]) -> Environment:
         """Build the observed environment, including keys added to machine.json by hand (a driver version)."""
-        chosen = {*HARDWARE, "python", *as_mapping(content.get("requirements"))}
+        chosen = {*HARDWARE, "python", *dict_or_empty(content.get("requirements"))}
         facts = {**self._machine_json, **content["params"], "env_name": content.get("env_name")}
         if "/" in to_text(content.get("python")):
             facts["interpreter"] = content["python"]

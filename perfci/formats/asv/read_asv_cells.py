@@ -10,7 +10,7 @@ from typing import Any
 
 from perfci.formats.asv.asv_result_file import AsvBenchmarkRow
 from perfci.formats.format_types import WarnCallback
-from perfci.formats.value_parsing import as_mapping, parse_finite, to_text
+from perfci.formats.value_parsing import dict_or_empty, parse_finite, to_text
 from perfci.model import (
     Clock,
     Metric,
@@ -60,7 +60,7 @@ def parse_benchmark_description(name: str, entry: object) -> BenchmarkDescriptio
     kind = kind if isinstance(kind, str) and kind else guessed_type
     # asv has no direction: suites set one of two attributes of the benchmark's function.
     higher = fields.get("direction") == "higher" or fields.get("higher_is_better") is True
-    perfci_fields = as_mapping(fields.get("perfci"))
+    perfci_fields = dict_or_empty(fields.get("perfci"))
     return BenchmarkDescription(
         original_name=to_text(perfci_fields.get("benchmark")),
         metric=Metric(

@@ -60,7 +60,7 @@ class FilterCase:
         return cls(case.id, case.group, case.aa or (), (case.base, case.head), costs)
 
     @cached_property
-    def own_shift(self) -> Shift:
+    def shift_of_own_samples(self) -> Shift:
         """The shift from the case's own samples alone."""
         return self.costs.estimate_shift()
 
@@ -118,7 +118,9 @@ def _compare_cases(cases: Cases, rule: Rule) -> tuple[dict[int, Document], list[
     """
     priors = _noise_priors(cases)
     shifts = {
-        place: shrink_standard_error(case.own_shift, priors[place]) if place in priors else case.own_shift
+        place: shrink_standard_error(case.shift_of_own_samples, priors[place])
+        if place in priors
+        else case.shift_of_own_samples
         for place, case in cases.items()
     }
     answers = {place: _answer_compare(case, shifts[place], rule) for place, case in cases.items()}
@@ -200,7 +202,7 @@ def _noise_priors(cases: Cases, initial_pairs: int | None = None) -> dict[int, N
         for place in members:
             case = cases[place]
             aa_runs = [(ratio, initial_pairs or case.costs.pair_count) for ratio in case.aa_log_ratios]
-            if noise := PairNoise.from_shift(MetricClass.OTHER, case.own_shift, aa_runs):
+            if noise := PairNoise.from_shift(MetricClass.OTHER, case.shift_of_own_samples, aa_runs):
                 noises[place] = noise
         for place in noises:
             if prior := pooled_noise_prior(noises, place):

@@ -14,13 +14,13 @@ from typing import Any
 
 from perfci.formats import run_document
 from perfci.formats.format_types import ImportedRun
-from perfci.formats.value_parsing import as_list, as_mapping, parse_finite, to_text
+from perfci.formats.value_parsing import dict_or_empty, list_or_empty, parse_finite, to_text
 from perfci.model import PerfciError
 
 
 def is_perfci_record(record: Mapping[str, Any]) -> bool:
     """Whether perfci wrote the record."""
-    return "perfci" in as_mapping(as_mapping(record.get("benchmark")).get("extra_info"))
+    return "perfci" in dict_or_empty(dict_or_empty(record.get("benchmark")).get("extra_info"))
 
 
 def read_perfci_records(
@@ -63,14 +63,16 @@ def _split_repeated_series(results: Sequence[dict[str, Any]]) -> list[list[dict[
 def _read_results(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     results: dict[str, dict[str, Any]] = {}
     for record in records:
-        metric = as_mapping(record.get("metric"))
-        extra = as_mapping(metric.get("extra_info"))
+        metric = dict_or_empty(record.get("metric"))
+        extra = dict_or_empty(metric.get("extra_info"))
         content = results.setdefault(
             to_text(extra["result"]), _parse_object(extra["result"]) | {"processes": []}
         )
         if "process" in extra:
             values = (
-                json.loads(extra["exact"]) if "exact" in extra else as_list(metric.get("benchmark_values"))
+                json.loads(extra["exact"])
+                if "exact" in extra
+                else list_or_empty(metric.get("benchmark_values"))
             )
             samples = [number for number in map(parse_finite, values) if number is not None]
             content["processes"].append(_parse_object(extra["process"]) | {"samples": samples})

@@ -19,10 +19,10 @@ from perfci.formats.pytorch import perfci_record_reader, pytorch_writer
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,
-    as_list,
-    as_mapping,
     build_valid_commit,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_count,
     parse_finite,
     parse_json_or_lines,
@@ -65,7 +65,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
     for record in records:
         if not perfci_record_reader.is_perfci_record(record):
             job = [to_text(record.get(name)) for name in ("head_sha", "workflow_id", "run_attempt", "job_id")]
-            runner = json.dumps(as_list(record.get("runners"))[:1], sort_keys=True)
+            runner = json.dumps(list_or_empty(record.get("runners"))[:1], sort_keys=True)
             jobs[*job, runner].append(record)
     for group in jobs.values():
         if document := _build_run(group, path, defaults, warn):
@@ -85,7 +85,7 @@ def _build_run(
         commit=build_valid_commit(
             first.get("head_sha"), branch=to_text(first.get("head_branch")).removeprefix("refs/heads/")
         ),
-        machine=_parse_machine(as_mapping(next(iter(as_list(first.get("runners"))), None))),
+        machine=_parse_machine(dict_or_empty(next(iter(list_or_empty(first.get("runners"))), None))),
         environment=_read_environment(first),
     )
     for record in records:
@@ -95,11 +95,11 @@ def _build_run(
 
 
 def _add_record(run: RunBuilder, record: Mapping[str, Any], warn: WarnCallback) -> None:
-    metric, benchmark = as_mapping(record.get("metric")), as_mapping(record.get("benchmark"))
-    name, values = to_text(metric.get("name")), as_list(metric.get("benchmark_values"))
-    if not name or not as_mapping(record.get("metric")):
+    metric, benchmark = dict_or_empty(record.get("metric")), dict_or_empty(record.get("benchmark"))
+    name, values = to_text(metric.get("name")), list_or_empty(metric.get("benchmark_values"))
+    if not name or not dict_or_empty(record.get("metric")):
         return warn("a record without a named metric was skipped")
-    extra = as_mapping(metric.get("extra_info"))
+    extra = dict_or_empty(metric.get("extra_info"))
     known_metric = metric_identification.identify_metric(
         name, to_text(extra.get("unit")), metric_identification.parse_direction(extra.get("direction"))
     )
@@ -137,12 +137,12 @@ def _is_possibly_rounded(value: object) -> bool:
 
 def _read_parameters(record: Mapping[str, Any]) -> NamedValues:
     """Return what separates two series: the model, its mode, inputs and the benchmark's scalar fields."""
-    benchmark, model = as_mapping(record.get("benchmark")), as_mapping(record.get("model"))
-    extra = as_mapping(benchmark.get("extra_info"))
-    args = as_mapping(extra.get("args"))
+    benchmark, model = dict_or_empty(record.get("benchmark")), dict_or_empty(record.get("model"))
+    extra = dict_or_empty(benchmark.get("extra_info"))
+    args = dict_or_empty(extra.get("args"))
     inputs = {
-        f"input {name}": as_mapping(value).get("dtype")
-        for name, value in as_mapping(record.get("inputs")).items()
+        f"input {name}": dict_or_empty(value).get("dtype")
+        for name, value in dict_or_empty(record.get("inputs")).items()
     }
     single = {
         name: value
@@ -178,8 +178,8 @@ def _parse_machine(runner: Mapping[str, Any]) -> Machine | None:
 
 def _read_environment(record: Mapping[str, Any]) -> NamedValues:
     dependencies = {
-        f"dependency {name}": to_text(as_mapping(dependency).get("sha"))
-        or to_text(as_mapping(dependency).get("version"))
-        for name, dependency in as_mapping(record.get("dependencies")).items()
+        f"dependency {name}": to_text(dict_or_empty(dependency).get("sha"))
+        or to_text(dict_or_empty(dependency).get("version"))
+        for name, dependency in dict_or_empty(record.get("dependencies")).items()
     }
     return to_text_pairs({"repo": record.get("repo"), "job": record.get("name")} | dependencies)

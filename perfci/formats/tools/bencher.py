@@ -13,7 +13,7 @@ from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.metric_identification import explain_unresolved_unit, identify_metric
 from perfci.formats.run_builder import RunBuilder
-from perfci.formats.value_parsing import as_mapping, file_modified_at, parse_finite, read_json
+from perfci.formats.value_parsing import dict_or_empty, file_modified_at, parse_finite, read_json_and_bytes
 from perfci.model import Clock, Direction, PerfciError, SampleSummary
 
 TOOL = "bencher"
@@ -38,13 +38,13 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run; a measure that Bencher does not define follows from its name or is unresolved."""
-    content, body = read_json(path)
+    content, body = read_json_and_bytes(path)
     if not isinstance(content, dict):
         raise PerfciError(f"{path} is not in Bencher Metric Format: expected an object of benchmarks.")
     run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
     for benchmark, measures in content.items():
-        for measure, fields in as_mapping(measures).items():
-            value = parse_finite(as_mapping(fields).get("value"))
+        for measure, fields in dict_or_empty(measures).items():
+            value = parse_finite(dict_or_empty(fields).get("value"))
             if value is None:
                 warn(f"{benchmark[:60]!a}: a measure without a number was skipped")
                 continue

@@ -13,7 +13,13 @@ from perfci.formats import metric_identification
 from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
-from perfci.formats.value_parsing import as_mapping, file_modified_at, parse_finite, read_json, to_text
+from perfci.formats.value_parsing import (
+    dict_or_empty,
+    file_modified_at,
+    parse_finite,
+    read_json_and_bytes,
+    to_text,
+)
 from perfci.model import Clock, PerfciError, SampleSummary
 
 TOOL = "generic"
@@ -25,11 +31,11 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run, each entry a benchmark with one number; ``range`` and ``extra`` are dropped."""
-    content, body = read_json(path)
+    content, body = read_json_and_bytes(path)
     if not isinstance(content, list):
         raise PerfciError(f'{path} is not a generic file: expected a list of {{"name", "unit", "value"}}.')
     run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
-    for entry in map(as_mapping, content):
+    for entry in map(dict_or_empty, content):
         name, unit = to_text(entry.get("name")), to_text(entry.get("unit"))
         value = parse_finite(entry.get("value"))
         if not name or value is None:

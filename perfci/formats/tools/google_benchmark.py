@@ -12,13 +12,13 @@ from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_list,
-    as_mapping,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_count,
     parse_finite,
     parse_time,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -70,8 +70,11 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run: two clocks are two metrics; user counters have no unit, so they are unresolved."""
-    content, body = read_json(path)
-    context, rows = as_mapping(as_mapping(content).get("context")), as_mapping(content).get("benchmarks")
+    content, body = read_json_and_bytes(path)
+    context, rows = (
+        dict_or_empty(dict_or_empty(content).get("context")),
+        dict_or_empty(content).get("benchmarks"),
+    )
     if not isinstance(rows, list):
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of benchmarks.")
     run = RunBuilder(
@@ -103,7 +106,7 @@ def _parse_machine(context: Mapping[str, Any]) -> Machine | None:
         return None
     caches = [
         f"L{cache.get('level')}{LETTER_OF_CACHE.get(to_text(cache.get('type')), '')} {size / 1024:g} KiB"
-        for cache in map(as_mapping, as_list(context.get("caches")))
+        for cache in map(dict_or_empty, list_or_empty(context.get("caches")))
         if (size := parse_finite(cache.get("size")))
     ]
     return Machine(cpu=f"CPU with {', '.join(caches)}" if caches else "", cores=cores)
@@ -112,7 +115,7 @@ def _parse_machine(context: Mapping[str, Any]) -> Machine | None:
 def _group_repetitions(rows: Iterable[object]) -> dict[tuple[str, NamedValues], list[Mapping[str, Any]]]:
     """Group the repetitions by benchmark and parameters; aggregate rows are dropped."""
     repetitions: dict[tuple[str, NamedValues], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in map(as_mapping, rows):
+    for row in map(dict_or_empty, rows):
         name_suffix = to_text(row.get("name")).rpartition("_")[2]
         is_aggregate = row.get("run_type") == "aggregate" or (
             "run_type" not in row and name_suffix in AGGREGATES

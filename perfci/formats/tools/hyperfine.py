@@ -10,11 +10,11 @@ from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_list,
-    as_mapping,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_finite,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -31,21 +31,24 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run: ``times`` are processes; CPU seconds are only known on average: shown, not judged."""
-    content, body = read_json(path)
-    results = as_mapping(content).get("results")
+    content, body = read_json_and_bytes(path)
+    results = dict_or_empty(content).get("results")
     if not isinstance(results, list):
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of results.")
     run = RunBuilder(TOOL, str(path), defaults, warn, started_at=file_modified_at(path))
     for entry in results:
-        _add_command(run, as_mapping(entry), warn)
+        _add_command(run, dict_or_empty(entry), warn)
     yield run.build(body)
 
 
 def _add_command(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) -> None:
-    command, parameters = to_text(entry.get("command")), to_text_pairs(as_mapping(entry.get("parameters")))
+    command, parameters = (
+        to_text(entry.get("command")),
+        to_text_pairs(dict_or_empty(entry.get("parameters"))),
+    )
     name = _command_template(parameters, command)
-    ended = [code for code in as_list(entry.get("exit_codes")) if code != 0]
-    times, median = as_list(entry.get("times")), parse_finite(entry.get("median"))
+    ended = [code for code in list_or_empty(entry.get("exit_codes")) if code != 0]
+    times, median = list_or_empty(entry.get("times")), parse_finite(entry.get("median"))
     if not command:
         return warn("a result without a command was skipped")
     if ended:

@@ -14,11 +14,11 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallbac
 from perfci.formats.metric_identification import explain_unresolved_unit, identify_metric
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_list,
-    as_mapping,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_finite,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -36,8 +36,8 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run; modes of one benchmark are metrics, or where they share a unit, parameters."""
-    content, body = read_json(path)
-    entries = [as_mapping(entry) for entry in as_list(content)]
+    content, body = read_json_and_bytes(path)
+    entries = [dict_or_empty(entry) for entry in list_or_empty(content)]
     if not entries:
         raise PerfciError(f"{path} is not a file of {TOOL}: expected a list of benchmarks.")
     first = entries[0]
@@ -62,16 +62,20 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
         return warn("a result without a benchmark was skipped")
     parameters = to_text_pairs(
         {
-            **as_mapping(entry.get("params")),
+            **dict_or_empty(entry.get("params")),
             "threads": None if entry.get("threads") in (None, 1) else entry["threads"],
             "mode": mode if mode in ("sample", "ss") else None,
         }
     )
     _add_metric(
-        run, name, parameters, MODE_METRICS.get(mode, mode or "score"), as_mapping(entry.get("primaryMetric"))
+        run,
+        name,
+        parameters,
+        MODE_METRICS.get(mode, mode or "score"),
+        dict_or_empty(entry.get("primaryMetric")),
     )
-    for metric, content in as_mapping(entry.get("secondaryMetrics")).items():
-        _add_metric(run, name, parameters, metric, as_mapping(content))
+    for metric, content in dict_or_empty(entry.get("secondaryMetrics")).items():
+        _add_metric(run, name, parameters, metric, dict_or_empty(content))
     return None
 
 
@@ -80,8 +84,8 @@ def _add_metric(
 ) -> None:
     unit, score = to_text(content.get("scoreUnit")), parse_finite(content.get("score"))
     forks = [
-        [value for value in map(parse_finite, as_list(fork)) if value is not None]
-        for fork in as_list(content.get("rawData"))
+        [value for value in map(parse_finite, list_or_empty(fork)) if value is not None]
+        for fork in list_or_empty(content.get("rawData"))
     ]
     forks = [samples for samples in forks if samples]
     known_metric = identify_metric(name, unit)

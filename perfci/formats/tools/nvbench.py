@@ -16,12 +16,12 @@ from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_list,
-    as_mapping,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_count,
     parse_finite,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -52,11 +52,14 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield a run for each device; the states of a benchmark are its cells."""
-    content, body = read_json(path)
-    devices, benchmarks = as_list(as_mapping(content).get("devices")), as_mapping(content).get("benchmarks")
+    content, body = read_json_and_bytes(path)
+    devices, benchmarks = (
+        list_or_empty(dict_or_empty(content).get("devices")),
+        dict_or_empty(content).get("benchmarks"),
+    )
     if not devices or not isinstance(benchmarks, list):
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no devices with benchmarks.")
-    for device in map(as_mapping, devices):
+    for device in map(dict_or_empty, devices):
         run = RunBuilder(
             TOOL,
             str(path),
@@ -68,8 +71,8 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
                 {name: device.get(name) for name in ("sm_version", "ptx_version", "ecc_state")}
             ),
         )
-        for benchmark in map(as_mapping, benchmarks):
-            for state in map(as_mapping, as_list(benchmark.get("states"))):
+        for benchmark in map(dict_or_empty, benchmarks):
+            for state in map(dict_or_empty, list_or_empty(benchmark.get("states"))):
                 if state.get("device") == device.get("id"):
                     _add_state(run, to_text(benchmark.get("name")) or TOOL, state, path, warn)
         document = run.build(body)
@@ -78,7 +81,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
 
 
 def _add_state(run: RunBuilder, name: str, state: Mapping[str, Any], path: Path, warn: WarnCallback) -> None:
-    axes = map(as_mapping, as_list(state.get("axis_values")))
+    axes = map(dict_or_empty, list_or_empty(state.get("axis_values")))
     parameters = to_text_pairs({to_text(axis.get("name")): axis.get("value") for axis in axes})
     if state.get("is_skipped") is True:
         return run.add_result_without_value(
@@ -111,14 +114,14 @@ def _summaries_by_tag(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Map tag and name to a value. Newer files write whole numbers as text: JSON has no 64-bit integers."""
     stored = state.get("summaries")
     tagged = [
-        (to_text(as_mapping(summary).get("tag")), as_mapping(summary).get("data"))
-        for summary in as_list(stored)
+        (to_text(dict_or_empty(summary).get("tag")), dict_or_empty(summary).get("data"))
+        for summary in list_or_empty(stored)
     ]
-    tagged += [(tag, as_mapping(summary).get("values")) for tag, summary in as_mapping(stored).items()]
+    tagged += [(tag, dict_or_empty(summary).get("values")) for tag, summary in dict_or_empty(stored).items()]
     return {
         tag: {
-            to_text(as_mapping(value).get("name")): _parse_value(as_mapping(value))
-            for value in as_list(values)
+            to_text(dict_or_empty(value).get("name")): _parse_value(dict_or_empty(value))
+            for value in list_or_empty(values)
         }
         for tag, values in tagged
     }

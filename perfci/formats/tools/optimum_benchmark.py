@@ -14,12 +14,12 @@ from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_list,
-    as_mapping,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_count,
     parse_finite,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -44,13 +44,13 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run: each target of the report is a benchmark, each measured quantity a metric."""
-    content, body = read_json(path)
-    content = as_mapping(content)
-    config, report = as_mapping(content.get("config")), as_mapping(content.get("report", content))
+    content, body = read_json_and_bytes(path)
+    content = dict_or_empty(content)
+    config, report = dict_or_empty(content.get("config")), dict_or_empty(content.get("report", content))
     targets = {
-        name: as_mapping(entry)
+        name: dict_or_empty(entry)
         for name, entry in report.items()
-        if any(key in as_mapping(entry) for key in MEASURED_QUANTITIES)
+        if any(key in dict_or_empty(entry) for key in MEASURED_QUANTITIES)
     }
     if not targets:
         raise PerfciError(f"{path} is not a file of {TOOL}: no target of it has latency or memory.")
@@ -59,14 +59,14 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
             "a report alone does not say what was measured: "
             "read benchmark.json, which has the configuration too"
         )
-    environment = as_mapping(config.get("environment"))
+    environment = dict_or_empty(config.get("environment"))
     run = RunBuilder(
         TOOL,
         str(path),
         defaults,
         warn,
         started_at=file_modified_at(path),
-        machine=_parse_machine(environment, as_mapping(config.get("backend"))),
+        machine=_parse_machine(environment, dict_or_empty(config.get("backend"))),
         environment=to_text_pairs(
             {name: value for name, value in environment.items() if name.endswith(("_version", "platform"))}
         ),
@@ -86,13 +86,13 @@ def _add_target(
     targets: Mapping[str, Mapping[str, Any]],
     warn: WarnCallback,
 ) -> None:
-    latency, memory = as_mapping(target.get("latency")), as_mapping(target.get("memory"))
+    latency, memory = dict_or_empty(target.get("latency")), dict_or_empty(target.get("memory"))
     metric, mean = Metric("latency", "seconds"), parse_finite(latency.get("mean"))
-    if values := as_list(latency.get("values")):
+    if values := list_or_empty(latency.get("values")):
         run.add_result_from_samples(name, parameters, metric, values, Clock.WALL, boundaries=boundaries)
     elif mean is not None:
         run.add_result_from_summary(name, parameters, metric, SampleSummary(mean))
-    if memory and memory == as_mapping(targets.get(REPEATED_MEMORY.get(name, ""), {})).get("memory"):
+    if memory and memory == dict_or_empty(targets.get(REPEATED_MEMORY.get(name, ""), {})).get("memory"):
         warn(f"memory of {name} repeats that of {REPEATED_MEMORY[name]}: skipped")
     elif memory:
         for field, value in memory.items():
@@ -110,7 +110,7 @@ def _add_target(
 
 def _add_derived(run: RunBuilder, name: str, target: Mapping[str, Any], parameters: NamedValues) -> None:
     """Add throughput, a quotient of judged values and so only shown, and energy, which is measured."""
-    throughput, energy = as_mapping(target.get("throughput")), as_mapping(target.get("energy"))
+    throughput, energy = dict_or_empty(target.get("throughput")), dict_or_empty(target.get("energy"))
     known_metric = metric_identification.identify_metric("throughput", to_text(throughput.get("unit")))
     if known_metric and parse_finite(throughput.get("value")) is not None:
         run.add_result_from_samples(
@@ -130,7 +130,7 @@ def _read_parameters(config: Mapping[str, Any]) -> NamedValues:
     """Return all scalar settings of backend and scenario, by their path."""
     chosen: dict[str, object] = {}
     for part in ("backend", "scenario"):
-        settings = as_mapping(config.get(part))
+        settings = dict_or_empty(config.get(part))
         chosen[part] = settings.get("name")
         chosen |= _flatten({name: value for name, value in settings.items() if name not in IGNORED_SETTINGS})
     return to_text_pairs({name: value for name, value in chosen.items() if value not in (None, "", False)})
@@ -162,7 +162,7 @@ def _parse_machine(environment: Mapping[str, Any], backend: Mapping[str, Any]) -
 
 def _accelerators(environment: Mapping[str, Any], backend: Mapping[str, Any]) -> list[str]:
     """Return the accelerators that the benchmark ran on: those of ``device_ids``, not all of the machine."""
-    installed = [to_text(accelerator) for accelerator in as_list(environment.get("gpu"))]
+    installed = [to_text(accelerator) for accelerator in list_or_empty(environment.get("gpu"))]
     if backend.get("device") == "cpu":
         return []
     device_ids = to_text(backend.get("device_ids")).split(",")
@@ -172,7 +172,7 @@ def _accelerators(environment: Mapping[str, Any], backend: Mapping[str, Any]) ->
 
 def _process_boundaries(config: Mapping[str, Any]) -> ProcessBoundaries:
     """Return whether values keep their process: a launcher of several processes pools their values."""
-    launcher = as_mapping(config.get("launcher")).get("name")
+    launcher = dict_or_empty(config.get("launcher")).get("name")
     if launcher in ("process", "inline"):
         return ProcessBoundaries.PROCESS
     return ProcessBoundaries.POOLED if launcher else ProcessBoundaries.UNKNOWN

@@ -10,13 +10,13 @@ from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_list,
-    as_mapping,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_count,
     parse_finite,
     parse_time,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -42,20 +42,20 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run; metadata that all benchmarks share stands once in the file."""
-    content, body = read_json(path)
+    content, body = read_json_and_bytes(path)
     shared, benchmarks = (
-        as_mapping(as_mapping(content).get("metadata")),
-        as_mapping(content).get("benchmarks"),
+        dict_or_empty(dict_or_empty(content).get("metadata")),
+        dict_or_empty(content).get("benchmarks"),
     )
     if not isinstance(benchmarks, list):
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of benchmarks.")
-    metadata = [{**shared, **as_mapping(as_mapping(entry).get("metadata"))} for entry in benchmarks]
+    metadata = [{**shared, **dict_or_empty(dict_or_empty(entry).get("metadata"))} for entry in benchmarks]
     facts = metadata[0] if metadata else shared
     started = [
         started_at
-        for entry in map(as_mapping, benchmarks)
-        for process in map(as_mapping, as_list(entry.get("runs")))
-        if (started_at := parse_time(as_mapping(process.get("metadata")).get("date")))
+        for entry in map(dict_or_empty, benchmarks)
+        for process in map(dict_or_empty, list_or_empty(entry.get("runs")))
+        if (started_at := parse_time(dict_or_empty(process.get("metadata")).get("date")))
     ]
     cpu = to_text(facts.get("cpu_model_name"))
     run = RunBuilder(
@@ -69,7 +69,7 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
         variant=to_text_pairs({"python": _short_python_version(facts)}),
     )
     for entry, entry_metadata in zip(benchmarks, metadata, strict=True):
-        _add_benchmark(run, as_mapping(entry), entry_metadata, warn)
+        _add_benchmark(run, dict_or_empty(entry), entry_metadata, warn)
     yield run.build(body)
 
 
@@ -80,9 +80,11 @@ def _add_benchmark(
     if not name:
         return warn("a benchmark without a name was skipped")
     processes = []
-    for process in map(as_mapping, as_list(entry.get("runs"))):
+    for process in map(dict_or_empty, list_or_empty(entry.get("runs"))):
         # Runs that only calibrate the loops have no values.
-        values = [value for value in map(parse_finite, as_list(process.get("values"))) if value is not None]
+        values = [
+            value for value in map(parse_finite, list_or_empty(process.get("values"))) if value is not None
+        ]
         if values:
             processes.append((values, process))
     if unit not in METRICS:
@@ -103,8 +105,8 @@ def _add_benchmark(
                 index,
                 samples=tuple(values),
                 clock=clock,
-                started_at=parse_time(as_mapping(process.get("metadata")).get("date")),
-                duration_s=parse_finite(as_mapping(process.get("metadata")).get("duration")),
+                started_at=parse_time(dict_or_empty(process.get("metadata")).get("date")),
+                duration_s=parse_finite(dict_or_empty(process.get("metadata")).get("duration")),
             )
             for index, (values, process) in enumerate(processes)
         ),

@@ -11,14 +11,14 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallbac
 from perfci.formats.metric_identification import explain_unresolved_unit, identify_metric
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_list,
-    as_mapping,
     build_valid_commit,
+    dict_or_empty,
     file_modified_at,
+    list_or_empty,
     parse_count,
     parse_finite,
     parse_time,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -50,12 +50,12 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run, a session of pytest; saved rounds are its samples, otherwise only a summary is read."""
-    content, body = read_json(path)
-    content = as_mapping(content)
+    content, body = read_json_and_bytes(path)
+    content = dict_or_empty(content)
     if not isinstance(content.get("benchmarks"), list):
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no list of benchmarks.")
-    commit_info = as_mapping(content.get("commit_info"))
-    machine_info = as_mapping(content.get("machine_info"))
+    commit_info = dict_or_empty(content.get("commit_info"))
+    machine_info = dict_or_empty(content.get("machine_info"))
     versions = {name: machine_info.get(name) for name in ENVIRONMENT_FIELDS}
     branch = to_text(commit_info.get("branch"))
     commit = build_valid_commit(
@@ -78,16 +78,16 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
     if commit and commit.dirty:
         warn("measured with uncommitted changes: stored, but excluded from the history")
     for entry in content["benchmarks"]:
-        _add_benchmark(run, as_mapping(entry), warn)
+        _add_benchmark(run, dict_or_empty(entry), warn)
     yield run.build(body)
 
 
 def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback) -> None:
-    stats, options = as_mapping(entry.get("stats")), as_mapping(entry.get("options"))
+    stats, options = dict_or_empty(entry.get("stats")), dict_or_empty(entry.get("options"))
     name, parameters = _parse_name(entry)
     cpu = to_text(options.get("timer")).rpartition(".")[2] in CPU_TIMERS
     metric = Metric("cpu_time" if cpu else "time", "seconds")
-    median, data = parse_finite(stats.get("median")), as_list(stats.get("data"))
+    median, data = parse_finite(stats.get("median")), list_or_empty(stats.get("data"))
     if data:
         clock = Clock.CPU if cpu else Clock.WALL
         run.add_result_from_samples(
@@ -104,7 +104,7 @@ def _add_benchmark(run: RunBuilder, entry: Mapping[str, Any], warn: WarnCallback
         )
     else:
         run.add_result_without_value(name, parameters, metric, Status.FAILED, "the benchmark has no numbers")
-    _add_extra_info(run, name, parameters, as_mapping(entry.get("extra_info")), warn)
+    _add_extra_info(run, name, parameters, dict_or_empty(entry.get("extra_info")), warn)
 
 
 def _add_extra_info(
@@ -136,12 +136,12 @@ def _add_extra_info(
 def _parse_name(entry: Mapping[str, Any]) -> tuple[str, NamedValues]:
     """Split a name into ``test_sort.py::test_sort`` and parameters, which its suffix in brackets repeats."""
     name, shown = to_text(entry.get("fullname")) or to_text(entry.get("name")), to_text(entry.get("param"))
-    parameters = to_text_pairs(as_mapping(entry.get("params"))) or ((("param", shown),) if shown else ())
+    parameters = to_text_pairs(dict_or_empty(entry.get("params"))) or ((("param", shown),) if shown else ())
     return name.removesuffix(f"[{shown}]") if shown else name, parameters
 
 
 def _parse_machine(info: Mapping[str, Any]) -> Machine | None:
-    cpu = as_mapping(info.get("cpu"))
+    cpu = dict_or_empty(info.get("cpu"))
     brand = to_text(cpu.get("brand_raw")) or to_text(cpu.get("brand"))
     return Machine(cpu=brand, cores=parse_count(cpu.get("count"))) if brand else None
 

@@ -16,11 +16,11 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallbac
 from perfci.formats.metric_identification import explain_unresolved_unit, identify_metric
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
-    as_mapping,
     build_valid_commit,
+    dict_or_empty,
     file_modified_at,
     parse_finite,
-    read_json,
+    read_json_and_bytes,
     to_text,
     to_text_pairs,
 )
@@ -61,10 +61,10 @@ def can_read(path: Path, outline: ContentOutline) -> bool:
 
 def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback) -> Iterator[ImportedRun]:
     """Yield one run of values without processes; the commit of PyTorch is meant where no other is given."""
-    content, body = read_json(path)
-    content = as_mapping(content)
-    environ = as_mapping(content.get("environ"))
-    metrics = as_mapping(content.get("metrics")) if "metrics" in content else content
+    content, body = read_json_and_bytes(path)
+    content = dict_or_empty(content)
+    environ = dict_or_empty(content.get("environ"))
+    metrics = dict_or_empty(content.get("metrics")) if "metrics" in content else content
     if not metrics:
         raise PerfciError(f"{path} is not a file of {TOOL}: it has no metrics.")
     version, device = environ.get("pytorch_git_version"), to_text(environ.get("device"))

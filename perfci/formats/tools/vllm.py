@@ -19,8 +19,8 @@ from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallbac
 from perfci.formats.run_builder import RunBuilder
 from perfci.formats.value_parsing import (
     MAX_BYTES,
-    as_list,
     file_modified_at,
+    list_or_empty,
     parse_count,
     parse_finite,
     parse_json_or_lines,
@@ -138,7 +138,7 @@ def _read_latency(
     run: RunBuilder, content: Mapping[str, Any], parameters: NamedValues, warn: WarnCallback
 ) -> None:
     metric, mean = Metric("latency", "seconds"), parse_finite(content.get("avg_latency"))
-    if latencies := as_list(content.get("latencies")):
+    if latencies := list_or_empty(content.get("latencies")):
         run.add_result_from_samples("latency", parameters, metric, latencies, Clock.WALL)
     elif mean is not None:
         run.add_result_from_summary("latency", parameters, metric, SampleSummary(mean))
@@ -201,10 +201,10 @@ def _add_summaries(
 
 def _request_latencies(content: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Return TTFT, TPOT (mean gap) and ITL (every gap) of the requests that succeeded, in seconds."""
-    successes = [not error for error in as_list(content.get("errors"))]
-    ttfts, itls = as_list(content.get("ttfts")), as_list(content.get("itls"))
+    successes = [not error for error in list_or_empty(content.get("errors"))]
+    ttfts, itls = list_or_empty(content.get("ttfts")), list_or_empty(content.get("itls"))
     successes = successes if len(successes) == len(ttfts) else [True] * len(ttfts)
-    gaps = [as_list(itl) for itl, succeeded in zip(itls, successes, strict=False) if succeeded]
+    gaps = [list_or_empty(itl) for itl, succeeded in zip(itls, successes, strict=False) if succeeded]
     means = [
         sum(request_gaps) / len(request_gaps)
         for request_gaps in gaps

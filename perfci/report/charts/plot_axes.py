@@ -48,7 +48,7 @@ def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int)
     """Build the plot area of a trend, with room for its tick labels."""
     low, high = value_axis_range(trend)
     widest = max(
-        len(scale.format_number(value)) for value in tick_values(low, high, scale, tick_count(height))
+        len(scale.format_without_unit(value)) for value in tick_values(low, high, scale, tick_count(height))
     )
     left = 12 + widest * CHARACTER_WIDTH_PX
     commits = trend.dots[-1].index + 1
@@ -90,7 +90,7 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
     return [k * step * scale.factor for k in range(first, last + 1)]
 
 
-def choose_trend_scale(trend: Trend) -> DisplayScale:
+def choose_trend_display_scale(trend: Trend) -> DisplayScale:
     """Choose one unit for the whole chart."""
     metric = trend.series.metric
     return choose_display_scale(
@@ -102,4 +102,4 @@ def format_level_label(level: TrendLevel, scale: DisplayScale) -> str:
     """Format a level for a chart, both its ends where these differ; empty where it has no label."""
     if not level.is_labelled:
         return ""
-    return " → ".join(dict.fromkeys(scale.format_value(value) for value in (level.value, level.end)))
+    return " → ".join(dict.fromkeys(scale.format_with_unit(value) for value in (level.value, level.end)))

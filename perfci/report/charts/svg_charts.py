@@ -12,7 +12,7 @@ from perfci.report.charts.plot_axes import (
     CHARACTER_WIDTH_PX,
     PlotFrame,
     build_plot_frame,
-    choose_trend_scale,
+    choose_trend_display_scale,
     format_level_label,
     tick_count,
     tick_values,
@@ -55,7 +55,7 @@ def render_trend_chart(
     drawn = downsample_trend(trend, MAX_DOTS)
     parts = [svg_background(width, height)] if standalone else []
     if trend.measured_dots:
-        scale = choose_trend_scale(trend)
+        scale = choose_trend_display_scale(trend)
         frame = build_plot_frame(drawn, scale, width, height)
         parts += [
             *_draw_axes(drawn, frame, scale),
@@ -161,8 +161,8 @@ def axis_start_note(trend: Trend) -> str:
     if not trend.measured_dots:
         return ""
     low, _ = value_axis_range(downsample_trend(trend, MAX_DOTS))
-    scale = choose_trend_scale(trend)
-    return f"y starts at {scale.format_value(low)}" if low > 0 else "y starts at 0"
+    scale = choose_trend_display_scale(trend)
+    return f"y starts at {scale.format_with_unit(low)}" if low > 0 else "y starts at 0"
 
 
 def downsampling_note(trend: Trend) -> str:
@@ -203,7 +203,7 @@ def _draw_axes(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[
     for value in tick_values(frame.low, frame.high, scale, tick_count(frame.height)):
         y = frame.y_at(value)
         yield svg_line(frame.left, y, frame.right, y, "pc-grid")
-        yield svg_text(frame.left - 6, y + 4, scale.format_number(value), "pc-end")
+        yield svg_text(frame.left - 6, y + 4, scale.format_without_unit(value), "pc-end")
     yield svg_line(frame.left, frame.bottom, frame.right, frame.bottom, "pc-axis")
     yield from _draw_commit_labels(trend, frame)
 
@@ -272,7 +272,7 @@ def _draw_dots(trend: Trend, frame: PlotFrame, scale: DisplayScale) -> Iterator[
         assert dot.level is not None
         subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
         merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
-        title = f"{scale.format_value(dot.level)}{merged} · {dot.commit.sha[:10]}{subject}"
+        title = f"{scale.format_with_unit(dot.level)}{merged} · {dot.commit.sha[:10]}{subject}"
         yield svg_circle(frame.x_at(dot.index), frame.y_at(dot.level), radius, "pc-dot", title)
 
 

@@ -77,7 +77,7 @@ class CommitResult:
         return self.dot.level / self.base.level - 1
 
     @property
-    def kind(self) -> VerdictKind | None:
+    def verdict_kind(self) -> VerdictKind | None:
         """The verdict, or what the history says; None where neither has judged the series."""
         if self.verdict is not None:
             return self.verdict.kind
@@ -86,12 +86,12 @@ class CommitResult:
         return VerdictKind.FAILED if self.has_failed and not self.dot.invalid else None
 
     @property
-    def label(self) -> str:
+    def outcome_label(self) -> str:
         """The verdict in words; a change that only the history shows is a candidate."""
         if self.verdict is not None:
             return verdict_label(self.verdict)
-        if self.kind in CHANGE_KINDS:
-            return f"candidate {self.kind.value}"
+        if self.verdict_kind in CHANGE_KINDS:
+            return f"candidate {self.verdict_kind.value}"
         if self.dot.invalid:
             return self.dot.reason
         if self.has_failed:
@@ -101,11 +101,11 @@ class CommitResult:
         return "not judged" if self.moves_beyond_bar else ""
 
     @property
-    def glyph(self) -> str:
+    def outcome_glyph(self) -> str:
         """The glyph of the verdict; empty where nothing was judged."""
         if self.verdict is not None:
             return verdict_glyph(self.verdict)
-        if self.kind in CHANGE_KINDS:
+        if self.verdict_kind in CHANGE_KINDS:
             return direction_arrow((self.relative_change or 0) > 0, solid=False)
         return "✕" if self.has_failed else ""
 
@@ -123,8 +123,8 @@ class CommitResult:
     @property
     def is_worse(self) -> bool:
         """Whether the series failed, got worse, or has no verdict and a worse level by more than its bar."""
-        if self.kind is not None:
-            return self.kind in (VerdictKind.REGRESSION, VerdictKind.FAILED)
+        if self.verdict_kind is not None:
+            return self.verdict_kind in (VerdictKind.REGRESSION, VerdictKind.FAILED)
         size = self.relative_change
         if size is None or self.informational or self.dot.invalid or not self.moves_beyond_bar:
             return False
@@ -173,8 +173,9 @@ def _find_change(change: ChangePoint | None, base: BaseLevel | None) -> ChangePo
 
 def _sort_key(result: CommitResult) -> tuple[int, float, str]:
     """What got worse first, then what got better, each by size; all else by name."""
-    is_change = result.kind in (*CHANGE_KINDS, VerdictKind.FAILED)
-    rank = SEVERITY_ORDER.index(result.kind) if is_change and result.kind else len(SEVERITY_ORDER)
+    kind = result.verdict_kind
+    is_change = kind in (*CHANGE_KINDS, VerdictKind.FAILED)
+    rank = SEVERITY_ORDER.index(kind) if is_change and kind else len(SEVERITY_ORDER)
     size = abs(result.relative_change or 0.0) if is_change else 0.0
     return rank, -size, result.series.label
 

@@ -99,8 +99,8 @@ def serialize_commit_result(result: CommitResult) -> dict[str, Any]:
         "relative_change": result.relative_change,
         "earlier_harness": result.earlier.harness if result.earlier else None,
         "earlier_commit": result.earlier.sha if result.earlier else None,
-        "verdict": result.kind.value if result.kind else None,
-        "verdict_label": result.label,
+        "verdict": result.verdict_kind.value if result.verdict_kind else None,
+        "verdict_label": result.outcome_label,
         "worse": result.is_worse,
     }
 
@@ -111,7 +111,7 @@ def _heading(report: CommitReport, *, code: bool = False) -> str:
     short_sha = code_span(commit.short_sha) if code else commit.short_sha
     measured = [result for result in results if result.dot.level is not None]
     parts = [format_count(len(measured), "series", "series") + " measured" if results else "not measured"]
-    kinds = Counter(result.kind for result in results)
+    kinds = Counter(result.verdict_kind for result in results)
     failed = sum(result.has_failed for result in results)
     worse, better = (kinds[kind] for kind in (VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT))
     for count, word in ((failed, "failed"), (worse, "worse"), (better, "better")):
@@ -143,7 +143,7 @@ def _cells(result: CommitResult, report: CommitReport, *, code: bool = False) ->
     shown = [code_span(name, in_table=True) if code and name else make_printable(name) for name in names]
     reason = make_printable(dot.reason, MAX_REASON_LENGTH) if result.has_failed and not dot.invalid else ""
     return (
-        result.glyph,
+        result.outcome_glyph,
         *shown,
         before if report.base else "",
         level,
@@ -152,7 +152,7 @@ def _cells(result: CommitResult, report: CommitReport, *, code: bool = False) ->
         "" if change is None else format_signed_percent(change),
         format_interval(interval) if interval and report.base else "",
         base.sha[:10] if base and len(_shas_of_bases(report)) > 1 else "",
-        ": ".join(filter(None, (make_printable(result.label, MAX_REASON_LENGTH), reason))),
+        ": ".join(filter(None, (make_printable(result.outcome_label, MAX_REASON_LENGTH), reason))),
     )
 
 

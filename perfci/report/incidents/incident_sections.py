@@ -47,12 +47,12 @@ def incident_counts_sentence(
     )
     waiting = sum(budgeted.disposition is Disposition.WAITING for budgeted in budgeted_incidents)
     rest = len(budgeted_incidents) - opened - held - waiting
-    return format_incident_counts(
+    return section_counts_sentence(
         {"open": opened, "held": held, "waiting": waiting, "rest": rest}, retests, creeps
     )
 
 
-def format_incident_counts(counts: Mapping[str, int], retests: int, creeps: int) -> str:
+def section_counts_sentence(counts: Mapping[str, int], retests: int, creeps: int) -> str:
     """Format incident counts that are already known per section."""
     parts = [format_count(counts["open"], "open incident") if counts["open"] else "No open incident"]
     headings = {

@@ -79,10 +79,10 @@ STATES_NOT_MEASURED = {
 
 def decide_check_result(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> CheckResult:
     """Return the check conclusion and the commit status."""
-    return CHECK_RESULTS[decide_check_state(findings), gate]
+    return CHECK_RESULTS[classify_findings(findings), gate]
 
 
-def decide_check_state(findings: Findings | NotMeasuredReason) -> CheckState:
+def classify_findings(findings: Findings | NotMeasuredReason) -> CheckState:
     """Classify the findings.
 
     Only confirmed regressions, failures, rejected variants and broken goals count as worse; candidates
@@ -109,16 +109,14 @@ def format_check_title(findings: Findings | NotMeasuredReason) -> str:
     if isinstance(findings, NotMeasuredReason):
         return _capitalize(TITLES[findings])
     title = _capitalize(str(build_comparison_headline(findings)))
-    if decide_check_state(findings) is not CheckState.ACCEPTED:
+    if classify_findings(findings) is not CheckState.ACCEPTED:
         return title
     return f"{title} ({'accepted' if findings.acceptance else 'as expected'})"
 
 
 def format_status_description(findings: Findings | NotMeasuredReason, gate: GateMode = "advisory") -> str:
     """Return the description of the commit status, shortened to GitHub's limit."""
-    advisory = (
-        " (advisory)" if gate == "advisory" and decide_check_state(findings) is CheckState.WORSE else ""
-    )
+    advisory = " (advisory)" if gate == "advisory" and classify_findings(findings) is CheckState.WORSE else ""
     return make_printable(format_check_title(findings), MAX_STATUS_LENGTH - len(advisory)) + advisory
 
 

@@ -35,7 +35,7 @@ class VerdictColumns:
     cells: Sequence[tuple[str, str, CellRenderer]]
 
     @property
-    def heading(self) -> str:
+    def heading_lines(self) -> str:
         """The two heading lines of the table."""
         names, rules = [name for name, _, _ in self.cells], [rule for _, rule, _ in self.cells]
         return f"| {' | '.join(names)} |\n|{'|'.join(rules)}|"

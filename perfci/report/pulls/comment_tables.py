@@ -49,7 +49,9 @@ def regression_blocks(findings: Findings) -> list[CommentBlock]:
         rows = [verdict for verdict in shown if sections[verdict.series] == name]
         if rows:
             blocks.append(CommentBlock(f"**{name}**: {totals[name]:,} worse"))
-            blocks.append(CommentBlock(columns.heading, [columns.render_row(verdict) for verdict in rows]))
+            blocks.append(
+                CommentBlock(columns.heading_lines, [columns.render_row(verdict) for verdict in rows])
+            )
             if explanations := _explanation_lines(findings, rows):
                 blocks.append(CommentBlock(rows=explanations, row_noun="explanation"))
     shown_ids = {id(verdict) for verdict in shown}
@@ -86,7 +88,7 @@ def main_drift_blocks(findings: Findings) -> list[CommentBlock]:
     ]
 
 
-def folded_table_blocks(findings: Findings) -> list[CommentBlock]:
+def other_verdict_table_blocks(findings: Findings) -> list[CommentBlock]:
     """Build the folded tables of all other verdicts; expanded if there is no regression."""
     expanded, hardware = not _worse_verdicts(findings), _has_mixed_hardware(findings)
     better, inconclusive, missing, unchanged = (_verdicts_of_kinds(findings, kinds) for kinds in FOLDED_KINDS)
@@ -194,7 +196,9 @@ def _table_blocks(
     lines = [columns.render_row(verdict) for verdict in verdicts[:MAX_FOLDED_ROWS]]
     if not lines:
         return []
-    return [CommentBlock(columns.heading, lines, summary, expanded, hidden_rows=len(verdicts) - len(lines))]
+    return [
+        CommentBlock(columns.heading_lines, lines, summary, expanded, hidden_rows=len(verdicts) - len(lines))
+    ]
 
 
 def _has_mixed_hardware(findings: Findings) -> bool:

@@ -89,7 +89,7 @@ def render_pull_comment(findings: Findings) -> str:
         *_profile_blocks(findings),
         *_limited_rows(goal_markdown_lines(goals), MAX_GOAL_LINES, "line"),
         *tables.main_drift_blocks(findings),
-        *tables.folded_table_blocks(findings),
+        *tables.other_verdict_table_blocks(findings),
         *tables.environment_difference_blocks(findings),
         *_decision_blocks(findings),
         *_reproduce_blocks(findings),

@@ -71,7 +71,7 @@ class IncidentOverview:
 
     @property
     def summary_sentence(self) -> str:
-        return incident_sections.format_incident_counts(
+        return incident_sections.section_counts_sentence(
             self.counts, len(self.evaluation.retests), len(self.evaluation.creeps)
         )
 

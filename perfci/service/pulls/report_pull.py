@@ -15,8 +15,8 @@ from perfci.report.escaping import make_printable
 from perfci.report.pulls.check_result import (
     CheckState,
     GateMode,
+    classify_findings,
     decide_check_result,
-    decide_check_state,
     format_check_title,
     format_status_description,
 )
@@ -121,7 +121,7 @@ def write_job_summary_and_outputs(job: GitHubJob, results: PullResults) -> None:
     if job.outputs:
         worse = sum(map(may_fail_check, results.findings.primary_verdicts)) if results.findings else 0
         with job.outputs.open("a", encoding="utf-8") as file:
-            file.write(f"verdict={decide_check_state(results.findings_or_reason)}\nregressions={worse}\n")
+            file.write(f"verdict={classify_findings(results.findings_or_reason)}\nregressions={worse}\n")
 
 
 def build_comparison_page_url(server: str, results: PullResults) -> str:
@@ -134,14 +134,14 @@ def build_comparison_page_url(server: str, results: PullResults) -> str:
 
 def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullResults) -> PullResults:
     """Add expected changes and acceptances of the pull request to results with regressions."""
-    if results.findings is None or decide_check_state(results.findings) is not CheckState.WORSE:
+    if results.findings is None or classify_findings(results.findings) is not CheckState.WORSE:
         return results
     proposed = client.get_pull(pull.repository, pull.number)
     findings = replace(
         results.findings,
         expected_changes=authorize_expected_changes(client, pull.repository, proposed),
     )
-    if decide_check_state(findings) is CheckState.WORSE:
+    if classify_findings(findings) is CheckState.WORSE:
         acceptance = accept_comment.find_acceptance(client, pull.repository, pull.number, pull.head)
         findings = replace(
             findings,

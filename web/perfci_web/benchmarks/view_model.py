@@ -46,7 +46,7 @@ class SeriesListRow:
     @property
     def current_level(self) -> float | None:
         """The current level; for a series that is not judged, the newest value."""
-        return self.trend.levels[-1].value if self.trend.levels else self.trend.last_level
+        return self.trend.levels[-1].value if self.trend.levels else self.trend.newest_measured_level
 
 
 @dataclass(frozen=True, slots=True)

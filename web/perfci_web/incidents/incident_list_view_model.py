@@ -54,7 +54,7 @@ class IncidentEntry:
     members: tuple[ChangePoint, ...] = ()
 
     @property
-    def id(self) -> str:
+    def derived_id(self) -> str:
         return self.record.derived_id
 
     @property
@@ -113,7 +113,7 @@ def build_incident_list(
         for name, count in counts.items()
         if count
     ]
-    sentence = incident_sections.format_incident_counts(
+    sentence = incident_sections.section_counts_sentence(
         counts, len(evaluation.retests), len(evaluation.creeps)
     )
     return IncidentListView(project, sentence, evaluation.pages_per_week, tuple(sections), evaluation)
@@ -127,7 +127,9 @@ class OpenIncidents:
     entries: tuple[IncidentEntry, ...]
 
 
-def load_open_incidents(tx: Session, project_record: Project, standards: ProjectPolicies) -> OpenIncidents:
+def load_or_derive_open_incidents(
+    tx: Session, project_record: Project, standards: ProjectPolicies
+) -> OpenIncidents:
     """Load the open incidents; a project that was never evaluated has them derived here."""
     count, records = incident_lists.count_and_load_open_incidents(tx, project_record.id, limit=MAX_IN_SECTION)
     if not records and not stored.was_project_evaluated(tx, project_record.id):
@@ -155,7 +157,7 @@ def build_list_from_evaluation(evaluation: ProjectEvaluation, now: datetime) -> 
     sections["open"] = [open_entries[record.derived_id] for record in strongest_first]
     evaluation_record = evaluation.build_evaluation_record(now)
     counts = {name: len(entries) for name, entries in sections.items()}
-    sentence = incident_sections.format_incident_counts(
+    sentence = incident_sections.section_counts_sentence(
         counts, len(evaluation_record.retests), len(evaluation_record.creeps)
     )
     shown_sections = tuple(

@@ -14,7 +14,7 @@ from perfci.store.queries import (
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci.store.unresolved_results import count_unresolved_results
 from perfci_web.application_context import web_context
-from perfci_web.incidents.incident_list_view_model import load_open_incidents
+from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
 from perfci_web.overview import view_model
 from perfci_web.page_urls import encode_project_segment
@@ -51,7 +51,9 @@ def overview_page(project: str) -> str:
         decisions = VerdictsAndChangePoints.load(tx, histories.points)
         trends = load_trends_from_levels(tx, histories, decisions).values()
         trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
-        open_incidents = load_open_incidents(tx, project_record, context.load_policies(project_record))
+        open_incidents = load_or_derive_open_incidents(
+            tx, project_record, context.load_policies(project_record)
+        )
         page = view_model.build_overview(
             record,
             view_model.build_head_coverage(project_status.load_head_status(tx, project)),

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from perfci.model import Commit, Series, Stage, Status, Verdict
-from perfci.report.notable_changes import find_largest_changes, find_open_regressions
+from perfci.report.notable_changes import find_open_regressions, rank_largest_change_per_series
 from perfci.report.page_summaries import PageSummary, project_overview_summary
 from perfci.report.series_trend import ChangeMark, Trend
 from perfci.report.verdict_text import CHANGE_KINDS
@@ -57,7 +57,7 @@ class HeadCoverage:
     not_run: tuple[Series, ...] = ()
 
     @property
-    def status_counts(self) -> tuple[CoverageShare, ...]:
+    def coverage_shares(self) -> tuple[CoverageShare, ...]:
         """The counts of the coverage bar."""
         return (
             CoverageShare("measured", "measured", self.measured),
@@ -143,7 +143,7 @@ def build_overview(
         open_regression_count=len(worst_first),
         largest_changes=tuple(
             TrendChange(trend, mark, commits_by_sha.get(mark.commit))
-            for trend, mark in find_largest_changes(trends, MAX_LARGEST_CHANGES + len(regressions))
+            for trend, mark in rank_largest_change_per_series(trends, MAX_LARGEST_CHANGES + len(regressions))
             if id(mark) not in open_marks
         )[:MAX_LARGEST_CHANGES],
         coverage=coverage,

@@ -194,7 +194,7 @@ def build_commit_rows(trend: Trend) -> list[SeriesCommitRow]:
 
 def _build_twin(series: Series, twin_trend: Trend) -> ClockTwin:
     metric = twin_trend.series.metric
-    level = twin_trend.levels[-1].value if twin_trend.levels else twin_trend.last_level
+    level = twin_trend.levels[-1].value if twin_trend.levels else twin_trend.newest_measured_level
     level_text = "" if level is None else format_quantity(level, metric.unit, metric.name)
     is_cpu = metric.name == f"{CPU_METRIC_PREFIX}{series.metric.name}"
     return ClockTwin(twin_trend.series, level_text, is_cpu)

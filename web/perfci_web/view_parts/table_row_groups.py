@@ -69,7 +69,7 @@ class MissingReason:
     series: tuple[Series, ...]
 
     @property
-    def series_by_cell(self) -> list[CellRows[Series]]:
+    def series_grouped_into_cells(self) -> list[CellRows[Series]]:
         return group_rows_by_benchmark_cell(self.series, lambda series: series)
 
 
