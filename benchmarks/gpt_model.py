@@ -136,7 +136,11 @@ class Attention(nn.Module):
             k, v = layer.extend(k, v, start)
         # Tokens come all at once at the start, then one by one: a single new token may look at everything.
         # Without a cache no length is asked for, so that dynamo compiles one graph for all.
-        causal = layer is None or length > 1
+        causal = True
+        if (
+            layer is not None and length == 1
+        ):  # a branch: attention takes no comparison of a length from dynamo
+            causal = False
         mixed = attend(self.kind, q, k, v, causal=causal)
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 

@@ -103,3 +103,27 @@ def test_one_process_sends_as_many_requests_as_a_p99_needs(monkeypatch: pytest.M
     assert GenerateTail.requests >= required_percentile_samples(0.99)
     assert [objective.name for objective in parse_sla(GenerateTail.sla)] == ["e2el_p99"]
     assert dict(zip(GenerateTail.param_names, GenerateTail.params, strict=True))["precision"] == ["bf16"]
+
+
+def test_compiled_blocks_answer_prompts_of_any_length_without_a_graph_break(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from torch._dynamo.utils import counters
+
+    from benchmarks.gpt_model import GPT, ModelCache, decode, prefill
+    from benchmarks.workload_sizes import SMOKE
+
+    torch._dynamo.reset()
+    counters.clear()
+    model = GPT(SMOKE).eval()
+    for block in model.blocks:
+        block.compile(backend="eager")
+    with torch.no_grad():
+        for length in (8, 12, 16):
+            cache = ModelCache(SMOKE, "cpu", batch=1, length=32)
+            decode(model, prefill(model, torch.zeros(1, length, dtype=torch.long), cache), cache, 2)
+
+    assert not counters["graph_break"]
+    torch._dynamo.reset()
+    counters.clear()
