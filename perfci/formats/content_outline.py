@@ -11,8 +11,9 @@ from functools import cached_property
 KeyPath = tuple[str, ...]
 """The keys that lead to a key, and it; ``[]`` is each item of a list."""
 
-TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"(?:\s*:)?|[{}\[\]]', re.DOTALL)
-"""A bracket, or a string with the colon behind it if it is a key. Numbers and commas need no reading."""
+TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"(?:\s*:)?|\\?\Z)|[{}\[\]]', re.DOTALL)
+"""A bracket, or a string with the colon behind it if it is a key; a string may be cut off at the end. Numbers
+and commas need no reading."""
 
 MAX_DEPTH = 4
 """Keys that are nested deeper say nothing about the format."""

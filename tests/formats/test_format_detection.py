@@ -91,3 +91,8 @@ def test_an_executable_pickle_is_refused(tmp_path: Path, name: str, content: byt
 
     with pytest.raises(PerfciError, match=says):
         detect_format(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", [b'{"a": "' + rb"\"" * 200_000, b'{"a": "' + b"x" * 5_000_000 + b'"}'])
+def test_a_long_text_is_outlined_in_one_pass(content: bytes) -> None:
+    assert ContentOutline(content).keys.keys() == {("a",)}
