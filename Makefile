@@ -36,7 +36,7 @@ lint: ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: ## measure perfci itself against asv and physical limits; the last figures are in docs/bench.md
+bench: ## measure perfci itself against asv and physical limits; the last figures are in docs/studies/bench.md
 	@.ci/setup dev
 	$(BIN)/python -m tools.bench_perfci $(ARGS)
 	$(BIN)/python -m tools.bench_timing
@@ -44,7 +44,7 @@ bench: ## measure perfci itself against asv and physical limits; the last figure
 	$(BIN)/python -m tools.bench_store
 	$(BIN)/python -m tools.bench_service
 
-gpu: ## hold the figures taken on this NVIDIA GPU against independent ways, in under ten minutes; they go to docs/gpu.md (ARGS="--only steps"; without a GPU it says so and does nothing)
+gpu: ## hold the figures taken on this NVIDIA GPU against independent ways, in under ten minutes; they go to docs/studies/gpu.md (ARGS="--only steps"; without a GPU it says so and does nothing)
 	@.ci/setup dev
 	$(BIN)/python -m tools.check_gpu $(ARGS)
 
@@ -52,7 +52,7 @@ fuzz: ## throw ARGS (1000) requests made to break it at every operation of the A
 	@.ci/setup dev
 	PERFCI_TEST_EXAMPLES=$(or $(ARGS),1000) $(BIN)/python -m pytest -q tests/api/test_api_contract.py
 
-torture: ## kill -9 runs and servers at random moments, disturb a server in every other way, restore over what is left: nothing lost, nothing double; the last figures are in docs/torture.md
+torture: ## kill -9 runs and servers at random moments, disturb a server in every other way, restore over what is left: nothing lost, nothing double; the last figures are in docs/studies/torture.md
 	@.ci/setup dev
 	$(BIN)/python -m tools.torture_runs $(ARGS)
 	$(BIN)/python -m tools.disturb_server

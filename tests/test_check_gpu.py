@@ -47,7 +47,7 @@ def test_without_a_gpu_it_says_so_and_changes_nothing(capsys: pytest.CaptureFixt
 
     assert main([]) == 0
 
-    assert capsys.readouterr().out == "skipped: torch sees no GPU here; docs/gpu.md stays as it is\n"
+    assert capsys.readouterr().out == "skipped: torch sees no GPU here; docs/studies/gpu.md stays as it is\n"
     assert PAGE.read_text() == before
 
 

@@ -1,4 +1,4 @@
-"""docs/django-calls.md shows what was judged; the right calls are still made, the wrong ones are not."""
+"""docs/studies/django-calls.md shows what was judged; right calls are still made, wrong ones are not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tools.study_django import (
     measure_own_move,
 )
 
-PAGE = (ROOT / "docs" / "django-calls.md").read_text()
+PAGE = (ROOT / "docs" / "studies" / "django-calls.md").read_text()
 JUDGEMENTS = load_judgements()
 SHAS = [f"{number:040x}" for number in range(60)]
 

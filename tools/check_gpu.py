@@ -1,4 +1,4 @@
-"""Hold perfci's figures on this GPU against independent ways, in under ten minutes, and write docs/gpu.md.
+"""Hold perfci's figures on this GPU against independent ways, in ten minutes, and write docs/studies/gpu.md.
 
 Each group of checks runs in a process of its own, since an error of CUDA spoils everything after it. Where
 there is no GPU nothing runs, and the page stays as it is.
@@ -24,7 +24,7 @@ from tools.gpu_checks.check_definition import CheckGroup, GpuCheck
 from tools.write_study_page import replace_figures
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "gpu.md"
+PAGE = ROOT / "docs" / "studies" / "gpu.md"
 NOT_RUN = "Not run: no machine with a GPU has run this yet, so no figure is known."
 GROUPS = {
     "steps": ("tools.gpu_checks.training_steps", "STEP_CHECKS"),
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_group_here(import_check_group(chosen.group), chosen.results)
         return 0
     if reason := missing_gpu_reason():
-        print(f"skipped: {reason}; docs/gpu.md stays as it is")
+        print(f"skipped: {reason}; docs/studies/gpu.md stays as it is")
         return 0
     rows: dict[str, CheckRow] = {}
     groups = {name: import_check_group(name) for name in chosen.only or GROUPS}

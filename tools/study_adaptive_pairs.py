@@ -1,10 +1,10 @@
 """Simulate comparisons that buy pairs where they decide, beside fixed numbers of pairs and plain looks.
 
-Run as ``python -m tools.study_adaptive_pairs``; it prints the table of docs/adaptive-study.md: how many pairs
-our looks spend at each noise of the processes, how often they are right, and how many pairs a fixed number
-needs to be right as often. It fails when our looks err more than promised, need more pairs anywhere than a
-fixed number that is right as often, or save less than 40 % over all noises together, since a fixed number
-has to be chosen before the noise is known.
+Run as ``python -m tools.study_adaptive_pairs``; it prints the table of docs/studies/adaptive-study.md: how
+many pairs our looks spend at each noise of the processes, how often they are right, and how many pairs a
+fixed number needs to be right as often. It fails when our looks err more than promised, need more pairs
+anywhere than a fixed number that is right as often, or save less than 40 % over all noises together, since
+a fixed number has to be chosen before the noise is known.
 """
 
 from __future__ import annotations
@@ -257,7 +257,7 @@ def main() -> None:
     parser.add_argument("--cases", type=int, default=300, help="of every true change at every noise")
     parser.add_argument("--seed", type=int, default=20261121)
     parser.add_argument(
-        "--page", type=Path, help="write the table into this page too, such as docs/adaptive-study.md"
+        "--page", type=Path, help="write the table into this page too, such as docs/studies/adaptive-study.md"
     )
     options = parser.parse_args()
     load = os.getloadavg()[0]

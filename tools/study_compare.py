@@ -3,9 +3,9 @@ in it.
 
 Run as ``python -m tools.study_compare``; each comparison is the command a user types, with a store of its
 own, so that none knows what the others found. Some run beside two CPU-hungry neighbours. It prints the
-table of docs/compare-study.md and fails when an equal pair of commits is called a regression, or when +8 %
-is called too rarely beside neighbours. What was compared is kept in a file: a run that was cut off goes on
-where it stopped.
+table of docs/studies/compare-study.md and fails when an equal pair of commits is called a regression, or
+when +8 % is called too rarely beside neighbours. What was compared is kept in a file: a run that was cut
+off goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def main() -> None:
         "--keep", type=Path, default=Path(".perfci/compare-study.jsonl"), help="what was compared"
     )
     parser.add_argument(
-        "--page", type=Path, help="write the table into this page too, such as docs/compare-study.md"
+        "--page", type=Path, help="write the table into this page too, such as docs/studies/compare-study.md"
     )
     options = parser.parse_args()
     load = os.getloadavg()[0]

@@ -1,4 +1,4 @@
-"""Ten demos in a row, five of them beside two CPU-hungry neighbours; prints the table of docs/demo-study.md.
+"""Ten demos in a row, five of them on a loaded machine; prints the table of docs/studies/demo-study.md.
 
 Run as ``make study``; it takes an hour or more.
 """

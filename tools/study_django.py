@@ -1,8 +1,8 @@
 """Look at what the detector calls in the published measurements of Django, one picture at a time.
 
-Run as ``python -m tools.study_django``; ``--page docs/django-calls.md`` draws the contact sheets anew and
-puts the tables into that page. The measurements (``../shared/data/asv-django``, MIT licence) are not part
-of this repository; what was judged of each picture is, in ``docs/django-calls.csv``. It fails when
+Run as ``python -m tools.study_django``; ``--page docs/studies/django-calls.md`` draws the contact sheets anew
+and puts the tables into that page. The measurements (``../shared/data/asv-django``, MIT licence) are not part
+of this repository; what was judged of each picture is, in ``docs/studies/django-calls.csv``. It fails when
 fewer than 95 % of the calls that were judged right are made, or more than 15 % of those judged wrong.
 """
 
@@ -35,8 +35,8 @@ from tools.write_study_page import replace_figures
 
 ROOT = Path(__file__).parent.parent
 ARCHIVE = ROOT.parent / "shared" / "data" / "asv-django" / "results.tar.xz"
-PLOTS = ROOT / "docs" / "plots" / "django"
-JUDGEMENTS = ROOT / "docs" / "django-calls.csv"
+PLOTS = ROOT / "docs" / "studies" / "plots" / "django"
+JUDGEMENTS = ROOT / "docs" / "studies" / "django-calls.csv"
 PROJECT = "django"
 
 SEED = 20_261_123

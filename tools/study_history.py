@@ -1,8 +1,9 @@
 """Replay change-free histories point by point, and see how often the detector of changes would have spoken.
 
-Run as ``python -m tools.study_history``; ``--page docs/history-study.md`` puts the figures into that page.
-It fails when a kind of noise makes more than one page per thousand points, at the exact upper 95 % limit of
-a Poisson count. Real A/A measurements are replayed too where ``../shared/data/changepoints`` is present.
+Run as ``python -m tools.study_history``; ``--page docs/studies/history-study.md`` puts the figures into
+that page. It fails when a kind of noise makes more than one page per thousand points, at the exact upper 95
+% limit of a Poisson count. Real A/A measurements are replayed too where ``../shared/data/changepoints`` is
+present.
 """
 
 from __future__ import annotations

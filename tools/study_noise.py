@@ -1,8 +1,8 @@
 """Compare the reference suites with themselves: how far apart equal processes are, benchmark by benchmark.
 
 Run as ``python -m tools.study_noise``; it measures HEAD against HEAD in 20 pairs per smoke benchmark,
-prints the tables of docs/noise-floors.md, and fails when anything that is counted exactly was not the same
-in all processes. What is measured is kept in a store: a run that was cut off tells what it has, and the
+prints the tables of docs/studies/noise-floors.md, and fails when anything that is counted exactly was not the
+same in all processes. What is measured is kept in a store: a run that was cut off tells what it has, and the
 same command goes on with it.
 """
 
@@ -422,7 +422,7 @@ def main() -> None:
     parser.add_argument("--commit", default="HEAD", help="what is compared with itself")
     parser.add_argument("--store", default="", metavar="FILE", help="default: .perfci/noise.db")
     parser.add_argument(
-        "--page", type=Path, help="write what is known into this page, such as docs/noise-floors.md"
+        "--page", type=Path, help="write what is known into this page, such as docs/studies/noise-floors.md"
     )
     options = parser.parse_args()
     load = os.getloadavg()[0]

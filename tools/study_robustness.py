@@ -1,8 +1,8 @@
 """Sweep histories and comparisons over kinds of noise that the rules were not chosen on.
 
-Run as ``python -m tools.study_robustness``; ``--page docs/robustness-study.md`` puts the tables into that
-page, ``--quick`` takes a fifth of the cases, and names of sweeps take only those. It fails where a limit is
-broken: each table says its own.
+Run as ``python -m tools.study_robustness``; ``--page docs/studies/robustness-study.md`` puts the tables
+into that page, ``--quick`` takes a fifth of the cases, and names of sweeps take only those. It fails where
+a limit is broken: each table says its own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 others move.
 
 Run as ``python -m tools.study_slowdowns``; it compares every mutant of ``tests/mutants`` with what it was
-before, by the command a user types, and prints the table of docs/slowdowns.md.
+before, by the command a user types, and prints the table of docs/studies/slowdowns.md.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def main() -> None:
     )
     parser.add_argument("--keep", type=Path, help="a folder for what each comparison printed")
     parser.add_argument(
-        "--page", type=Path, help="write the table into this page too, such as docs/slowdowns.md"
+        "--page", type=Path, help="write the table into this page too, such as docs/studies/slowdowns.md"
     )
     options = parser.parse_args()
     planted = [mutant for mutant in MUTANTS if mutant.name in options.only]

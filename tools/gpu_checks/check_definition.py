@@ -16,7 +16,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class GpuCheck:
-    """One row of docs/gpu.md. ``run`` may raise: the row then says why there is no figure."""
+    """One row of docs/studies/gpu.md. ``run`` may raise: the row then says why there is no figure."""
 
     name: str
     limit: str
