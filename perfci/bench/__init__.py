@@ -3,6 +3,7 @@
 Importing this room is cheap: torch is imported by the first function that needs it.
 """
 
+from perfci.bench.accepted_arguments import call_with_accepted
 from perfci.bench.memory_use.peak_memory import peak_allocated_bytes, peak_tensor_bytes
 from perfci.bench.model_bench import ModelBench
 from perfci.bench.multi_metric_benchmark import Bench
@@ -18,6 +19,7 @@ __all__ = [
     "Metric",
     "ModelBench",
     "Reading",
+    "call_with_accepted",
     "cpu_clock",
     "exact",
     "informational",

@@ -9,6 +9,7 @@ import click
 from perfci.cli.shared.options import global_options
 from perfci.cli.shared.repository_and_config import current_repository
 from perfci.model import PerfciError
+from perfci.runner.git_repository import GitRepository
 from perfci.scaffold.starter_files import falls_back_to_default_branches, render_starter_files
 
 RUNNER_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -51,4 +52,16 @@ def init_command(runner: str) -> None:
         click.echo(UNKNOWN_BRANCH_HINT)
     if ".github/workflows/perf.yml" in written and runner:
         click.echo(RUNNER_HINT.format(runner=runner))
-    click.echo("\nnext:\n  perfci run --smoke\n  perfci compare HEAD~1 --smoke")
+    steps = ["perfci run --smoke"]
+    if has_parent(repository):
+        steps.append("perfci compare HEAD~1 --smoke")
+    click.echo("\n  ".join(["\nnext:", *steps]))
+
+
+def has_parent(repository: GitRepository) -> bool:
+    """Whether the newest commit has one before it that it can be compared with."""
+    try:
+        repository.resolve_revision("HEAD~1")
+    except PerfciError:
+        return False
+    return True

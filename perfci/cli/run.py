@@ -34,11 +34,12 @@ from perfci.measure.open_measurement_session import (
     prepare_session_scope,
     replace_declared_with_measured_costs,
 )
-from perfci.model import Commit, Run, Status, VerdictKind
+from perfci.model import Commit, Run, Status, Verdict, VerdictKind
 from perfci.project_policies import build_policy
 from perfci.report.commits.commit_results import CommitReport
 from perfci.report.commits.commit_results_text import format_commit_report, serialize_commit_report
-from perfci.report.verdict_text import verdict_glyph, verdict_sentence
+from perfci.report.number_format import format_count
+from perfci.report.verdict_text import QUIET_KINDS, verdict_glyph, verdict_sentence
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.load_commit_report import load_commit_report
@@ -49,6 +50,7 @@ from perfci.service.uploads.send_to_server import (
 )
 from perfci.store import Store
 from perfci.store.writes.measured_sessions import finish_session
+from perfci.verdicts.related_metrics import is_felt_by_users
 
 MAX_TABLE_ROWS = 40
 """Rows of the table at the end; ``perfci show`` has all of them."""
@@ -195,18 +197,34 @@ def write_range_report(
 
 
 def format_confirmed_changes(result: RangeResult, commits: Sequence[Commit]) -> str:
-    """Confirmed changes, commit by commit; candidates that turned out unchanged are left out."""
-    lines = []
+    """Confirmed changes, commit by commit, and in one line how many commits and questions are left.
+
+    Candidates that turned out unchanged are left out.
+    """
+    lines, quiet = [], 0
+    open_verdicts = [verdict for verdict in result.confirmed if verdict.kind is VerdictKind.INCONCLUSIVE]
     for commit in commits:
         verdicts = [
             verdict
             for verdict in result.confirmed
-            if verdict.head == commit.sha and verdict.kind is not VerdictKind.UNCHANGED
+            if verdict.head == commit.sha and verdict.kind not in QUIET_KINDS
         ]
+        quiet += not verdicts
         if verdicts:
             lines.append(f"{commit.short_sha} {commit.subject}")
             lines += [f"  {verdict_glyph(verdict)} {verdict_sentence(verdict)}" for verdict in verdicts]
-    return "\n".join(lines) or "no change between neighbouring commits"
+    lines.append(_format_quiet_commits(quiet, open_verdicts))
+    return "\n".join(lines)
+
+
+def _format_quiet_commits(quiet: int, open_verdicts: Sequence[Verdict]) -> str:
+    line = f"{format_count(quiet, 'commit')}: nothing moved"
+    if not open_verdicts:
+        return line
+    felt = sum(is_felt_by_users(verdict.series) for verdict in open_verdicts)
+    metrics = f"{felt} of them about" if felt else "none about"
+    questions = format_count(len(open_verdicts), "open question")
+    return f"{line} ({questions}, {metrics} time, latency or memory that users feel)"
 
 
 def cell_status_exit_code(result: RangeResult) -> int:

@@ -24,6 +24,7 @@ from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.judging_policy import Policy
+from perfci.verdicts.related_metrics import leave_out_timed_parts
 
 CANDIDATE_KINDS = (*MOVE_KINDS, VerdictKind.FAILED)
 """Verdicts that fresh pairs have to confirm."""
@@ -49,7 +50,10 @@ def pair_neighbouring_commits(scope: SessionScope) -> NeighbourPairs:
 def screen_neighbouring_commits(
     readings: SessionReadings, pairs: NeighbourPairs, policy: Policy
 ) -> ScreeningResult:
-    """Screen every pair of neighbours on its own, and select the candidates for fresh pairs."""
+    """Screen every pair of neighbours on its own, and select the candidates for fresh pairs.
+
+    A phase of a step is no candidate where the step is measured: only the whole buys pairs.
+    """
     judged = group_judged_processes(readings.processes_by_sha)
     measured = {series: by_sha for series, by_sha in judged.items() if policy.is_judged(series)}
     rules = {series: policy.rule_for(series) for series in measured}
@@ -73,7 +77,8 @@ def screen_neighbouring_commits(
     # Selection sees steps of the whole range, a verdict only two neighbours: either makes a candidate.
     keys = {build_decision_key(verdict) for verdict in selected}
     moved = [v for v in verdicts if v.kind in CANDIDATE_KINDS and build_decision_key(v) not in keys]
-    return ScreeningResult(verdicts, [*selected, *moved], decisions)
+    candidates = leave_out_timed_parts([*selected, *moved], measured)
+    return ScreeningResult(verdicts, candidates, decisions)
 
 
 def _build_decision(verdict: Verdict, rule: Rule, noise_sd: float | None) -> DecisionRecord:

@@ -10,7 +10,7 @@ from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Stage, Status, Verdict
-from perfci.report.number_format import format_count
+from perfci.report.number_format import format_count, format_duration
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.judging_policy import Policy
 
@@ -51,7 +51,7 @@ def measure_fresh_pairs(
 ) -> tuple[MeasurementSession, PairingResult]:
     """Measure fresh pairs of the questions, by fresh processes in a session of their own."""
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
-    progress.report(f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs")
+    progress.report(_format_cost(session, questions, policy))
     # Fresh parents have another memory layout, so that the screening's is no part of what is confirmed.
     session.runner.close_fork_servers()
     fresh = open_measurement_session(
@@ -73,6 +73,18 @@ def measure_fresh_pairs(
         false_discovery_rate=FALSE_DISCOVERY_RATE,
     )
     return fresh, pairing.measure_until_decided()
+
+
+def _format_cost(session: MeasurementSession, questions: Sequence[ComparisonQuestion], policy: Policy) -> str:
+    """How long fresh pairs take, from the first look that may decide to the last, by what was measured."""
+    process_s = max((question.cell.cost_s for question in questions), default=0.0)
+    if session.statuses:
+        process_s = session.work_s / len(session.statuses)
+    least, most = (2 * process_s * len(questions) * policy.default.looks[at] for at in (0, -1))
+    return (
+        f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs: "
+        f"{format_duration(least)} to {format_duration(most)}"
+    )
 
 
 def build_confirmation_questions(

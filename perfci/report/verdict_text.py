@@ -144,6 +144,8 @@ def verdict_sentence(verdict: Verdict) -> str:
         if verdict.noise_floor is not None:
             sentence += f"; noise floor {format_percent(verdict.noise_floor)}"
         return sentence
+    if verdict.kind in CHANGE_KINDS and verdict.base_level is not None and verdict.head_level is not None:
+        return f"{name} {_count_change_phrase(verdict)}"
     if verdict.kind is VerdictKind.UNCHANGED and verdict.ratio is not None:
         mde = f"; minimum detectable effect {format_percent(verdict.mde)}" if verdict.mde is not None else ""
         return f"{name} unchanged: {_estimate_phrase(verdict)}{_tail_suffix(verdict)}{mde}"
@@ -157,6 +159,13 @@ def verdict_sentence(verdict: Verdict) -> str:
     if verdict.kind is VerdictKind.FAILED:
         return f"{name} failed at {verdict.head[:10]}{_reason_suffix(verdict)}"
     return f"{name}: {verdict_kind_label(verdict.kind)}{_reason_suffix(verdict)}"
+
+
+def _count_change_phrase(verdict: Verdict) -> str:
+    """Describe a change that no ratio expresses: ``went from none to 52 (worse), counted exactly``."""
+    base, head = format_in_common_unit((verdict.base_level, verdict.head_level), verdict.series.metric)
+    word = "worse" if verdict.kind is VerdictKind.REGRESSION else "better"
+    return f"went from {base if verdict.base_level else 'none'} to {head} ({word}), counted exactly"
 
 
 def change_phrase(verdict: Verdict) -> str:
@@ -351,14 +360,14 @@ def _next_step(verdict: Verdict) -> str:
     if verdict.pairs_to_decide is not None:
         return f"about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
     if verdict.reason:
-        return make_printable(verdict.reason)
+        return make_printable(verdict.reason, MAX_REASON_LENGTH)
     if verdict.stage is Stage.SCREENING:
         return "screening alone cannot decide it"
     return "no practical number of pairs would decide it"
 
 
 def _reason_suffix(verdict: Verdict) -> str:
-    return f": {make_printable(verdict.reason)}" if verdict.reason else ""
+    return f": {make_printable(verdict.reason, MAX_REASON_LENGTH)}" if verdict.reason else ""
 
 
 def _signed_number(change: float) -> str:

@@ -13,6 +13,10 @@ from pathlib import Path
 
 from perfci.model import PerfciError
 
+RETRY_S = 0.5
+REMIND_S = 60.0
+"""Seconds between two reminders that a measurement has not begun: the first one scrolls out of sight."""
+
 
 @contextmanager
 def machine_lock(
@@ -27,9 +31,13 @@ def machine_lock(
                 raise PerfciError(
                     f"this machine is already being measured by {holder}; wait for it, or drop --no-wait"
                 )
-            on_wait(f"waiting for {holder}, so that two measurements do not disturb each other")
+            on_wait(f"WAITING for {holder}, so that two measurements do not disturb each other")
+            waited_s = 0.0
             while not _try_lock(handle):
-                time.sleep(0.5)
+                time.sleep(RETRY_S)
+                waited_s += RETRY_S
+                if waited_s % REMIND_S == 0:
+                    on_wait(f"still waiting for {holder}, {waited_s / 60:.0f} min so far")
         # The note is for the message of others only; the lock itself is the kernel's.
         os.ftruncate(handle, 0)
         since = datetime.now(UTC).isoformat(timespec="seconds")

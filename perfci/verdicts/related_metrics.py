@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from perfci.model import CPU_METRIC_PREFIX, Series
+from perfci.model import CPU_METRIC_PREFIX, Series, Verdict, VerdictKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,30 @@ def is_felt_by_users(series: Series) -> bool:
     related = RELATED_BY_METRIC.get(metric_without_clock(series))
     is_secondary = related is not None and metric_without_clock(series) in related.secondary
     return series.metric.unit not in COUNT_UNITS and not is_secondary
+
+
+def leave_out_timed_parts(candidates: Iterable[Verdict], measured: Iterable[Series]) -> list[Verdict]:
+    """Leave out the parts of a whole that is measured as well: phases of a step, stages of a request.
+
+    A part explains how its whole moved; alone it is not worth pairs of its own. Counts and bytes are certain
+    at once, and a failure is no part of anything.
+    """
+    wholes = {
+        (*model_of_series(series), related.name)
+        for series in measured
+        if (related := RELATED_BY_METRIC.get(metric_without_clock(series)))
+        and metric_without_clock(series) in related.primary
+    }
+
+    def is_part(series: Series) -> bool:
+        related = RELATED_BY_METRIC.get(metric_without_clock(series))
+        if related is None or series.metric.unit in (*COUNT_UNITS, "bytes"):
+            return False
+        is_secondary = metric_without_clock(series) in related.secondary
+        return is_secondary and (*model_of_series(series), related.name) in wholes
+
+    failed = VerdictKind.FAILED
+    return [verdict for verdict in candidates if verdict.kind is failed or not is_part(verdict.series)]
 
 
 def model_of_series(series: Series) -> tuple[object, ...]:

@@ -76,7 +76,6 @@ def test_init_never_overwrites(working_folder: Path, capsys: pytest.CaptureFixtu
         "",
         "next:",
         "  perfci run --smoke",
-        "  perfci compare HEAD~1 --smoke",
     ]
 
 

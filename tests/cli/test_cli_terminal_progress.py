@@ -78,6 +78,7 @@ def test_counts_pairs_that_are_added_later() -> None:
 def test_reports_failures_once_per_reason() -> None:
     watch = Watch()
     progress = watch.progress()
+    no_clock = MeasuredMetric("clock", "hertz", "higher", Clock.VALUE, 0, (), Status.SKIPPED, "no GPU")
     no_gpu = MeasuredMetric("energy", "joules", "lower", Clock.VALUE, 0, (), Status.SKIPPED, "no GPU")
 
     for _ in range(2):
@@ -85,11 +86,13 @@ def test_reports_failures_once_per_reason() -> None:
         progress.report_process(VISIT, ended("suite.time_b", Status.FAILED, "ValueError: no batch"))
         progress.report_process(VISIT, ended("suite.time_c", Status.OK, "", no_gpu))
         progress.report_process(VISIT, ended("suite.time_d", Status.OK, "", no_gpu))
+        progress.report_process(VISIT, ended("suite.time_e", Status.OK, "", no_gpu, no_clock))
 
     assert watch.lines == [
         "  suite.time_a: skipped: needs two GPUs",
         "  suite.time_b at aaaaaaaaaa: failed: ValueError: no batch",
         "  suite.time_c: not available: energy: no GPU",
+        "  suite.time_e: not available: clock: no GPU",
     ]
 
 

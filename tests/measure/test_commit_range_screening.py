@@ -38,3 +38,25 @@ def test_a_commit_that_stops_working_is_a_candidate() -> None:
     (failed,) = candidates(TIME, a=working, b=working, c=failing, d=failing)
 
     assert (failed.base, failed.head) == ("b", "c")
+
+
+def test_a_phase_buys_no_pairs_where_its_step_is_measured() -> None:
+    phase = a_series("gpt.MyModel.measure_training", "cpu_forward_time")
+    step = a_series("gpt.MyModel.measure_training", "cpu_step_time")
+    slower = {
+        sha: [level + k / 1e4 for k in range(5)] for sha, level in zip("abcd", (1, 1, 2, 2), strict=True)
+    }
+    alone, beside = SessionReadings(), SessionReadings()
+    for readings, measured in ((alone, [phase]), (beside, [phase, step])):
+        for sha, levels in slower.items():
+            for series in measured:
+                for k, level in enumerate(levels):
+                    process = a_process(level, round=k, clock=Clock.CPU)
+                    readings.add_process(sha, len(readings), series, process)
+
+    chosen = [
+        {verdict.series for verdict in screen_neighbouring_commits(readings, LINE, Policy()).candidates}
+        for readings in (alone, beside)
+    ]
+
+    assert chosen == [{phase}, {step}]

@@ -36,6 +36,23 @@ def test_every_kind_has_its_sentence() -> None:
     ]
 
 
+def test_a_count_that_appears_is_a_sentence_of_its_own() -> None:
+    reason = "Counted exactly: 0 became 52, which no ratio expresses."
+    series = a_series("train.Step", "count", "host_syncs")
+    verdict = a_verdict(series=series, ratio=None, interval=None)
+
+    sentence = verdict_sentence(replace(verdict, reason=reason, base_level=0.0, head_level=52.0))
+
+    assert sentence == "train.Step · host_syncs went from none to 52 (worse), counted exactly"
+
+
+def test_a_reason_is_not_cut_at_the_length_of_a_name() -> None:
+    reason = "the interval is " + "too close to the bar for more pairs to decide, " * 3
+    verdict = replace(a_verdict(kind=VerdictKind.INCONCLUSIVE), reason=reason, pairs_to_decide=None)
+
+    assert verdict_sentence(verdict).endswith(reason)
+
+
 def test_a_large_factor_is_no_percentage() -> None:
     verdict = a_verdict(ratio=7.49, interval=(7.1, 7.9))
 

@@ -65,8 +65,10 @@ class TerminalProgress:
         elif outcome.status is not Status.OK:
             self._report_once(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
         for reason, metrics in group_unavailable_metrics(outcome).items():
-            missing = f"{', '.join(metrics)}: {reason}"
-            self._report_once(f"  {name}: not available: {missing}", dedup_key=missing)
+            new = [metric for metric in metrics if f"{metric}: {reason}" not in self._reported]
+            self._reported.update(f"{metric}: {reason}" for metric in new)
+            if new:
+                self.report(f"  {name}: not available: {', '.join(new)}: {reason}")
         if self._live:
             self._redraw(
                 f"  {self._stage}: {self._done}/{self._total}{self._time_left()}  {outcome.cell.name}"

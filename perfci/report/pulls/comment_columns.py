@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Interval, Series, Verdict, VerdictKind
-from perfci.report.escaping import code_span, make_printable
+from perfci.report.escaping import MAX_REASON_LENGTH, code_span, make_printable
 from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.pulls.comparison_findings import verdict_count_label
 from perfci.report.verdict_text import (
@@ -154,7 +154,7 @@ def _reason_suffix(verdict: Verdict) -> str:
 def _next_step_cell(verdict: Verdict) -> str:
     advice = next_step_or_reason(verdict)
     # A reason quotes foreign text, so it must not be read as Markdown; our own advice is plain text.
-    if verdict.reason and advice == make_printable(verdict.reason):
+    if verdict.reason and advice == make_printable(verdict.reason, MAX_REASON_LENGTH):
         return code_span(advice, in_table=True)
     return advice
 
