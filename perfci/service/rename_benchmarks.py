@@ -21,7 +21,7 @@ from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.writes.find_or_add_rows import ensure_series_ids
-from perfci.store.writes.rename_series import move_series
+from perfci.store.writes.rename_series import move_results_between_series
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,4 +112,4 @@ def _move(
     changed = {row_id: target for row_id, target in targets.items() if target != mine[row_id]}
     new_ids = ensure_series_ids(tx, project.id, list(changed.values()), follow=False)
     renamed = dict(zip(changed, new_ids, strict=True))
-    return RenameOutcome(tuple(sorted(set(new_ids))), move_series(tx, project.id, renamed))
+    return RenameOutcome(tuple(sorted(set(new_ids))), move_results_between_series(tx, project.id, renamed))

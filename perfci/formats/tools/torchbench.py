@@ -86,11 +86,11 @@ def read_imported_runs(path: Path, defaults: ImportDefaults, warn: WarnCallback)
         if number is None:
             warn(f"{key[:80]!a} is no number: skipped")
             continue
-        _add_metric(run, parse_key(key, to_text(content.get("name")) or TOOL), number)
+        _add_metric(run, parse_metric_key(key, to_text(content.get("name")) or TOOL), number)
     yield run.build(body)
 
 
-def parse_key(key: str, name: str) -> MetricKey:
+def parse_metric_key(key: str, name: str) -> MetricKey:
     """Split a key into benchmark, parameters and metric; one of unknown form is a metric of ``name``."""
     if match := TRITONBENCH_KEY.fullmatch(key):
         parameters = to_text_pairs({"input": match["x"], "provider": match["provider"]})

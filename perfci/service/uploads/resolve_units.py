@@ -39,7 +39,7 @@ class WaitingResult(Protocol):
     def unit_in_file(self) -> str: ...
 
 
-def resolve_same_meaning(
+def resolve_results_of_same_meaning(
     tx: Session, record: UnresolvedResult, project_id: int, answer: UnitAnswer, context: AuditContext
 ) -> int:
     """Set what a result means, for all that mean the same; add them to their runs, and return how many."""

@@ -31,7 +31,7 @@ from perfci.store.transactions import (
     in_chunks,
     insert_rows,
 )
-from perfci.store.writes.rename_series import follow_renames
+from perfci.store.writes.rename_series import replace_renamed_series_ids
 
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
 COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)
@@ -178,7 +178,7 @@ def ensure_series_ids(
         ids.added.update(_add_series(tx, project, new))
         series_ids = [ids.find(key) for key in keys]
     row_ids = cast(list[int], series_ids)
-    return follow_renames(tx, row_ids) if follow else row_ids
+    return replace_renamed_series_ids(tx, row_ids) if follow else row_ids
 
 
 def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:

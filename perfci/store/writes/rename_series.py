@@ -31,7 +31,7 @@ MOVED_ROWS: tuple[tuple[type[TableBase], tuple[str, ...]], ...] = (
 """Tables that refer to series, each with the columns in which two rows of one series may not agree."""
 
 
-def move_series(tx: Session, project_id: int, renamed: Mapping[int, int]) -> int:
+def move_results_between_series(tx: Session, project_id: int, renamed: Mapping[int, int]) -> int:
     """Move series, old id to new; return how many results moved.
 
     What both have for the same run, incident or question stays with the old one, which keeps it.
@@ -45,13 +45,13 @@ def move_series(tx: Session, project_id: int, renamed: Mapping[int, int]) -> int
             count = _move_rows(tx, row.__table__, same, old, new)
             moved += count if row is ResultRow else 0
         tx.execute(sa.delete(ChangePointRow.__table__).where(ChangePointRow.series_id.in_([old, new])))
-    align_machines_of_runs(tx, list(renamed.values()))
+    update_machine_of_runs(tx, list(renamed.values()))
     forget_cached_ids(tx)
     mark_projects_changed(tx, [project_id])
     return moved
 
 
-def align_machines_of_runs(tx: Session, series_ids: Collection[int]) -> None:
+def update_machine_of_runs(tx: Session, series_ids: Collection[int]) -> None:
     """Let the runs that measured some series name the machine of these: one that was renamed is another."""
     for some in in_chunks(series_ids):
         of_series = RESULTS.c.series_id.in_(some)
@@ -79,7 +79,7 @@ def _move_rows(tx: Session, table: sa.Table, same: tuple[str, ...], old: int, ne
     return int(tx.connection().execute(statement).rowcount)
 
 
-def follow_renames(tx: Session, series_ids: list[int]) -> list[int]:
+def replace_renamed_series_ids(tx: Session, series_ids: list[int]) -> list[int]:
     """Replace series that were renamed by those under whose names they go on."""
     rows = tx.connection().execute(
         sa.select(SERIES.c.id, SERIES.c.renamed_to).where(SERIES.c.renamed_to.is_not(None))
@@ -88,6 +88,6 @@ def follow_renames(tx: Session, series_ids: list[int]) -> list[int]:
     return [renamed.get(row_id, row_id) for row_id in series_ids] if renamed else series_ids
 
 
-def find_renamed_series(tx: Session) -> list[int]:
+def find_rename_target_ids(tx: Session) -> list[int]:
     """Find the ids of the series under whose names others go on."""
     return list(tx.scalars(sa.select(SERIES.c.renamed_to).where(SERIES.c.renamed_to.is_not(None)).distinct()))

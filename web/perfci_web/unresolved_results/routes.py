@@ -14,7 +14,7 @@ from perfci.auth.permissions import AccessRequirement, decide_access
 from perfci.model import PerfciError
 from perfci.net.api_schemas.unresolved_results import MetricMeaning
 from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.resolve_units import resolve_same_meaning
+from perfci.service.uploads.resolve_units import resolve_results_of_same_meaning
 from perfci.store.projects import find_project
 from perfci.store.unresolved_results import (
     UnitAnswer,
@@ -38,7 +38,7 @@ class WaitingMeaning:
     count: int
 
     @property
-    def values(self) -> list[float]:
+    def first_values(self) -> list[float]:
         """The first numbers of the newest result, as the file gives them."""
         result = self.newest.document["result"]
         samples = [number for process in result.get("processes", ()) for number in process["samples"]]
@@ -67,7 +67,9 @@ def resolve_result(project: str, number: int) -> BaseResponse | tuple[str, int]:
         if record is None or result is None:
             raise PerfciError("This result does not wait any more.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
-        resolve_same_meaning(tx, result, record.id, answer, AuditContext(actor, clock(), request_id))
+        resolve_results_of_same_meaning(
+            tx, result, record.id, answer, AuditContext(actor, clock(), request_id)
+        )
 
     try:
         web_context().group_commit.submit(job)

@@ -12,7 +12,7 @@ from perfci.net.api_schemas.unresolved_results import (
     UnresolvedResultPage,
     UnresolvedResultShape,
 )
-from perfci.service.uploads.resolve_units import resolve_same_meaning
+from perfci.service.uploads.resolve_units import resolve_results_of_same_meaning
 from perfci.store import unresolved_results
 from perfci.store.unresolved_results import UnitAnswer, UnresolvedResult
 from perfci_web.api import pagination
@@ -40,7 +40,7 @@ def set_metric_unit(call: Call) -> Reply:
         if record is None:
             raise ProblemError("not-found", "There is no unresolved result of this number here.")
         answer = UnitAnswer(meaning.unit, meaning.direction)
-        resolved = resolve_same_meaning(tx, record, project.id, answer, call.audit_context)
+        resolved = resolve_results_of_same_meaning(tx, record, project.id, answer, call.audit_context)
         return ResolvedResults(resolved=resolved)
 
     return Reply(call.group_commit.submit(write))
