@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from perfci.bench.name_suggestions import suggest_name
+from perfci.bench.name_suggestions import format_name_suggestion
 
 
 def call_hook(
@@ -43,7 +43,9 @@ def import_model_hook(
         if not hasattr(target, name):
             owner = getattr(target, "__name__", type(target).__name__)
             public_names = (candidate for candidate in dir(target) if not candidate.startswith("_"))
-            raise LookupError(f"{subject} {owner} has no {name!r}{suggest_name(name, public_names)}")
+            raise LookupError(
+                f"{subject} {owner} has no {name!r}{format_name_suggestion(name, public_names)}"
+            )
         target = getattr(target, name)
     if not callable(target):
         raise LookupError(f"{subject} that is a {type(target).__name__} and cannot be called")

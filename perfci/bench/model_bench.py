@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from perfci.bench.bound_model_hooks import BenchmarkSource, BoundModelHooks, bind_step_hook
-from perfci.bench.compilers.compile_model import require_compiled_graphs, skip_without_compiler
+from perfci.bench.compilers.compile_model import missing_compiler_as_skip, require_compiled_graphs
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.multi_metric_benchmark import Bench
 from perfci.bench.readings import Measurement, metrics, skip_exception
@@ -332,7 +332,7 @@ def _build_measure_method(cls: type[ModelBench], group: MetricGroup) -> Any:
     @metrics(*group.metrics)
     def measure(self: ModelBench, *values: Any) -> Measurement:
         hooks = _bind_cell_hooks(self, values)
-        with skip_without_compiler(), hooks.float32_precision():
+        with missing_compiler_as_skip(), hooks.float32_precision():
             measured = group.measure(hooks)
         if group.name in COMPILED_GROUPS and cls.compile is ModelBench.compile:
             require_compiled_graphs(hooks.parameters.get("compile"))

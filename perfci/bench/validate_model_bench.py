@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from perfci.bench.bound_model_hooks import STEP_ARGUMENTS
-from perfci.bench.name_suggestions import suggest_or_list_names
+from perfci.bench.name_suggestions import format_suggestion_or_known_names
 from perfci.model import PerfciError
 
 MISSPELLING_CUTOFF = 0.8
@@ -22,7 +22,9 @@ class CellParameters(dict[str, Any]):
     """The parameters of one cell by name, as hooks get them; a name that is none of them says what is."""
 
     def __missing__(self, name: str) -> Any:
-        raise KeyError(f"the benchmark has no parameter {name!r}{suggest_or_list_names(name, self)}")
+        raise KeyError(
+            f"the benchmark has no parameter {name!r}{format_suggestion_or_known_names(name, self)}"
+        )
 
 
 def check_groups(owner: str, groups: Sequence[str], known_groups: Sequence[str]) -> None:
@@ -31,7 +33,7 @@ def check_groups(owner: str, groups: Sequence[str], known_groups: Sequence[str])
         raise PerfciError(f"{owner}.groups is a string; write groups = ({groups!r},)")
     for group in groups:
         if group not in known_groups:
-            hint = suggest_or_list_names(group, known_groups)
+            hint = format_suggestion_or_known_names(group, known_groups)
             raise PerfciError(f"{owner}.groups names {group!r}, which is no metric group{hint}")
 
 
@@ -74,7 +76,7 @@ def check_parameters(
     """
     for name in reference if grid else ():
         if name not in grid:
-            hint = suggest_or_list_names(name, grid)
+            hint = format_suggestion_or_known_names(name, grid)
             raise PerfciError(f"{owner}.reference sets {name!r}, which is no parameter of it{hint}")
     for name, values in grid.items():
         close = difflib.get_close_matches(name, PRECISION_PARAMETERS, n=1, cutoff=MISSPELLING_CUTOFF)
@@ -94,5 +96,5 @@ def check_step_arguments(owner: str, step: Callable[..., Any]) -> None:
     for argument in arguments[3:]:
         is_required = argument.default is argument.empty and argument.kind is argument.POSITIONAL_OR_KEYWORD
         if is_required and argument.name not in STEP_ARGUMENTS:
-            hint = suggest_or_list_names(argument.name, STEP_ARGUMENTS)
+            hint = format_suggestion_or_known_names(argument.name, STEP_ARGUMENTS)
             raise PerfciError(f"{owner}.step asks for {argument.name!r}, which no step is given{hint}")

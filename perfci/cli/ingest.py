@@ -11,7 +11,7 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.judge_new_results import judge_new_results
 from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.repository_and_config import current_config
-from perfci.cli.shared.result_file_options import build_file_reading, result_file_options
+from perfci.cli.shared.result_file_options import build_file_reading_context, result_file_options
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.model import Direction
 from perfci.report.number_format import format_count
@@ -36,7 +36,7 @@ def ingest_command(
 ) -> None:
     """Import result files or folders; a document that was imported before adds nothing."""
     config = current_config()
-    reading = build_file_reading(config, revision, machine, direction)
+    reading = build_file_reading_context(config, revision, machine, direction)
     units = dict(map(parse_metric_option, metric_meanings))
     reports = []
     with closing(open_store_to_write(config)) as store:

@@ -131,11 +131,11 @@ def require_few_cells(cells: Sequence[Cell], bench: str, all_cells: bool) -> Non
         subject = f"--bench {bench!r} matches" if bench else "the suite has"
         raise PerfciError(
             f"{subject} {len(cells)} cells, and each would be profiled; narrow it to {MAX_CELLS} or fewer, "
-            f"for example --bench {shlex.quote(cell_regex(likely))}, or give --all"
+            f"for example --bench {shlex.quote(shell_safe_cell_regex(likely))}, or give --all"
         )
 
 
-def cell_regex(cell: Cell) -> str:
+def shell_safe_cell_regex(cell: Cell) -> str:
     """A regular expression for this cell that needs no escape in a shell: a dot stands for a quote."""
     return f"^{re.escape(cell.name)}$".replace("'", ".").replace(r"\ ", " ")
 
@@ -172,7 +172,7 @@ def format_nsys_command(cell: Cell, folder: Path, command_line: ProfileCommandLi
     """
     perfci = ["perfci", "profile"]
     perfci += [command_line.revision] if command_line.revision else []
-    perfci += ["--bench", cell_regex(cell)]
+    perfci += ["--bench", shell_safe_cell_regex(cell)]
     perfci += ["--suite", str(command_line.suite)] if command_line.suite else []
     perfci += ["--smoke"] if command_line.smoke else []
     recorder = [

@@ -10,7 +10,11 @@ from datetime import UTC, datetime
 import click
 
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.format_measurement_plan import format_left_out, format_plan_summary, write_plan
+from perfci.cli.shared.format_measurement_plan import (
+    format_left_out_cells,
+    format_plan_summary,
+    write_measurement_plan,
+)
 from perfci.cli.shared.options import (
     SuiteChoice,
     bench_option,
@@ -105,7 +109,7 @@ def run_command(
     address = resolve_server_url(config, server) if send or server else ""
     commits, budget_s = repository.list_commits(revision), parse_time_budget(budget)
     with create_suite_runner(repository, config, suite.folder, smoke=smoke) as runner:
-        default_only = suite.is_default_only(bench)
+        default_only = suite.is_default_suite_only(bench)
         scope = prepare_session_scope(runner, commits, bench, progress.report, default_only=default_only)
         count = rounds or config.settings.run.rounds
         if plan_only:
@@ -126,14 +130,14 @@ def run_command(
             )
             evaluate_and_reconcile(store, config)
             reports = load_commit_reports(store, config, result, commits)
-            runs = load_runs_to_send(store, config, result, progress) if address else []
+            runs = load_complete_runs_to_send(store, config, result, progress) if address else []
     write_range_report(result, commits, reports, json_file)
     if runs:
         print_flush_report(spool_and_send_runs(config, address, runs), address, err=True)
-    return cell_status_exit_code(result)
+    return range_exit_code(result)
 
 
-def load_runs_to_send(
+def load_complete_runs_to_send(
     store: Store, config: Config, result: RangeResult, progress: TerminalProgress
 ) -> list[Run]:
     """The runs of the sessions, once they are whole: a server takes no other content for a run it has.
@@ -167,7 +171,7 @@ def write_planned_cells(
     """Write what each cell costs by earlier runs or its declaration; return the exit code."""
     with closing(open_store_to_write(config)) as store:
         planned = replace_declared_with_measured_costs(store, runner, config.project, scope)
-    write_plan(planned.cells, visits, json_file)
+    write_measurement_plan(planned.cells, visits, json_file)
     return 0
 
 
@@ -189,7 +193,7 @@ def write_range_report(
     ended = ", ".join(f"{count} {status}" for status, count in statuses.items())
     click.echo(f"{len(result.statuses)} processes measured: {ended or 'nothing to measure'}")
     if result.left_out:
-        click.echo(format_left_out(result.left_out))
+        click.echo(format_left_out_cells(result.left_out))
     elif len(commits) > 1:
         click.echo("\n" + format_confirmed_changes(result, commits))
     if reports:
@@ -227,7 +231,7 @@ def _format_quiet_commits(quiet: int, open_verdicts: Sequence[Verdict]) -> str:
     return f"{line} ({questions}, {metrics} time, latency or memory that users feel)"
 
 
-def cell_status_exit_code(result: RangeResult) -> int:
+def range_exit_code(result: RangeResult) -> int:
     """The exit code of a range: failed cells are an error, skipped ones are not."""
     good = sum(status in (Status.OK, Status.SKIPPED) for status in result.statuses)
     if not any(status is Status.OK for status in result.statuses):

@@ -82,7 +82,7 @@ def serve_dashboard(config: Config, *, read_only: bool = False, writable: bool =
             settings=config.settings,
             secrets=config.secrets,
             on_tick=worker.ensure_running,
-            on_worker_start=worker.forget_in_fork,
+            on_worker_start=worker.forget_child_in_fork,
             on_ready=ready,
         )
 

@@ -9,7 +9,7 @@ import click
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option, server_option
 from perfci.cli.shared.repository_and_config import current_config
-from perfci.cli.shared.result_file_options import build_file_reading, result_file_options
+from perfci.cli.shared.result_file_options import build_file_reading_context, result_file_options
 from perfci.formats.format_types import WarnOnce
 from perfci.model import Direction
 from perfci.net.spool_sender import FlushReport
@@ -56,7 +56,7 @@ def upload_command(
     reading = None
     # perfci's own documents say everything, so that the repository's history need not be read for them.
     if any(name != "perfci" for _, name in files):
-        reading = build_file_reading(config, revision, machine, direction)
+        reading = build_file_reading_context(config, revision, machine, direction)
     runs = (run for file, name in files for run in read_runs_to_send(file, name, reading, units, warn))
     report = spool_and_send_runs(config, address, runs)
     print_flush_report(report, address, err=json_file == "-")

@@ -195,7 +195,7 @@ class ModelTable(ConfigTable):
     steps: int | None = Field(default=None, gt=0)
 
     @property
-    def plain_options(self) -> dict[str, Any]:
+    def options_without_hooks(self) -> dict[str, Any]:
         """The keys beside the hooks, as plain values."""
         values = self.model_dump(
             include={"params", "sla", "tokens_per_batch", "reference", "requests", "steps"}

@@ -14,12 +14,12 @@ FRESH_PAIRS = 10
 """Pairs that confirm a candidate (docs/design/statistics.md, section 8)."""
 
 
-def noise_floor_of_pairs(pair_noise: NoisePrior) -> float:
+def noise_floor_from_pair_noise(pair_noise: NoisePrior) -> float:
     """Difference of an A/A comparison that 95 in 100 stay below, as a ratio minus one."""
     return math.expm1(NORMAL_95 * pair_noise.sd / math.sqrt(FRESH_PAIRS))
 
 
-def detectable_effect_of_pairs(pair_noise: NoisePrior) -> float:
+def detectable_effect_from_pair_noise(pair_noise: NoisePrior) -> float:
     """Smallest change (0.08 = 8 %) that the pairs would confirm in 80 of 100 comparisons."""
     limits = DecisionLimits.from_rule(Rule())
     error = pair_noise.sd / math.sqrt(FRESH_PAIRS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfci.config import Config, find_lock_path, load_config
-from perfci.demo.machine_noise import detectable_effect_of_pairs, noise_floor_of_pairs
+from perfci.demo.machine_noise import detectable_effect_from_pair_noise, noise_floor_from_pair_noise
 from perfci.demo.sample_repository import make_sample_repository
 from perfci.history.judged_processes import group_judged_processes
 from perfci.measure.measure_and_store_session import SessionProgress
@@ -94,8 +94,8 @@ def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:
     return DemoResults(
         commits,
         verdicts,
-        {series: noise_floor_of_pairs(noise) for series, noise in pair_noise.items()},
-        {series: detectable_effect_of_pairs(noise) for series, noise in pair_noise.items()},
+        {series: noise_floor_from_pair_noise(noise) for series, noise in pair_noise.items()},
+        {series: detectable_effect_from_pair_noise(noise) for series, noise in pair_noise.items()},
     )
 
 

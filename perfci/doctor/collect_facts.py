@@ -161,7 +161,7 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-def find_lock_holder(config: Config) -> str:
+def describe_lock_holder(config: Config) -> str:
     """The description of the measurement that holds the machine lock; empty where none does."""
     try:
         with machine_lock(config.lock_path, owner="perfci doctor", wait=False):
@@ -189,7 +189,7 @@ def read_free_disk_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def find_recorded_suite(config: Config, suite: str) -> RecordedSuite | None:
+def load_newest_recorded_suite(config: Config, suite: str) -> RecordedSuite | None:
     """The benchmarks of the newest session of this suite.
 
     None without one, or where the store cannot be read.

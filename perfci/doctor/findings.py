@@ -29,17 +29,17 @@ class DoctorFinding:
     figures: Mapping[str, float] = field(default_factory=dict)
 
 
-def ok(subject: str, sentence: str) -> DoctorFinding:
+def ok_finding(subject: str, sentence: str) -> DoctorFinding:
     """A finding without a fault."""
     return DoctorFinding(CheckLevel.OK, subject, sentence)
 
 
-def warning(subject: str, sentence: str, advice: str) -> DoctorFinding:
+def warning_finding(subject: str, sentence: str, advice: str) -> DoctorFinding:
     """A finding that makes measuring less sensitive."""
     return DoctorFinding(CheckLevel.WARNING, subject, sentence, advice)
 
 
-def problem(subject: str, sentence: str, advice: str) -> DoctorFinding:
+def problem_finding(subject: str, sentence: str, advice: str) -> DoctorFinding:
     """A finding that prevents a measurement or makes it unreliable."""
     return DoctorFinding(CheckLevel.PROBLEM, subject, sentence, advice)
 

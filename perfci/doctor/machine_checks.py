@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_first_names, ok, problem, warning
+from perfci.doctor.findings import (
+    DoctorFinding,
+    format_first_names,
+    ok_finding,
+    problem_finding,
+    warning_finding,
+)
 from perfci.report.number_format import format_count
 
 GIB = 2**30
@@ -58,76 +64,82 @@ def check_cores(facts: MachineFacts) -> DoctorFinding:
         throttled = ""
         if facts.stopped_share:
             throttled = f", which stopped it in {facts.stopped_share:.0%} of the periods so far"
-        return warning(
+        return warning_finding(
             "cores",
             f"{cores}, but the control group allows only the time of {facts.quota_cores:g}{throttled}",
             "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
         )
     if facts.cores == 1:
-        return warning(
+        return warning_finding(
             "cores", "one core, which everything else runs on too", "measure with two cores or more"
         )
-    return ok("cores", f"{cores}, no quota below that")
+    return ok_finding("cores", f"{cores}, no quota below that")
 
 
 def check_load(facts: MachineFacts) -> DoctorFinding:
     """Warn of other programs that use the cores."""
     if facts.load is None:
-        return ok("load", "not reported by the kernel")
+        return ok_finding("load", "not reported by the kernel")
     sentence = f"{facts.load:.2f} tasks over the last minute on {format_count(facts.cores, 'core')}"
     if facts.load > BUSY_SHARE * facts.cores:
-        return warning("load", sentence, "end what else runs here, or wait a minute if it has just ended")
-    return ok("load", sentence)
+        return warning_finding(
+            "load", sentence, "end what else runs here, or wait a minute if it has just ended"
+        )
+    return ok_finding("load", sentence)
 
 
 def check_memory(available: int | None) -> DoctorFinding:
     """Warn of little available memory, in bytes."""
     if available is None:
-        return ok("memory", "not reported by the kernel")
+        return ok_finding("memory", "not reported by the kernel")
     sentence = f"{available / GIB:.1f} GiB can still be used"
     if available < MIN_MEMORY:
-        return warning("memory", sentence, "free some: a process that swaps is measured as slow, or killed")
-    return ok("memory", sentence)
+        return warning_finding(
+            "memory", sentence, "free some: a process that swaps is measured as slow, or killed"
+        )
+    return ok_finding("memory", sentence)
 
 
 def check_clock_source(source: str) -> DoctorFinding:
     """Warn of a clock source that is slow to read."""
     if not source:
-        return ok("clock", "the kernel does not name its clock source")
+        return ok_finding("clock", "the kernel does not name its clock source")
     if source in SLOW_CLOCKS:
         advice = "make the kernel use tsc (see /sys/devices/system/clocksource)"
-        return warning("clock", f"{source}, which takes a microsecond to read", advice)
-    return ok("clock", source)
+        return warning_finding("clock", f"{source}, which takes a microsecond to read", advice)
+    return ok_finding("clock", source)
 
 
 def check_governor(governors: tuple[str, ...]) -> DoctorFinding:
     """Warn of a frequency governor that follows the load."""
     if not governors:
-        return ok("governor", "not visible here, as usual in virtual machines")
+        return ok_finding("governor", "not visible here, as usual in virtual machines")
     if governors == ("performance",):
-        return ok("governor", "performance on every core")
+        return ok_finding("governor", "performance on every core")
     advice = "sudo cpupower frequency-set -g performance"
-    return warning("governor", f"{format_first_names(list(governors))}: the clock follows the load", advice)
+    return warning_finding(
+        "governor", f"{format_first_names(list(governors))}: the clock follows the load", advice
+    )
 
 
 def check_turbo(turbo: bool | None) -> DoctorFinding:
     """Warn of turbo clocks, which depend on temperature."""
     if turbo is None:
-        return ok("turbo", "not visible here, as usual in virtual machines")
+        return ok_finding("turbo", "not visible here, as usual in virtual machines")
     if turbo:
         advice = (
             "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, "
             "or 0 > /sys/devices/system/cpu/cpufreq/boost"
         )
-        return warning("turbo", "on: the clock depends on temperature and on the other cores", advice)
-    return ok("turbo", "off")
+        return warning_finding("turbo", "on: the clock depends on temperature and on the other cores", advice)
+    return ok_finding("turbo", "off")
 
 
 def check_autogroup(*, autogroup: bool) -> DoctorFinding:
     """Warn of autogrouping: nice values then count only within one session, see sched(7)."""
     if not autogroup:
-        return ok("niceness", "what is started with nice stands back, in whichever session")
-    return warning(
+        return ok_finding("niceness", "what is started with nice stands back, in whichever session")
+    return warning_finding(
         "niceness",
         "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): "
         "work that somebody starts with nice in another session takes as much from what is measured "
@@ -139,24 +151,26 @@ def check_autogroup(*, autogroup: bool) -> DoctorFinding:
 def check_machine_lock(holder: str) -> DoctorFinding:
     """Warn of another measurement on this machine."""
     if holder:
-        return warning("lock", f"this machine is being measured: {holder}", "wait until that has ended")
-    return ok("lock", "nobody else measures on this machine")
+        return warning_finding(
+            "lock", f"this machine is being measured: {holder}", "wait until that has ended"
+        )
+    return ok_finding("lock", "nobody else measures on this machine")
 
 
 def check_database(display_url: str, exists: bool, problem_text: str) -> DoctorFinding:
     """Report a database that cannot be opened."""
     if problem_text:
-        return problem(
+        return problem_finding(
             "database", problem_text.rstrip("."), "see `perfci db --help`, or name another store with --db"
         )
     if not exists:
-        return ok("database", f"{display_url} does not exist yet: the first `perfci run` makes it")
-    return ok("database", f"{display_url} has the current schema")
+        return ok_finding("database", f"{display_url} does not exist yet: the first `perfci run` makes it")
+    return ok_finding("database", f"{display_url} has the current schema")
 
 
 def check_disk(free: int) -> DoctorFinding:
     """Report little free disk, in bytes."""
     sentence = f"{free / GIB:.1f} GiB are free below .perfci"
     if free < MIN_DISK:
-        return problem("disk", sentence, "free some: checkouts, builds and results go there")
-    return ok("disk", sentence)
+        return problem_finding("disk", sentence, "free some: checkouts, builds and results go there")
+    return ok_finding("disk", sentence)

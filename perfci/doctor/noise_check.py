@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfci.config import JudgeTable, Settings, SuiteTable
-from perfci.doctor.findings import DoctorFinding, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, ok_finding, problem_finding, warning_finding
 from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.measure.open_measurement_session import open_measurement_session, prepare_session_scope
 from perfci.model import Commit, PerfciError, Process, Role, Series, Status
@@ -63,7 +63,7 @@ def check_noise(measurement: AAMeasurement, judge: JudgeTable) -> list[DoctorFin
         f"visible_with_{pairs}_pairs": effect for pairs, effect in effects.items() if math.isfinite(effect)
     }
     return [
-        replace(ok("noise", sentence), figures=figures),
+        replace(ok_finding("noise", sentence), figures=figures),
         replace(check_detectable_effect(effects, judge), figures=forecast),
     ]
 
@@ -82,14 +82,14 @@ def check_detectable_effect(smallest_effects: dict[int, float], judge: JudgeTabl
             "quieten the machine (see the warnings), judge by exact counts, "
             "or raise [judge] bar in perfci.toml"
         )
-        return problem("noise", f"too noisy to detect {bar}: {forecast}", advice)
+        return problem_finding("noise", f"too noisy to detect {bar}: {forecast}", advice)
     if enough[0] > min(smallest_effects):
-        return warning(
+        return warning_finding(
             "noise",
             f"{bar} needs {enough[0]} pairs: {forecast}",
             "see the warnings about the machine, if any",
         )
-    return ok("noise", f"quiet enough for {bar}: {forecast}")
+    return ok_finding("noise", f"quiet enough for {bar}: {forecast}")
 
 
 def compute_detectable_effect(shift: Shift, pairs: int, judge: JudgeTable) -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from perfci.config import Config
 from perfci.doctor import collect_facts, machine_checks, noise_check, software_checks
 from perfci.doctor import suite_checks as suite
-from perfci.doctor.findings import DoctorFinding, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, ok_finding, problem_finding, warning_finding
 from perfci.model import Commit, PerfciError
 from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.git_repository import GitRepository
@@ -41,18 +41,18 @@ def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None
     facts = collect_facts.read_machine_facts()
     gpus = collect_facts.list_driver_gpus()
     yield software_checks.check_git(collect_facts.read_git_version())
-    commit, finding = check_head_commit(target.repository)
+    commit, finding = find_and_check_head_commit(target.repository)
     yield finding
     prepared = None
     if target.repository is not None and commit is not None:
         on_progress(f"preparing {commit.short_sha} as `perfci run` would")
-        prepared, finding = check_build(target.repository, commit, config)
+        prepared, finding = prepare_and_check_commit(target.repository, commit, config)
         yield finding
     yield from check_environment(prepared, config, gpus)
     if target.repository is not None and prepared is not None and not prepared.failure_reason:
         yield from check_suite(target, target.repository, prepared.commit)
     yield from machine_checks.check_machine(facts)
-    holder = collect_facts.find_lock_holder(config)
+    holder = collect_facts.describe_lock_holder(config)
     yield machine_checks.check_machine_lock(holder)
     yield machine_checks.check_database(*collect_facts.probe_database(config))
     yield machine_checks.check_disk(collect_facts.read_free_disk_bytes(config.root))
@@ -60,20 +60,20 @@ def run_checks(target: DoctorTarget, on_progress: OnProgress = lambda line: None
         yield from run_noise_check(target, prepared, holder, on_progress)
 
 
-def check_head_commit(repository: GitRepository | None) -> tuple[Commit | None, DoctorFinding]:
+def find_and_check_head_commit(repository: GitRepository | None) -> tuple[Commit | None, DoctorFinding]:
     """Find the commit that is checked out, which the checks are run at."""
     if repository is None:
         advice = "run perfci where the measured code is committed"
-        return None, problem("repository", "this folder is not inside a git repository", advice)
+        return None, problem_finding("repository", "this folder is not inside a git repository", advice)
     try:
         commit = repository.read_commit(repository.resolve_revision("HEAD"))
     except PerfciError:
         advice = "git add . && git commit -m 'First commit'"
-        return None, problem("repository", f"there is no commit in {repository.root}", advice)
-    return commit, ok("repository", f"{repository.root} at {commit.short_sha} {commit.subject}")
+        return None, problem_finding("repository", f"there is no commit in {repository.root}", advice)
+    return commit, ok_finding("repository", f"{repository.root} at {commit.short_sha} {commit.subject}")
 
 
-def check_build(
+def prepare_and_check_commit(
     repository: GitRepository, commit: Commit, config: Config
 ) -> tuple[PreparedCommit | None, DoctorFinding]:
     """Prepare a commit as ``perfci run`` does."""
@@ -81,12 +81,12 @@ def check_build(
     try:
         prepared = prepare_commit(repository, commit, config.settings.environment)
     except PerfciError as error:
-        return None, problem("build", str(error), advice)
+        return None, problem_finding("build", str(error), advice)
     if prepared.failure_reason:
-        return prepared, problem(
+        return prepared, problem_finding(
             "build", f"{commit.short_sha} cannot be built: {prepared.failure_reason}", advice
         )
-    return prepared, ok("build", f"{commit.short_sha} is imported from {', '.join(prepared.paths)}")
+    return prepared, ok_finding("build", f"{commit.short_sha} is imported from {', '.join(prepared.paths)}")
 
 
 def check_environment(
@@ -97,7 +97,9 @@ def check_environment(
     try:
         facts = collect_facts.probe_environment(python)
     except PerfciError as error:
-        yield problem("Python", str(error), "name one that runs with [environment] python in perfci.toml")
+        yield problem_finding(
+            "Python", str(error), "name one that runs with [environment] python in perfci.toml"
+        )
         return
     yield from software_checks.check_software(facts, asv_runner=metadata.version("asv_runner"), gpus=gpus)
 
@@ -113,13 +115,15 @@ def check_suite(target: DoctorTarget, repository: GitRepository, commit: Commit)
             sources = collect_facts.read_suite_sources(runner.suite.folder)
             name = runner.suite.name
     except PerfciError as error:
-        yield problem(
+        yield problem_finding(
             "suite", str(error), "a suite is what `perfci init` writes, or any folder of asv benchmarks"
         )
         return
     yield from check_discovery(discovery, sources, settings.suite.timeout_s)
     versions = {benchmark.name: benchmark.version for benchmark in discovery.benchmarks.values()}
-    yield from suite.check_lost_benchmarks(versions, collect_facts.find_recorded_suite(target.config, name))
+    yield from suite.check_lost_or_rewritten_benchmarks(
+        versions, collect_facts.load_newest_recorded_suite(target.config, name)
+    )
 
 
 def check_discovery(
@@ -152,12 +156,12 @@ def run_noise_check(
 ) -> Iterator[DoctorFinding]:
     """Measure A/A pairs for about a minute, where a commit can be measured and no other measurement runs."""
     if target.repository is None or prepared is None or prepared.failure_reason:
-        yield warning(
+        yield warning_finding(
             "noise", "not measured, since there is no commit that can be", "repair what is said above"
         )
         return
     if holder:
-        yield warning(
+        yield warning_finding(
             "noise", "not measured, so as not to disturb who measures", "run perfci doctor after that"
         )
         return
@@ -167,6 +171,6 @@ def run_noise_check(
         with machine_lock(config.lock_path, owner=f"perfci doctor in {config.root}", wait=False):
             measurement = noise_check.measure_aa_pairs(target.repository, config.settings, prepared.commit)
     except PerfciError as error:
-        yield problem("noise", f"the A/A run failed: {error}", "repair what is said above")
+        yield problem_finding("noise", f"the A/A run failed: {error}", "repair what is said above")
         return
     yield from noise_check.check_noise(measurement, config.settings.judge)

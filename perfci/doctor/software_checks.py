@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_first_names, ok, problem, warning
+from perfci.doctor.findings import (
+    DoctorFinding,
+    format_first_names,
+    ok_finding,
+    problem_finding,
+    warning_finding,
+)
 
 SUPPORTED_PYTHONS = ((3, 11), (3, 13))
 """The oldest and the newest Python that perfci supports."""
@@ -88,48 +94,52 @@ def check_python(facts: SoftwareFacts) -> DoctorFinding:
             "name another interpreter with [environment] python in perfci.toml; "
             f"{oldest} to {newest} are supported"
         )
-        return problem("Python", sentence, advice)
-    return ok("Python", sentence)
+        return problem_finding("Python", sentence, advice)
+    return ok_finding("Python", sentence)
 
 
 def check_git(version: str) -> DoctorFinding:
     """Report a missing or too old git."""
     needed = ".".join(map(str, MIN_GIT))
     if not version:
-        return problem("git", "there is no git here", f"install git {needed} or newer")
+        return problem_finding("git", "there is no git here", f"install git {needed} or newer")
     if parse_version(version)[:2] < MIN_GIT:
-        return problem(
+        return problem_finding(
             "git", f"git {version} is too old to read commits safely", f"install git {needed} or newer"
         )
-    return ok("git", version)
+    return ok_finding("git", version)
 
 
 def check_torch(torch: TorchFacts, gpus: tuple[str, ...]) -> DoctorFinding:
     """Report a torch that is missing, broken, too old, or blind to the driver's GPUs."""
     if torch.error:
-        return problem("torch", f"importing torch fails: {torch.error}", "repair or reinstall torch there")
+        return problem_finding(
+            "torch", f"importing torch fails: {torch.error}", "repair or reinstall torch there"
+        )
     if not torch.version:
-        return warning("torch", "torch is not installed there", "install it, unless nothing measured uses it")
+        return warning_finding(
+            "torch", "torch is not installed there", "install it, unless nothing measured uses it"
+        )
     devices = f"sees {format_first_names(list(torch.devices))}" if torch.devices else "sees no accelerator"
     sentence = f"{torch.version}, {torch.build} build, {devices}"
     if parse_version(torch.version)[:2] < MIN_TORCH:
-        return problem("torch", sentence, f"install torch {'.'.join(map(str, MIN_TORCH))} or newer")
+        return problem_finding("torch", sentence, f"install torch {'.'.join(map(str, MIN_TORCH))} or newer")
     if gpus and not torch.devices:
         advice = (
             "install a CUDA build of torch"
             if torch.build == "CPU"
             else "compare the driver with torch's CUDA version"
         )
-        return problem(
+        return problem_finding(
             "torch", f"{sentence}, although the driver lists {format_first_names(list(gpus))}", advice
         )
-    return ok("torch", sentence)
+    return ok_finding("torch", sentence)
 
 
 def check_asv_runner(facts: SoftwareFacts, expected: str) -> DoctorFinding:
     """Report an asv_runner of another version than the supported one."""
     if facts.asv_error:
-        return problem(
+        return problem_finding(
             "asv", f"importing asv_runner fails: {facts.asv_error}", f"install asv_runner=={expected} there"
         )
     sentence = f"asv_runner {facts.asv_runner} knows {', '.join(facts.types)}"
@@ -138,8 +148,8 @@ def check_asv_runner(facts: SoftwareFacts, expected: str) -> DoctorFinding:
             f"install asv_runner=={expected} there: timings and versions of benchmarks shift "
             "between its releases"
         )
-        return warning("asv", sentence, advice)
-    return ok("asv", sentence)
+        return warning_finding("asv", sentence, advice)
+    return ok_finding("asv", sentence)
 
 
 def check_asv_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> DoctorFinding:
@@ -147,33 +157,37 @@ def check_asv_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> Doctor
     title, module = f"{plugin.name} {plugin.version}", re.sub(r"[-.]+", "_", plugin.name)
     if not plugin.name.startswith("asv_bench"):
         sentence = f"{title} is installed and never discovered: asv looks for names that begin with asv_bench"
-        return problem(
+        return problem_finding(
             "plugin", sentence, f"have its author spell the distribution {module}, with underscores"
         )
     if plugin.errors:
         sentence = f"{title} does not import, so its benchmarks do not exist: {plugin.errors[0]}"
-        return problem("plugin", sentence, f"make `import {module}` work there, or uninstall {plugin.name}")
+        return problem_finding(
+            "plugin", sentence, f"make `import {module}` work there, or uninstall {plugin.name}"
+        )
     if not plugin.types:
         sentence = f"{title} exports no benchmark type"
-        return problem("plugin", sentence, "its modules in benchmarks/ need a list export_as_benchmark")
+        return problem_finding(
+            "plugin", sentence, "its modules in benchmarks/ need a list export_as_benchmark"
+        )
     missing = [name for name in plugin.types if name not in registered]
     if missing:
-        return problem(
+        return problem_finding(
             "plugin",
             f"{title} is there, but asv did not register {format_first_names(missing)}",
             "reinstall it there",
         )
-    return ok("plugin", f"{title} adds {', '.join(plugin.types)}")
+    return ok_finding("plugin", f"{title} adds {', '.join(plugin.types)}")
 
 
 def check_bench_readings(bench: BenchFacts) -> Iterator[DoctorFinding]:
     """Check what a benchmark written with perfci.bench can read here."""
     if bench.error:
         advice = "pip install perfci there, unless no benchmark uses perfci.bench"
-        yield warning("perfci.bench", f"it cannot be used there: {bench.error}", advice)
+        yield warning_finding("perfci.bench", f"it cannot be used there: {bench.error}", advice)
         return
     if bench.unverified_reason:
-        yield warning(
+        yield warning_finding(
             "perfci.bench",
             f"not verified on {bench.kind} devices: {bench.unverified_reason}",
             "compare a few of its figures with torch.utils.benchmark before you rely on them",
@@ -190,27 +204,27 @@ def check_gpu(bench: BenchFacts) -> Iterator[DoctorFinding]:
             "pip install nvidia-ml-py there: "
             "clocks, power, throttling and other users of the GPU are read by it"
         )
-        yield warning("GPU", f"NVML does not answer: {bench.nvml_error}", advice)
+        yield warning_finding("GPU", f"NVML does not answer: {bench.nvml_error}", advice)
         return
     is_harmless = True
     for kind, detail in (flag.split(": ", 1) for flag in bench.gpu_flags):
         if kind == "shared_gpu":
             advice = "end that program: nothing measured beside it is judged"
-            yield problem("GPU", f"somebody else uses it: {detail}", advice)
+            yield problem_finding("GPU", f"somebody else uses it: {detail}", advice)
         elif kind == "throttled":
             advice = "cool it, raise its power limit, or lock its clocks with nvidia-smi -lgc"
-            yield problem("GPU", f"slowed down although it is idle: {detail}", advice)
+            yield problem_finding("GPU", f"slowed down although it is idle: {detail}", advice)
         is_harmless &= kind not in ("shared_gpu", "throttled")
     if is_harmless:
-        yield ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it")
+        yield ok_finding("GPU", "NVML answers; it is not slowed down, and nobody else uses it")
 
 
 def check_instruction_counter(error: str) -> DoctorFinding:
     """Warn where the processor's instruction counter cannot be read."""
     if error:
         advice = "judge by the other counts; where it is a setting: sysctl kernel.perf_event_paranoid=2"
-        return warning("instructions", error, advice)
-    return ok("instructions", "perf events are allowed: instructions can be counted")
+        return warning_finding("instructions", error, advice)
+    return ok_finding("instructions", "perf events are allowed: instructions can be counted")
 
 
 def parse_version(text: str) -> tuple[int, ...]:

@@ -8,7 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from perfci.doctor.findings import DoctorFinding, format_first_names, ok, problem, warning
+from perfci.doctor.findings import (
+    DoctorFinding,
+    format_first_names,
+    ok_finding,
+    problem_finding,
+    warning_finding,
+)
 from perfci.report.number_format import format_count
 
 PLUGIN_NAMES = re.compile(r"gpu_?(mem)?_|gen_(ttft|tpot|e2el)_")
@@ -46,29 +52,31 @@ def check_module_imports(errors: Iterable[tuple[str, str]]) -> Iterator[DoctorFi
     """Report modules that do not import."""
     for module, error in errors:
         sentence = f"module {module} does not import, so nothing of it is measured: {error}"
-        yield problem("suite", sentence, "make it import against the commit that is measured")
+        yield problem_finding("suite", sentence, "make it import against the commit that is measured")
 
 
 def check_benchmark_count(types: Mapping[str, str], cells: int) -> DoctorFinding:
     """Report a suite without benchmarks; ``types`` holds the type of every benchmark by its name."""
     if not types:
         advice = "names that begin with time_, mem_, peakmem_, track_ or measure_ are benchmarks"
-        return problem("suite", "there is no benchmark in it", advice)
+        return problem_finding("suite", "there is no benchmark in it", advice)
     kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(types.values()).most_common())
-    return ok("suite", f"{format_count(len(types), 'benchmark')} in {format_count(cells, 'cell')}: {kinds}")
+    return ok_finding(
+        "suite", f"{format_count(len(types), 'benchmark')} in {format_count(cells, 'cell')}: {kinds}"
+    )
 
 
-def check_lost_benchmarks(
+def check_lost_or_rewritten_benchmarks(
     versions: Mapping[str, str], recorded: RecordedSuite | None
 ) -> Iterator[DoctorFinding]:
     """Report benchmarks of the last recorded run that are missing or rewritten."""
     if recorded is None:
-        yield ok("history", "no run is recorded yet to compare the suite with")
+        yield ok_finding("history", "no run is recorded yet to compare the suite with")
         return
     lost = sorted(recorded.versions.keys() - versions.keys())
     if lost:
         sentence = f"measured on {recorded.day} and not in the suite any more: {format_first_names(lost)}"
-        yield problem("history", sentence, "restore what was not removed on purpose")
+        yield problem_finding("history", sentence, "restore what was not removed on purpose")
     changed = sorted(
         name for name, version in recorded.versions.items() if versions.get(name, version) != version
     )
@@ -76,11 +84,13 @@ def check_lost_benchmarks(
         sentence = (
             f"rewritten since {recorded.day}, so that its history begins anew: {format_first_names(changed)}"
         )
-        yield warning("history", sentence, "set a version attribute where old and new numbers mean the same")
+        yield warning_finding(
+            "history", sentence, "set a version attribute where old and new numbers mean the same"
+        )
     if not lost and not changed:
         count = format_count(len(recorded.versions), "benchmark")
         sentence = f"all {count} measured on {recorded.day} are still there"
-        yield ok("history", sentence)
+        yield ok_finding("history", sentence)
 
 
 def exclude_failed_modules(
@@ -107,7 +117,7 @@ def check_unmeasured_functions(
                 place = f"{function.place} (line {function.line})"
                 sentence = f"{place} declares no metric, so it fails when it is measured"
                 advice = "put @metrics(Metric(name, unit), ...) above it, from perfci.bench"
-                yield problem("suite", sentence, advice)
+                yield problem_finding("suite", sentence, advice)
         elif function.name not in names:
             yield from _check_overlooked(function)
 
@@ -116,11 +126,11 @@ def _check_overlooked(function: WrittenFunction) -> Iterator[DoctorFinding]:
     place = f"{function.place} (line {function.line})"
     if PLUGIN_NAMES.match(function.name):
         sentence = f"{place} is not measured: its type comes with a plugin that is not registered there"
-        yield problem("suite", sentence, "pip install asv_bench_perfci in the measured environment")
+        yield problem_finding("suite", sentence, "pip install asv_bench_perfci in the measured environment")
     elif LOOKALIKE_NAMES.match(function.name):
         rest = function.name.partition("_")[2]
         sentence = f"{place} looks like a benchmark and matches no type"
-        yield warning(
+        yield warning_finding(
             "suite", sentence, f"call it time_{rest} to have it timed, or _{function.name} to keep it apart"
         )
 
@@ -129,7 +139,7 @@ def check_imported_benchmarks(imports: Iterable[str], discovered: Collection[str
     """Report names that asv takes for benchmarks of a module that only imports them."""
     for place in sorted(set(imports) & set(discovered)):
         sentence = f"{place} is measured as a benchmark of its own, because that module imports the name"
-        yield warning(
+        yield warning_finding(
             "suite",
             sentence,
             "import the module it is from instead, or set its attribute skip_benchmark = True",
@@ -143,7 +153,7 @@ def check_omitted_metrics(omissions: Iterable[tuple[str, str, str]]) -> Iterator
         left_out.setdefault(owner, {}).setdefault(reason, []).append(group)
     for owner, reasons in left_out.items():
         parts = [f"{', '.join(groups)}: {reason}" for reason, groups in reasons.items()]
-        yield ok("suite", f"{owner} leaves out {'; '.join(parts)}")
+        yield ok_finding("suite", f"{owner} leaves out {'; '.join(parts)}")
 
 
 def list_written_functions(source: str, module: str) -> list[WrittenFunction]:

@@ -195,7 +195,7 @@ class WorkflowRun:
         return lines[0] if lines else ""
 
     @property
-    def workflow_files(self) -> tuple[str, ...]:
+    def workflow_file_paths(self) -> tuple[str, ...]:
         """The workflow files of the run: its own, and reusable ones as OWNER/NAME/PATH, without refs."""
         paths = (self.path, *(workflow.path for workflow in self.referenced_workflows or ()))
         return tuple(path.partition("@")[0] for path in paths)

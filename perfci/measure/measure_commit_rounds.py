@@ -79,7 +79,7 @@ def measure_commit_rounds(
     visits = list(visit_plan.plan_round_visits(list(scope.commits), scope.cells, rounds, session.seed))
     plan = RoundsPlan(visits, _list_measured_visits(session), budget)
     renewed_at = time.monotonic()
-    progress.limit_stage(budget.remaining_s)
+    progress.limit_stage_seconds(budget.remaining_s)
     for number in range(rounds):
         progress.report_with_time_left(f"round {number + 1} of {rounds}")
         if time.monotonic() - renewed_at > RENEW_AFTER_S:

@@ -56,7 +56,7 @@ def render_models_module(models: Sequence[ModelTable]) -> str:
     parts = [MODULE_HEADER]
     for model in models:
         parts.append(f"\n\nclass {model.name}(ModelBench):\n")
-        parts += [f"    {name} = {value!r}\n" for name, value in model.plain_options.items()]
+        parts += [f"    {name} = {value!r}\n" for name, value in model.options_without_hooks.items()]
         for hook, dotted in model.hook_dotted_names.items():
             template = STEP_TEMPLATE if hook == "step" else HOOK_TEMPLATE
             parts.append(template.format(hook=hook, model=model.name, dotted=dotted))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from perfci.bench import ModelBench
-from perfci.bench.compilers.compile_model import compile_model, skip_without_compiler
+from perfci.bench.compilers.compile_model import compile_model, missing_compiler_as_skip
 from perfci.model import PerfciError
 
 
@@ -82,6 +82,6 @@ def test_skips_where_inductor_has_no_compiler() -> None:
     error = "InvalidCxxCompiler: No working C++ compiler found in (None, 'g++')\n\nSet TORCHDYNAMO_VERBOSE=1"
     with (
         pytest.raises(SkipNotImplemented, match=r"^inductor has no compiler here: .*\(None, 'g\+\+'\)$"),
-        skip_without_compiler(),
+        missing_compiler_as_skip(),
     ):
         raise RuntimeError(error)

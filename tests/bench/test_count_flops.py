@@ -460,7 +460,7 @@ def test_products_of_fp32_on_cuda_are_tf32_where_torch_rounds_them(tf32: bool, e
     on_cuda = [SimpleNamespace(dtype=torch.float32, device=torch.device("cuda"))]
     operators = [getattr(torch.ops.aten, name).default for name in ("mm", "convolution", "_cudnn_rnn")]
     before = Float32Switches.read()
-    Float32Switches.all_set(tf32=tf32).apply()
+    Float32Switches.with_all_set_to(tf32=tf32).apply()
     try:
         formats = {operator_number_format(operator, on_cuda) for operator in operators}
     finally:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from perfci.bench import ModelBench
 from perfci.bench.compilers.compile_model import compile_model
 from perfci.bench.metric_groups.cold_start import run_to_first_output
-from perfci.bench.metric_groups.model_requests import read_sequence_count
+from perfci.bench.metric_groups.model_requests import infer_sequence_count
 from perfci.bench.timers.stage_timers import Stages
 from perfci.model import PerfciError
 
@@ -189,7 +189,7 @@ def test_counts_all_sequences_of_a_batch_in_the_rate() -> None:
 def test_reads_sequences_from_a_chunk_or_says_that_they_are_unknown(
     chunk: Any, batch: int, sequences: int | None
 ) -> None:
-    assert read_sequence_count(chunk, batch) == sequences
+    assert infer_sequence_count(chunk, batch) == sequences
 
 
 class Ready(Served):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from perfci.bench import ModelBench
 from perfci.bench.metric_groups.numerics_recording import record_training_numerics
-from perfci.bench.metric_groups.rounding_tolerance import round_weights, widen_for_rounding
+from perfci.bench.metric_groups.rounding_tolerance import round_weights, widen_tolerance_for_rounding
 from perfci.bench.parity import ParityFailed, Tolerance, default_tolerance
 
 
@@ -58,7 +58,7 @@ class Net(ModelBench):
 def widened_tolerance(model: Any) -> Tolerance:
     reference = Net().bind_hooks({"dtype": "fp32", "model": model})
     recorded = record_training_numerics(reference)
-    return widen_for_rounding(default_tolerance("bf16"), reference, recorded, "bf16")
+    return widen_tolerance_for_rounding(default_tolerance("bf16"), reference, recorded, "bf16")
 
 
 def test_a_model_that_magnifies_rounding_is_accepted() -> None:

@@ -23,11 +23,11 @@ def test_reads_the_cpu_clock_once_a_millisecond_however_many_chunks_come(
     monkeypatch.setattr(stream_clock, "process_time", lambda: asked.append(cpu.host_s) or cpu.cpu_s)
     clock = StreamClock()
 
-    clock.read()
+    clock.record_moment()
     for _ in range(100):
         cpu.work(0.0001)
-        clock.read()
-    clock.read_last()
+        clock.record_moment()
+    clock.finish_and_get_moments()
 
     assert 10 <= len(asked) <= 13  # 10 ms of chunks, both ends and the first chunk
 
@@ -35,26 +35,26 @@ def test_reads_the_cpu_clock_once_a_millisecond_however_many_chunks_come(
 def test_reads_both_clocks_at_the_send_the_first_chunk_and_the_end(cpu: FakeDevice) -> None:
     clock = StreamClock()
 
-    clock.read()
+    clock.record_moment()
     cpu.work(0.0002)
-    clock.read()
+    clock.record_moment()
     cpu.work(0.0001)
     cpu.host_s += 0.0003  # another process ran
-    moments = clock.read_last()
+    moments = clock.finish_and_get_moments()
 
     assert [cpu_s - 5.0 for _, cpu_s in moments] == pytest.approx([0.0, 0.0002, 0.0003])
 
 
 def test_takes_the_time_of_another_process_from_the_gap_it_made_long(cpu: FakeDevice) -> None:
     clock = StreamClock()
-    clock.read()
-    clock.read()
+    clock.record_moment()
+    clock.record_moment()
 
     for interrupted_s in (0.0, 0.008, 0.0):
         cpu.work(0.0002)
         cpu.host_s += interrupted_s
-        clock.read()
-    moments = clock.read_last()
+        clock.record_moment()
+    moments = clock.finish_and_get_moments()
 
     gaps = [after - before for (_, before), (_, after) in pairwise(moments)]
     assert gaps == pytest.approx([0.0, 0.0002, 0.0002, 0.0002, 0.0])
@@ -77,6 +77,6 @@ def test_shares_cpu_seconds_out(cpu_s: float, shared: list[float]) -> None:
 def test_never_goes_back_where_no_time_passes(cpu: FakeDevice) -> None:
     clock = StreamClock()
     for _ in range(5):
-        clock.read()
+        clock.record_moment()
 
-    assert clock.read_last() == [(100.0, 5.0)] * 6
+    assert clock.finish_and_get_moments() == [(100.0, 5.0)] * 6

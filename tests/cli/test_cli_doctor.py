@@ -16,7 +16,7 @@ from perfci.cli import run_cli
 from perfci.cli.doctor import format_doctor_finding, format_problem_counts
 from perfci.config import Settings, load_config
 from perfci.doctor import collect_facts
-from perfci.doctor.findings import ok, problem, warning
+from perfci.doctor.findings import ok_finding, problem_finding, warning_finding
 from perfci.doctor.noise_check import measure_aa_pairs
 from perfci.doctor.software_checks import SoftwareFacts
 from perfci.runner.git_repository import GitRepository
@@ -255,7 +255,7 @@ def test_measures_aa_pairs_like_a_comparison(working_folder: Path) -> None:
 
 
 def test_shows_level_subject_sentence_and_advice() -> None:
-    finding = warning("cores", "the control group allows only the time of 1", "end " * 30)
+    finding = warning_finding("cores", "the control group allows only the time of 1", "end " * 30)
 
     assert click.unstyle(format_doctor_finding(finding)).splitlines() == [
         "warning  cores        the control group allows only the time of 1",
@@ -266,9 +266,9 @@ def test_shows_level_subject_sentence_and_advice() -> None:
 
 def test_ends_with_the_number_of_problems() -> None:
     nothing, little, much = (
-        ok("git", "2.39"),
-        warning("load", "5", "wait"),
-        problem("disk", "full", "free some"),
+        ok_finding("git", "2.39"),
+        warning_finding("load", "5", "wait"),
+        problem_finding("disk", "full", "free some"),
     )
 
     assert format_problem_counts([nothing]) == "no problems found"

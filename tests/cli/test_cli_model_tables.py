@@ -185,7 +185,11 @@ def test_accepts_the_documented_model_table(project: GitProject) -> None:
         "loss": "mypkg.train:loss",
         "stream": "mypkg.serve:stream",
     }
-    assert model.plain_options == {"params": {"batch": [1, 8]}, "sla": {"e2el_p90": 2.0}, "requests": 64}
+    assert model.options_without_hooks == {
+        "params": {"batch": [1, 8]},
+        "sla": {"e2el_p90": 2.0},
+        "requests": 64,
+    }
 
 
 WRONG = {

@@ -54,7 +54,7 @@ def test_a_budget_limits_the_time_left_of_its_stage() -> None:
 
     for stage, limit_s in (("rounds", 60.0), ("confirmation", math.inf)):
         progress.start_stage(stage, 10)
-        progress.limit_stage(limit_s)
+        progress.limit_stage_seconds(limit_s)
         watch.now_s += 20
         progress.report_process(VISIT, ended())
         progress.report_with_time_left(stage)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perfci.doctor import collect_facts
-from perfci.doctor.findings import CheckLevel, DoctorFinding, ok, problem, warning
+from perfci.doctor.findings import CheckLevel, DoctorFinding, ok_finding, problem_finding, warning_finding
 from perfci.doctor.machine_checks import (
     GIB,
     MachineFacts,
@@ -56,10 +56,10 @@ def test_skips_niceness_where_the_kernel_has_no_autogroup(
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (QUIET, ok("cores", "16 cores, no quota below that")),
+        (QUIET, ok_finding("cores", "16 cores, no quota below that")),
         (
             replace(QUIET, cores=4, quota_cores=1.5, stopped_share=0.034),
-            warning(
+            warning_finding(
                 "cores",
                 "4 cores, but the control group allows only the time of 1.5, which stopped it in 3% "
                 "of the periods "
@@ -69,7 +69,7 @@ def test_skips_niceness_where_the_kernel_has_no_autogroup(
         ),
         (
             replace(QUIET, cores=4, quota_cores=2.0),
-            warning(
+            warning_finding(
                 "cores",
                 "4 cores, but the control group allows only the time of 2",
                 "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",
@@ -77,7 +77,9 @@ def test_skips_niceness_where_the_kernel_has_no_autogroup(
         ),
         (
             replace(QUIET, cores=1),
-            warning("cores", "one core, which everything else runs on too", "measure with two cores or more"),
+            warning_finding(
+                "cores", "one core, which everything else runs on too", "measure with two cores or more"
+            ),
         ),
     ],
 )
@@ -88,16 +90,16 @@ def test_cores_belong_to_the_measurement(facts: MachineFacts, expected: DoctorFi
 @pytest.mark.parametrize(
     ("load", "expected"),
     [
-        (3.99, ok("load", "3.99 tasks over the last minute on 16 cores")),
+        (3.99, ok_finding("load", "3.99 tasks over the last minute on 16 cores")),
         (
             4.01,
-            warning(
+            warning_finding(
                 "load",
                 "4.01 tasks over the last minute on 16 cores",
                 "end what else runs here, or wait a minute if it has just ended",
             ),
         ),
-        (None, ok("load", "not reported by the kernel")),
+        (None, ok_finding("load", "not reported by the kernel")),
     ],
 )
 def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: DoctorFinding) -> None:
@@ -107,41 +109,41 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        (check_memory(4 * GIB), ok("memory", "4.0 GiB can still be used")),
+        (check_memory(4 * GIB), ok_finding("memory", "4.0 GiB can still be used")),
         (
             check_memory(GIB),
-            warning(
+            warning_finding(
                 "memory",
                 "1.0 GiB can still be used",
                 "free some: a process that swaps is measured as slow, or killed",
             ),
         ),
-        (check_memory(None), ok("memory", "not reported by the kernel")),
-        (check_clock_source("tsc"), ok("clock", "tsc")),
+        (check_memory(None), ok_finding("memory", "not reported by the kernel")),
+        (check_clock_source("tsc"), ok_finding("clock", "tsc")),
         (
             check_clock_source("hpet"),
-            warning(
+            warning_finding(
                 "clock",
                 "hpet, which takes a microsecond to read",
                 "make the kernel use tsc (see /sys/devices/system/clocksource)",
             ),
         ),
-        (check_clock_source(""), ok("clock", "the kernel does not name its clock source")),
-        (check_governor(("performance",)), ok("governor", "performance on every core")),
-        (check_governor(()), ok("governor", "not visible here, as usual in virtual machines")),
+        (check_clock_source(""), ok_finding("clock", "the kernel does not name its clock source")),
+        (check_governor(("performance",)), ok_finding("governor", "performance on every core")),
+        (check_governor(()), ok_finding("governor", "not visible here, as usual in virtual machines")),
         (
             check_governor(("performance", "powersave")),
-            warning(
+            warning_finding(
                 "governor",
                 "performance, powersave: the clock follows the load",
                 "sudo cpupower frequency-set -g performance",
             ),
         ),
-        (check_turbo(False), ok("turbo", "off")),
-        (check_turbo(None), ok("turbo", "not visible here, as usual in virtual machines")),
+        (check_turbo(False), ok_finding("turbo", "off")),
+        (check_turbo(None), ok_finding("turbo", "not visible here, as usual in virtual machines")),
         (
             check_turbo(True),
-            warning(
+            warning_finding(
                 "turbo",
                 "on: the clock depends on temperature and on the other cores",
                 "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > "
@@ -150,11 +152,11 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
         ),
         (
             check_autogroup(autogroup=False),
-            ok("niceness", "what is started with nice stands back, in whichever session"),
+            ok_finding("niceness", "what is started with nice stands back, in whichever session"),
         ),
         (
             check_autogroup(autogroup=True),
-            warning(
+            warning_finding(
                 "niceness",
                 "the kernel shares the cores out by session (kernel.sched_autogroup_enabled is 1): "
                 "work that somebody "
@@ -164,32 +166,32 @@ def test_a_quarter_of_the_cores_may_be_busy(load: float | None, expected: Doctor
                 "you measure",
             ),
         ),
-        (check_machine_lock(""), ok("lock", "nobody else measures on this machine")),
+        (check_machine_lock(""), ok_finding("lock", "nobody else measures on this machine")),
         (
             check_machine_lock("perfci run in /src (process 7)"),
-            warning(
+            warning_finding(
                 "lock",
                 "this machine is being measured: perfci run in /src (process 7)",
                 "wait until that has ended",
             ),
         ),
-        (check_database("perfci.db", True, ""), ok("database", "perfci.db has the current schema")),
+        (check_database("perfci.db", True, ""), ok_finding("database", "perfci.db has the current schema")),
         (
             check_database("perfci.db", False, ""),
-            ok("database", "perfci.db does not exist yet: the first `perfci run` makes it"),
+            ok_finding("database", "perfci.db does not exist yet: the first `perfci run` makes it"),
         ),
         (
             check_database("perfci.db", True, "The database perfci.db is read-only."),
-            problem(
+            problem_finding(
                 "database",
                 "The database perfci.db is read-only",
                 "see `perfci db --help`, or name another store with --db",
             ),
         ),
-        (check_disk(3 * GIB), ok("disk", "3.0 GiB are free below .perfci")),
+        (check_disk(3 * GIB), ok_finding("disk", "3.0 GiB are free below .perfci")),
         (
             check_disk(GIB),
-            problem(
+            problem_finding(
                 "disk", "1.0 GiB are free below .perfci", "free some: checkouts, builds and results go there"
             ),
         ),

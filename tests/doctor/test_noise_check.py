@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from perfci.config import JudgeTable
-from perfci.doctor.findings import DoctorFinding, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, ok_finding, problem_finding, warning_finding
 from perfci.doctor.noise_check import (
     FORECAST_PAIRS,
     AAMeasurement,
@@ -26,11 +26,13 @@ JUDGE = JudgeTable()
     [
         (
             (0.041, 0.034, 0.031),
-            ok("noise", "quiet enough for 5%: 5 pairs see 4.1%; 10 pairs see 3.4%; 20 pairs see 3.1%"),
+            ok_finding(
+                "noise", "quiet enough for 5%: 5 pairs see 4.1%; 10 pairs see 3.4%; 20 pairs see 3.1%"
+            ),
         ),
         (
             (0.062, 0.049, 0.038),
-            warning(
+            warning_finding(
                 "noise",
                 "5% needs 10 pairs: 5 pairs see 6.2%; 10 pairs see 4.9%; 20 pairs see 3.8%",
                 "see the warnings about the machine, if any",
@@ -38,7 +40,7 @@ JUDGE = JudgeTable()
         ),
         (
             (math.inf, 0.11, 0.0501),
-            problem(
+            problem_finding(
                 "noise",
                 "too noisy to detect 5%: 5 pairs see nothing; 10 pairs see 11.0%; 20 pairs see 5.0%",
                 "quieten the machine (see the warnings), judge by exact counts, or raise [judge] "
@@ -56,7 +58,7 @@ def test_reports_only_effects_detectable_above_the_noise(
 def test_checks_the_detectable_effect_against_the_configured_bar() -> None:
     finding = check_detectable_effect({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
 
-    assert finding == ok(
+    assert finding == ok_finding(
         "noise", "quiet enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%"
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from perfci.doctor.findings import DoctorFinding, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, ok_finding, problem_finding, warning_finding
 from perfci.doctor.software_checks import (
     BenchFacts,
     PluginFacts,
@@ -29,11 +29,13 @@ HERE = SoftwareFacts("3.11.7", "/venv/bin/python", CUDA, asv_runner="0.3.2", typ
 @pytest.mark.parametrize(
     ("version", "expected"),
     [
-        ("2.39.5", ok("git", "2.39.5")),
-        ("", problem("git", "there is no git here", "install git 2.25 or newer")),
+        ("2.39.5", ok_finding("git", "2.39.5")),
+        ("", problem_finding("git", "there is no git here", "install git 2.25 or newer")),
         (
             "2.20.1",
-            problem("git", "git 2.20.1 is too old to read commits safely", "install git 2.25 or newer"),
+            problem_finding(
+                "git", "git 2.20.1 is too old to read commits safely", "install git 2.25 or newer"
+            ),
         ),
     ],
 )
@@ -42,12 +44,12 @@ def test_git_is_installed_and_new_enough(version: str, expected: DoctorFinding) 
 
 
 def test_names_the_python_that_measures() -> None:
-    assert check_python(HERE) == ok("Python", "3.11.7 at /venv/bin/python")
+    assert check_python(HERE) == ok_finding("Python", "3.11.7 at /venv/bin/python")
 
 
 @pytest.mark.parametrize("version", ["3.10.2", "3.14.0"])
 def test_refuses_a_python_that_is_not_supported(version: str) -> None:
-    assert check_python(replace(HERE, python=version)) == problem(
+    assert check_python(replace(HERE, python=version)) == problem_finding(
         "Python",
         f"{version} at /venv/bin/python",
         "name another interpreter with [environment] python in perfci.toml; 3.11 to 3.13 are supported",
@@ -57,16 +59,20 @@ def test_refuses_a_python_that_is_not_supported(version: str) -> None:
 @pytest.mark.parametrize(
     ("torch", "gpus", "expected"),
     [
-        (CUDA, ("NVIDIA H100",), ok("torch", "2.13.0, CUDA 12.8 build, sees NVIDIA H100, NVIDIA H100")),
+        (
+            CUDA,
+            ("NVIDIA H100",),
+            ok_finding("torch", "2.13.0, CUDA 12.8 build, sees NVIDIA H100, NVIDIA H100"),
+        ),
         (
             TorchFacts("2.13.0+cpu", build="CPU"),
             (),
-            ok("torch", "2.13.0+cpu, CPU build, sees no accelerator"),
+            ok_finding("torch", "2.13.0+cpu, CPU build, sees no accelerator"),
         ),
         (
             TorchFacts("2.13.0+cpu", build="CPU"),
             ("NVIDIA H100",),
-            problem(
+            problem_finding(
                 "torch",
                 "2.13.0+cpu, CPU build, sees no accelerator, although the driver lists NVIDIA H100",
                 "install a CUDA build of torch",
@@ -75,7 +81,7 @@ def test_refuses_a_python_that_is_not_supported(version: str) -> None:
         (
             TorchFacts("2.13.0", build="CUDA 13.0"),
             ("NVIDIA H100",),
-            problem(
+            problem_finding(
                 "torch",
                 "2.13.0, CUDA 13.0 build, sees no accelerator, although the driver lists NVIDIA H100",
                 "compare the driver with torch's CUDA version",
@@ -84,17 +90,19 @@ def test_refuses_a_python_that_is_not_supported(version: str) -> None:
         (
             TorchFacts("2.4.1", build="CPU"),
             (),
-            problem("torch", "2.4.1, CPU build, sees no accelerator", "install torch 2.9 or newer"),
+            problem_finding("torch", "2.4.1, CPU build, sees no accelerator", "install torch 2.9 or newer"),
         ),
         (
             TorchFacts(),
             (),
-            warning("torch", "torch is not installed there", "install it, unless nothing measured uses it"),
+            warning_finding(
+                "torch", "torch is not installed there", "install it, unless nothing measured uses it"
+            ),
         ),
         (
             TorchFacts(error="OSError: libcudart.so.12: cannot open shared object file"),
             (),
-            problem(
+            problem_finding(
                 "torch",
                 "importing torch fails: OSError: libcudart.so.12: cannot open shared object file",
                 "repair or reinstall torch there",
@@ -111,10 +119,10 @@ def test_torch_sees_what_the_machine_has(
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (HERE, ok("asv", "asv_runner 0.3.2 knows time, track")),
+        (HERE, ok_finding("asv", "asv_runner 0.3.2 knows time, track")),
         (
             replace(HERE, asv_runner="0.2.5"),
-            warning(
+            warning_finding(
                 "asv",
                 "asv_runner 0.2.5 knows time, track",
                 "install asv_runner==0.3.2 there: timings and versions of benchmarks shift between "
@@ -123,7 +131,7 @@ def test_torch_sees_what_the_machine_has(
         ),
         (
             replace(HERE, asv_runner="", asv_error="ModuleNotFoundError: No module named 'asv_runner'"),
-            problem(
+            problem_finding(
                 "asv",
                 "importing asv_runner fails: ModuleNotFoundError: No module named 'asv_runner'",
                 "install asv_runner==0.3.2 there",
@@ -140,11 +148,11 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
     [
         (
             PluginFacts("asv_bench_perfci", "0.1.0", ("gputime", "ttft")),
-            ok("plugin", "asv_bench_perfci 0.1.0 adds gputime, ttft"),
+            ok_finding("plugin", "asv_bench_perfci 0.1.0 adds gputime, ttft"),
         ),
         (
             PluginFacts("asv-bench-memray", "0.1.2", ("ray",)),
-            problem(
+            problem_finding(
                 "plugin",
                 "asv-bench-memray 0.1.2 is installed and never discovered: asv looks for names that "
                 "begin with "
@@ -156,7 +164,7 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
             PluginFacts(
                 "asv_bench_memray", "0.1.2", (), ("ray: ModuleNotFoundError: No module named 'memray'",)
             ),
-            problem(
+            problem_finding(
                 "plugin",
                 "asv_bench_memray 0.1.2 does not import, so its benchmarks do not exist: ray: "
                 "ModuleNotFoundError: "
@@ -166,7 +174,7 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
         ),
         (
             PluginFacts("asv_bench_empty", "1"),
-            problem(
+            problem_finding(
                 "plugin",
                 "asv_bench_empty 1 exports no benchmark type",
                 "its modules in benchmarks/ need a list export_as_benchmark",
@@ -174,7 +182,7 @@ def test_asv_runner_is_the_one_perfci_is_written_for(facts: SoftwareFacts, expec
         ),
         (
             PluginFacts("asv_bench_late", "1", ("ray",)),
-            problem(
+            problem_finding(
                 "plugin", "asv_bench_late 1 is there, but asv did not register ray", "reinstall it there"
             ),
         ),
@@ -185,7 +193,7 @@ def test_finds_plugins_that_asv_does_not_load(plugin: PluginFacts, expected: Doc
 
 
 NO_COUNTER = "this processor, or the virtual machine around it, offers no counter of instructions"
-COUNTER = ok("instructions", "perf events are allowed: instructions can be counted")
+COUNTER = ok_finding("instructions", "perf events are allowed: instructions can be counted")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +203,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
         (
             BenchFacts(counter_error=NO_COUNTER),
             [
-                warning(
+                warning_finding(
                     "instructions",
                     NO_COUNTER,
                     "judge by the other counts; where it is a setting: sysctl kernel.perf_event_paranoid=2",
@@ -205,7 +213,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
         (
             BenchFacts(error="ModuleNotFoundError: No module named 'perfci'"),
             [
-                warning(
+                warning_finding(
                     "perfci.bench",
                     "it cannot be used there: ModuleNotFoundError: No module named 'perfci'",
                     "pip install perfci there, unless no benchmark uses perfci.bench",
@@ -215,7 +223,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
         (
             BenchFacts(kind="xpu", unverified_reason="written from torch's documentation"),
             [
-                warning(
+                warning_finding(
                     "perfci.bench",
                     "not verified on xpu devices: written from torch's documentation",
                     "compare a few of its figures with torch.utils.benchmark before you rely on them",
@@ -226,7 +234,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
         (
             BenchFacts(kind="cuda", nvml_error="NVML is read through nvidia-ml-py, which is not installed"),
             [
-                warning(
+                warning_finding(
                     "GPU",
                     "NVML does not answer: NVML is read through nvidia-ml-py, which is not installed",
                     "pip install nvidia-ml-py there: clocks, power, throttling and other users of "
@@ -238,7 +246,7 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
         ),
         (
             BenchFacts(kind="cuda", gpu_flags=("power_capped: in 3 of 9 samples",)),
-            [ok("GPU", "NVML answers; it is not slowed down, and nobody else uses it"), COUNTER],
+            [ok_finding("GPU", "NVML answers; it is not slowed down, and nobody else uses it"), COUNTER],
         ),
         (
             BenchFacts(
@@ -246,12 +254,12 @@ COUNTER = ok("instructions", "perf events are allowed: instructions can be count
                 gpu_flags=("throttled: HW thermal slowdown in 9 of 9 samples", "shared_gpu: pid 4711 python"),
             ),
             [
-                problem(
+                problem_finding(
                     "GPU",
                     "slowed down although it is idle: HW thermal slowdown in 9 of 9 samples",
                     "cool it, raise its power limit, or lock its clocks with nvidia-smi -lgc",
                 ),
-                problem(
+                problem_finding(
                     "GPU",
                     "somebody else uses it: pid 4711 python",
                     "end that program: nothing measured beside it is judged",

@@ -6,13 +6,13 @@ import textwrap
 
 import pytest
 
-from perfci.doctor.findings import DoctorFinding, ok, problem, warning
+from perfci.doctor.findings import DoctorFinding, ok_finding, problem_finding, warning_finding
 from perfci.doctor.suite_checks import (
     RecordedSuite,
     WrittenFunction,
     check_benchmark_count,
     check_imported_benchmarks,
-    check_lost_benchmarks,
+    check_lost_or_rewritten_benchmarks,
     check_module_imports,
     check_omitted_metrics,
     check_unmeasured_functions,
@@ -80,7 +80,7 @@ def test_knows_a_decorator_by_its_last_name() -> None:
 @pytest.mark.parametrize("name", ["gpu_forward", "gpumem_forward", "gpu_mem_forward", "gen_ttft_reply"])
 def test_reports_the_missing_plugin_of_a_name(name: str) -> None:
     assert overlooked(name) == [
-        problem(
+        problem_finding(
             "suite",
             f"suite.{name} (line 7) is not measured: its type comes with a plugin that is not "
             f"registered there",
@@ -92,7 +92,7 @@ def test_reports_the_missing_plugin_of_a_name(name: str) -> None:
 @pytest.mark.parametrize("name", ["test_step", "bench_step", "benchmark_step", "timing_step", "timeit_step"])
 def test_reports_names_of_other_tools_as_possible_benchmarks(name: str) -> None:
     assert overlooked(name) == [
-        warning(
+        warning_finding(
             "suite",
             f"suite.{name} (line 7) looks like a benchmark and matches no type",
             f"call it time_step to have it timed, or _{name} to keep it apart",
@@ -103,7 +103,7 @@ def test_reports_names_of_other_tools_as_possible_benchmarks(name: str) -> None:
 @pytest.mark.parametrize("decorators", [(), ("staticmethod",)])
 def test_finds_a_measuring_function_without_metrics(decorators: tuple[str, ...]) -> None:
     assert overlooked("measure_step", *decorators, discovered=("suite.measure_step",)) == [
-        problem(
+        problem_finding(
             "suite",
             "suite.measure_step (line 7) declares no metric, so it fails when it is measured",
             "put @metrics(Metric(name, unit), ...) above it, from perfci.bench",
@@ -128,8 +128,10 @@ def test_ignores_methods_measured_under_a_subclass() -> None:
 def test_counts_benchmarks_by_type() -> None:
     types = {"suite.time_a": "time", "suite.time_b": "time", "suite.track_c": "track"}
 
-    assert check_benchmark_count(types, 12) == ok("suite", "3 benchmarks in 12 cells: 2 time, 1 track")
-    assert check_benchmark_count({}, 0) == problem(
+    assert check_benchmark_count(types, 12) == ok_finding(
+        "suite", "3 benchmarks in 12 cells: 2 time, 1 track"
+    )
+    assert check_benchmark_count({}, 0) == problem_finding(
         "suite",
         "there is no benchmark in it",
         "names that begin with time_, mem_, peakmem_, track_ or measure_ are benchmarks",
@@ -140,7 +142,7 @@ def test_names_the_modules_that_do_not_import() -> None:
     errors = [("benchmarks.kernels", "ModuleNotFoundError: No module named 'triton'")]
 
     assert list(check_module_imports(errors)) == [
-        problem(
+        problem_finding(
             "suite",
             "module benchmarks.kernels does not import, so nothing of it is measured: ModuleNotFoundError: "
             "No module named 'triton'",
@@ -170,7 +172,7 @@ def test_finds_a_helper_that_is_measured_because_it_is_imported() -> None:
 
     assert imports == ["suite.time_call", "suite.wait"]
     assert list(check_imported_benchmarks(imports, ["suite.time_call", "suite.time_step"])) == [
-        warning(
+        warning_finding(
             "suite",
             "suite.time_call is measured as a benchmark of its own, because that module imports the name",
             "import the module it is from instead, or set its attribute skip_benchmark = True",
@@ -189,12 +191,12 @@ def test_lists_what_each_class_omits_and_why() -> None:
     findings = list(check_omitted_metrics([*omissions, ("a.Train", "stages", no_stream)]))
 
     assert findings == [
-        ok(
+        ok_finding(
             "suite",
             "a.Chat leaves out training, numerics: it defines no batch and no loss; stages: it "
             "defines no stream",
         ),
-        ok("suite", "a.Train leaves out stages: it defines no stream"),
+        ok_finding("suite", "a.Train leaves out stages: it defines no stream"),
     ]
 
 
@@ -206,12 +208,12 @@ RECORDED = RecordedSuite({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
     [
         (
             {"a.time_x": "v1", "a.time_y": "v1", "a.time_new": "v1"},
-            [ok("history", "all 2 benchmarks measured on 2026-03-01 are still there")],
+            [ok_finding("history", "all 2 benchmarks measured on 2026-03-01 are still there")],
         ),
         (
             {"a.time_x": "v1"},
             [
-                problem(
+                problem_finding(
                     "history",
                     "measured on 2026-03-01 and not in the suite any more: a.time_y",
                     "restore what was not removed on purpose",
@@ -221,7 +223,7 @@ RECORDED = RecordedSuite({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
         (
             {"a.time_x": "v2", "a.time_y": "v1"},
             [
-                warning(
+                warning_finding(
                     "history",
                     "rewritten since 2026-03-01, so that its history begins anew: a.time_x",
                     "set a version attribute where old and new numbers mean the same",
@@ -233,10 +235,10 @@ RECORDED = RecordedSuite({"a.time_x": "v1", "a.time_y": "v1"}, "2026-03-01")
 def test_compares_the_suite_with_the_last_recorded_run(
     versions: dict[str, str], expected: list[DoctorFinding]
 ) -> None:
-    assert list(check_lost_benchmarks(versions, RECORDED)) == expected
+    assert list(check_lost_or_rewritten_benchmarks(versions, RECORDED)) == expected
 
 
 def test_reports_no_lost_benchmarks_before_the_first_run() -> None:
-    assert list(check_lost_benchmarks({"a.time_x": "v1"}, None)) == [
-        ok("history", "no run is recorded yet to compare the suite with")
+    assert list(check_lost_or_rewritten_benchmarks({"a.time_x": "v1"}, None)) == [
+        ok_finding("history", "no run is recorded yet to compare the suite with")
     ]

@@ -63,7 +63,9 @@ def test_every_process_is_measured_once_and_no_call_overruns_by_more_than_a_cell
     shas = {a_commit(number).sha: a_commit(number) for number in range(1, commits + 1)}
     scope = SessionScope(shas, Discovery({}, ()), tuple(cells))
     session = PretendedSession(factor)
-    progress = SimpleNamespace(report_with_time_left=lambda line: None, limit_stage=lambda seconds: None)
+    progress = SimpleNamespace(
+        report_with_time_left=lambda line: None, limit_stage_seconds=lambda seconds: None
+    )
 
     for _ in range(1000):
         started_s = session.now
@@ -90,7 +92,9 @@ def test_cells_that_end_early_leave_room_for_others() -> None:
     cells = [a_cell(k, 4.0, in_default=False) for k in range(10)]
     commit = a_commit()
     session = PretendedSession(factor=0.25)
-    progress = SimpleNamespace(report_with_time_left=lambda line: None, limit_stage=lambda seconds: None)
+    progress = SimpleNamespace(
+        report_with_time_left=lambda line: None, limit_stage_seconds=lambda seconds: None
+    )
     scope = SessionScope({commit.sha: commit}, Discovery({}, ()), tuple(cells))
 
     budget = TimeBudget(10.0, clock=lambda: session.now)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from perfci.demo.machine_noise import detectable_effect_of_pairs, noise_floor_of_pairs
+from perfci.demo.machine_noise import detectable_effect_from_pair_noise, noise_floor_from_pair_noise
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
 from perfci.verdicts.compare.confirmation_candidates import (
     compute_pair_noise,
@@ -168,8 +168,13 @@ def test_the_detectable_effect_follows_the_noise() -> None:
 
     noises = [compute_pair_noise(measured, LINE)[TRAIN] for measured in (quiet, loaded)]
 
-    assert 0.05 < detectable_effect_of_pairs(noises[0]) < 0.08 < detectable_effect_of_pairs(noises[1])
-    assert noise_floor_of_pairs(noises[0]) < 0.03 < noise_floor_of_pairs(noises[1])
+    assert (
+        0.05
+        < detectable_effect_from_pair_noise(noises[0])
+        < 0.08
+        < detectable_effect_from_pair_noise(noises[1])
+    )
+    assert noise_floor_from_pair_noise(noises[0]) < 0.03 < noise_floor_from_pair_noise(noises[1])
 
 
 def test_the_spread_of_a_pair_is_pooled_over_commits_whatever_their_levels() -> None:

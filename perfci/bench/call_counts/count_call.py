@@ -145,7 +145,7 @@ def _count_dispatched(function: Callable[[], object]) -> dict[str, int | Absent]
     except RunsOnlyCompiled as error:
         return dict.fromkeys(("flops", "peak_tensor_bytes", *OPERATOR_COUNTS), Absent(str(error)))
     counted = {name: getattr(operators, name) for name in OPERATOR_COUNTS}
-    return {"flops": flops, "peak_tensor_bytes": live.peak, **counted}
+    return {"flops": flops, "peak_tensor_bytes": live.peak_bytes_or_absent, **counted}
 
 
 def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, StorageTracker, int | Absent]:
@@ -164,7 +164,7 @@ def _run_counted(function: Callable[[], object]) -> tuple[OperatorCounter, Stora
         create_flop_counter() as flops,
     ):
         function()
-    return operators, live, flops.count().total
+    return operators, live, flops.get_count().total
 
 
 def _fake_peak_bytes(rebuild: Callable[[], object] | None) -> int | Absent:

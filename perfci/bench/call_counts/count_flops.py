@@ -56,7 +56,7 @@ def count_flops_by_format(function: Callable[[], object]) -> FlopCount:
             function()
     except RunsOnlyCompiled as error:
         return FlopCount({}, 0, {}, failure=str(error))
-    count: FlopCount = counting.count()
+    count: FlopCount = counting.get_count()
     return count
 
 

@@ -36,7 +36,7 @@ class FlopCount:
     @property
     def total(self) -> int | Absent:
         """All operations that were executed; absent where an operator has no formula."""
-        return self.missing_formulas or self.executed
+        return self.missing_formulas_reason or self.executed
 
     @property
     def executed(self) -> int:
@@ -49,7 +49,7 @@ class FlopCount:
         return self.executed - self.recomputed
 
     @property
-    def missing_formulas(self) -> Absent | None:
+    def missing_formulas_reason(self) -> Absent | None:
         """Why there is no total, with the operators by name."""
         if self.failure:
             return Absent(self.failure)

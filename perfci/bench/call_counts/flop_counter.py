@@ -57,7 +57,7 @@ class FlopCounter(TorchDispatchMode):  # type: ignore[misc]
         super().__enter__()
         return self
 
-    def count(self) -> FlopCount:
+    def get_count(self) -> FlopCount:
         """What was counted so far."""
         return FlopCount(dict(self._flops_by_format), self._recomputed, dict(self._uncounted))
 

@@ -17,7 +17,7 @@ def utilisation_readings(count: FlopCount, seconds: float, device_name: str) -> 
     """
     if not seconds > 0:
         raise ValueError(f"a rate needs a time above 0 seconds; {seconds!r} was given")
-    missing = count.missing_formulas
+    missing = count.missing_formulas_reason
     if missing is not None:
         return {"flop_per_s": missing, "mfu": missing, "hfu": missing}
     peak = peak_flops(device_name, count.main_format)

@@ -14,7 +14,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 from perfci.bench.compilers.compile_cache_fingerprint import fingerprint_caches
-from perfci.bench.compilers.compile_model import skip_without_compiler
+from perfci.bench.compilers.compile_model import missing_compiler_as_skip
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.processes.run_in_child_processes import (
     ChildProcess,
@@ -100,7 +100,7 @@ def _compile_in_child(
     children: list[ChildProcess] = []
     with kill_children_on_exit(children):
         children.append(start(name, work, variables))
-        with skip_without_compiler():
+        with missing_compiler_as_skip():
             compilation: CompilationResult = wait_for_results(children, cap_s)[0]
     return compilation
 

@@ -73,7 +73,7 @@ def require_compiled_graphs(choice: Any) -> None:
 
 
 @contextlib.contextmanager
-def skip_without_compiler() -> Iterator[None]:
+def missing_compiler_as_skip() -> Iterator[None]:
     """Skip a cell where inductor has no compiler of C++ or no Triton, with its reason."""
     try:
         yield

@@ -48,7 +48,7 @@ def float32_precision(name: str, device: Device) -> Iterator[None]:
         yield
         return
     before = Float32Switches.read()
-    Float32Switches.all_set(tf32=name == "tf32").apply()
+    Float32Switches.with_all_set_to(tf32=name == "tf32").apply()
     try:
         yield
     finally:
@@ -87,7 +87,7 @@ class Float32Switches:
     """``fp32_precision`` of the backends, None where this torch has no such switch."""
 
     @classmethod
-    def all_set(cls, *, tf32: bool) -> Float32Switches:
+    def with_all_set_to(cls, *, tf32: bool) -> Float32Switches:
         precision = "tf32" if tf32 else "ieee"
         names = [None if backend is None else precision for backend in _float32_backends()]
         return cls("high" if tf32 else "highest", tf32, tuple(names))

@@ -51,7 +51,7 @@ def _track_peak(function: Callable[[], object]) -> int | Absent:
 
     with gc_disabled(), StorageTracker() as live:
         function()
-    peak: int | Absent = live.peak
+    peak: int | Absent = live.peak_bytes_or_absent
     return peak
 
 

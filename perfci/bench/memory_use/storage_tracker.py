@@ -61,7 +61,7 @@ class StorageTracker(TorchDispatchMode):  # type: ignore[misc]
         torch.UntypedStorage.resize_ = self._original_resizes.pop()
 
     @property
-    def peak(self) -> int | Absent:
+    def peak_bytes_or_absent(self) -> int | Absent:
         """``peak_bytes``, absent where a kernel took much that no tensor shows."""
         if not self.scratch_takers:
             return self.peak_bytes

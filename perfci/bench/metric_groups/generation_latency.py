@@ -25,10 +25,10 @@ def measure(hooks: BoundModelHooks) -> Measurement:
     ``perfci.bench.streams.request_metrics``.
     """
     requests = ModelRequests(hooks)
-    with requests.inference():
+    with requests.inference_context():
         with monitor_device(hooks.device) as conditions:
             measured = measure_stream(
-                requests.open,
+                requests.open_request,
                 device=hooks.device,
                 requests=hooks.requests,
                 batch=requests.count_sequences,
@@ -52,7 +52,7 @@ def _token_energy(hooks: BoundModelHooks, requests: ModelRequests) -> Reading | 
 
     def request() -> None:
         nonlocal tokens, sequences
-        chunks = list(requests.open(*requests.make_inputs()))
+        chunks = list(requests.open_request(*requests.make_inputs()))
         tokens = sum(tokens_of(chunk) if tokens_of else 1 for chunk in chunks)
         sequences = requests.count_sequences(chunks[0])
 
@@ -74,9 +74,9 @@ def build_profiled_request(hooks: BoundModelHooks) -> ProfiledWork:
 
     def request(mark_phase: PhaseMarker) -> None:
         inputs = requests.make_inputs()
-        with requests.inference():
+        with requests.inference_context():
             with mark_phase("prefill"):
-                chunks = iter(requests.open(*inputs))
+                chunks = iter(requests.open_request(*inputs))
                 next(chunks, None)
             with mark_phase("decode"):
                 deque(islice(chunks, PROFILED_CHUNKS - 1), maxlen=0)  # reads them in C, keeping nothing

@@ -28,14 +28,14 @@ def measure(hooks: BoundModelHooks) -> Measurement:
             requests = ModelRequests(hooks, ready=False)
         if hooks.init is not None:
             with start("init"):
-                requests.init()
-        with start("first_call"), requests.inference():
-            deque(requests.open(*requests.make_inputs()), maxlen=0)
+                requests.make_model_ready()
+        with start("first_call"), requests.inference_context():
+            deque(requests.open_request(*requests.make_inputs()), maxlen=0)
     for _ in range(hooks.requests):
         inputs = requests.make_inputs()
-        with requests.inference(), request:
+        with requests.inference_context(), request:
             with request("prefill"):
-                chunks = iter(requests.open(*inputs))
+                chunks = iter(requests.open_request(*inputs))
                 output = list(islice(chunks, 1))
             with request("decode"):
                 output.extend(chunks)

@@ -21,13 +21,13 @@ class ModelRequests:
         with torch.no_grad():
             self.model = hooks.build_ready_model() if ready else hooks.load()
 
-    def init(self) -> None:
+    def make_model_ready(self) -> None:
         """Make a model that was only loaded ready for requests."""
         if self._hooks.init is not None:
             with torch.no_grad():
                 self._hooks.init(self.model)
 
-    def inference(self) -> contextlib.AbstractContextManager[None]:
+    def inference_context(self) -> contextlib.AbstractContextManager[None]:
         """Context in which requests are sent: no gradients, and the number format of the benchmark."""
         return infer_in_precision(self._hooks, self.model)
 
@@ -35,7 +35,7 @@ class ModelRequests:
         """What one request is given: its prompt, and its sound with all pieces there at once."""
         return make_request_inputs(self._hooks)
 
-    def open(self, *inputs: Any) -> Iterable[Any]:
+    def open_request(self, *inputs: Any) -> Iterable[Any]:
         """Start one request; it runs as its chunks are read. Equal inputs may be given again."""
         return open_request(self._hooks, self.model, inputs)
 
@@ -43,7 +43,7 @@ class ModelRequests:
         """Sequences that advance with a chunk: as the author says, else as it shows; None if neither does."""
         if self._hooks.sequences is not None:
             return int(self._hooks.sequences())
-        return read_sequence_count(chunk, self._hooks.parameters.get("batch", 1))
+        return infer_sequence_count(chunk, self._hooks.parameters.get("batch", 1))
 
 
 def make_request_inputs(hooks: BoundModelHooks) -> list[Any]:
@@ -70,12 +70,12 @@ def infer_in_precision(hooks: BoundModelHooks, model: Any) -> Iterator[None]:
     in it by itself: autocast would widen its normalisations again. Both hold for the thread that reads the
     stream.
     """
-    has_format = holds_format(model, hooks.precision())
+    has_format = all_parameters_have_format(model, hooks.precision())
     with torch.no_grad(), contextlib.nullcontext() if has_format else hooks.autocast():
         yield
 
 
-def holds_format(model: Any, precision: str) -> bool:
+def all_parameters_have_format(model: Any, precision: str) -> bool:
     """Whether all floating-point parameters of a module are in a format of 16 bits, by its name."""
     if precision not in AUTOCAST_DTYPES or not isinstance(model, torch.nn.Module):
         return False
@@ -83,7 +83,7 @@ def holds_format(model: Any, precision: str) -> bool:
     return held == {AUTOCAST_DTYPES[precision]}
 
 
-def read_sequence_count(chunk: Any, batch: Any) -> int | None:
+def infer_sequence_count(chunk: Any, batch: Any) -> int | None:
     """Read from a chunk how many sequences advance with it, where ``batch`` is the parameter of that name.
 
     Tokens are a tensor of integers: (sequences, tokens), or (sequences,) where that is as long as the batch.

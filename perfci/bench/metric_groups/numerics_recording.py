@@ -69,7 +69,9 @@ def _record_steps(
             training.train_on_batch(training.batches[index % len(training.batches)])
         if training.gradient_scale < scale_start:  # skipped: its gradients are not finite
             return training.last_loss, 0.0
-        return training.last_loss, norms.total if norms.updates else grad_norm(training.model.parameters())
+        return training.last_loss, norms.total_norm if norms.updates else grad_norm(
+            training.model.parameters()
+        )
 
     with capture_first_output(training.model) as outputs:
         recorded = record_step_numerics(step, hooks.steps, whose=whose)
@@ -85,7 +87,7 @@ class UpdateNorms:
     squares: float = 0.0
 
     @property
-    def total(self) -> float:
+    def total_norm(self) -> float:
         return math.sqrt(self.squares)
 
     def add_update(self, optimizer: torch.optim.Optimizer) -> None:

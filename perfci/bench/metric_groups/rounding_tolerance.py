@@ -34,7 +34,7 @@ LATER_STEPS = 2
 """Rounding that magnifies strikes in one run a step or two sooner than in another."""
 
 
-def widen_for_rounding(
+def widen_tolerance_for_rounding(
     tolerance: Tolerance,
     hooks: BoundModelHooks,
     reference: NumericsRecord,

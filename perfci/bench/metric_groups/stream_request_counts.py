@@ -25,9 +25,9 @@ def measure(hooks: BoundModelHooks) -> Measurement:
     model, inputs = requests.model, requests.make_inputs()
 
     def request() -> None:
-        deque(requests.open(*inputs), maxlen=0)
+        deque(requests.open_request(*inputs), maxlen=0)
 
-    with requests.inference():
+    with requests.inference_context():
         request()
         counts = count_call(
             request,

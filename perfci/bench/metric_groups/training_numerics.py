@@ -9,7 +9,7 @@ from typing import Any
 from perfci.bench.bound_model_hooks import BoundModelHooks
 from perfci.bench.metric_groups.disable_dropout import disable_dropout, dropout_probabilities
 from perfci.bench.metric_groups.numerics_recording import record_training_numerics
-from perfci.bench.metric_groups.rounding_tolerance import widen_for_rounding
+from perfci.bench.metric_groups.rounding_tolerance import widen_tolerance_for_rounding
 from perfci.bench.parity import (
     PARITY_METRICS,
     NumericsRecord,
@@ -36,7 +36,7 @@ class ComparedNumerics:
     has_dropout: bool = True
     """Whether the models ran with the dropout they have, if any."""
 
-    def check(self) -> None:
+    def check_parity(self) -> None:
         check_parity(self.variant, self.reference, self.tolerance)
 
 
@@ -76,13 +76,13 @@ def _compare_with_reference(hooks: BoundModelHooks) -> ComparedNumerics:
 
     pair = _train_both(hooks, reference, note_dropout)
     try:
-        pair.check()
+        pair.check_parity()
     except ParityFailed:
         is_comparable_without = len(set(probabilities)) == 1 and any(probabilities)
         if hooks.device.kind == "cpu" or not is_comparable_without:
             raise
         pair = replace(_train_both(hooks, reference, disable_dropout), has_dropout=False)
-        pair.check()
+        pair.check_parity()
     return pair
 
 
@@ -105,8 +105,10 @@ def _train_both(
     if hooks.tolerance is not None:
         return pair
     try:
-        pair.check()
+        pair.check_parity()
     except ParityFailed:
-        widened = widen_for_rounding(pair.tolerance, reference, pair.reference, precision, change_model)
+        widened = widen_tolerance_for_rounding(
+            pair.tolerance, reference, pair.reference, precision, change_model
+        )
         return replace(pair, tolerance=widened)
     return pair

@@ -60,7 +60,7 @@ class ArrivingAudio:
         """When the newest piece that was read had been spoken, by both clocks."""
         return self._arrivals[-1] if self._arrivals else self._started
 
-    def describe(self, ended_at: ClockReadings) -> tuple[InputAudio, ...]:
+    def build_input_audio(self, ended_at: ClockReadings) -> tuple[InputAudio, ...]:
         """Describe the sound of a request that ended then, by each clock.
 
         Raises ``ValueError`` where the stream read nothing of it.

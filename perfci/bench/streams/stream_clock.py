@@ -25,7 +25,7 @@ class StreamClock:
         self._cpu: list[tuple[int, float]] = []  # with the number of the moment it was read at
         self._next_cpu_reading_at = 0.0
 
-    def read(self) -> None:
+    def record_moment(self) -> None:
         """Note this moment."""
         wall = perf_counter()
         if len(self._wall) < 2 or wall >= self._next_cpu_reading_at:
@@ -33,7 +33,7 @@ class StreamClock:
             self._next_cpu_reading_at = wall + CPU_CLOCK_INTERVAL_S
         self._wall.append(wall)
 
-    def read_last(self) -> list[ClockReadings]:
+    def finish_and_get_moments(self) -> list[ClockReadings]:
         """Note this moment, and give all of them."""
         self._wall.append(perf_counter())
         self._read_cpu_clock(len(self._wall) - 1)

@@ -150,8 +150,8 @@ class StreamRequest:
         self.device.synchronize()
         if audio is None:
             clock = StreamClock()
-            chunks = self._read_stream(inputs, clock.read)
-            return self._build_traces(clock.read_last(), chunks)
+            chunks = self._read_stream(inputs, clock.record_moment)
+            return self._build_traces(clock.finish_and_get_moments(), chunks)
         audio.start()
         moments: list[ClockReadings] = []
         input_arrivals: list[ClockReadings] = []
@@ -164,7 +164,7 @@ class StreamRequest:
         read_clocks()
         # The first reading is before the stream was opened, the second at its first chunk.
         moments[0] = input_arrivals[1]
-        return self._build_traces(moments, chunks, audio.describe(moments[-1]))
+        return self._build_traces(moments, chunks, audio.build_input_audio(moments[-1]))
 
     def _read_stream(self, inputs: Sequence[Any], read_clocks: Callable[[], None]) -> list[Any]:
         """Read the clocks before the stream and at each of its chunks; return these when it has ended."""

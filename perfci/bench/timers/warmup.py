@@ -100,7 +100,7 @@ class WarmupRounds:
     counted_rounds: int = 0
     compiling_rounds: int = 0
 
-    def may_go_on(self, cap_s: float) -> bool:
+    def allows_another_round(self, cap_s: float) -> bool:
         """Whether another round is allowed: below the cap, or for calls that are long against it."""
         if self.compiling_rounds > MAX_COMPILING_ROUNDS:
             return self.spent_s < cap_s
@@ -156,7 +156,7 @@ def warm_up(
     """
     rounds = WarmupRounds(device, OneOffEvents(device), create_sm_clock_reader(device))
     unsettled = rounds.run_round(function)
-    while unsettled and rounds.may_go_on(cap_s):
+    while unsettled and rounds.allows_another_round(cap_s):
         if between_rounds is not None:
             between_rounds()
         unsettled = rounds.run_round(function)

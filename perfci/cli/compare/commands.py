@@ -108,7 +108,7 @@ def compare_command(
         no_wait,
         markdown,
         json_file,
-        default_only=suite.is_default_only(bench),
+        default_only=suite.is_default_suite_only(bench),
         quantiles=quantiles,
     )
     modes = {"BASE": base, "--vary": axes, "--ablation": ablation, "--files": recorded_files}

@@ -121,7 +121,7 @@ def compare_command(
         False,
         None,
         None,
-        default_only=suite.is_default_only(bench),
+        default_only=suite.is_default_suite_only(bench),
     )
     repository = current_repository()
     config = load_repository_config(repository)

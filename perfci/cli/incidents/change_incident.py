@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.cli.incidents.incident_listing import format_stored_list_entry
 from perfci.cli.shared.command_output import write_json
-from perfci.cli.shared.options import DayParam, global_options, json_option
+from perfci.cli.shared.options import EndOfDayParam, global_options, json_option
 from perfci.cli.shared.store_and_machine_lock import local_user_audit_context, run_write_transaction
 from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.incident_update_rules import IncidentUpdate, parse_incident_update
@@ -43,10 +43,10 @@ UNTIL_FIELDS = {"accepted": "accepted_until", "snoozed": "snoozed_until"}
 @click.argument("numbers", metavar="NUMBER...", nargs=-1, required=True, type=click.IntRange(1))
 @click.option("--state", type=click.Choice([state.value for state in IncidentState]))
 @click.option("--reason", default="", help="why; required to accept")
-@click.option("--until", type=DayParam(), help="end of an acceptance or snooze")
+@click.option("--until", type=EndOfDayParam(), help="end of an acceptance or snooze")
 @click.option("--duplicate-of", type=click.IntRange(1), metavar="NUMBER", help="the incident it repeats")
 @click.option("--assignee", help="assignee; '' for none")
-@click.option("--due", type=DayParam(), help="due date")
+@click.option("--due", type=EndOfDayParam(), help="due date")
 @click.option("--issue", help="URL of the issue about it")
 @click.option("--culprit", metavar="SHA", help="the commit that caused it")
 @click.option("--fix", metavar="SHA", help="the commit that fixes it")

@@ -28,7 +28,7 @@ def format_plan_summary(cells: Sequence[Cell], visits: int) -> str:
     )
 
 
-def write_plan(cells: Sequence[Cell], visits: int, json_file: str | None) -> None:
+def write_measurement_plan(cells: Sequence[Cell], visits: int, json_file: str | None) -> None:
     """Write every cell with its cost, the source of that and its time limit, dearest first."""
     dearest_first = sorted(cells, key=lambda cell: -cell.cost_s)
     if json_file:
@@ -54,7 +54,7 @@ def write_plan(cells: Sequence[Cell], visits: int, json_file: str | None) -> Non
     click.echo(format_plan_summary(cells, visits))
 
 
-def format_left_out(left_out: Sequence[LeftOutCell]) -> str:
+def format_left_out_cells(left_out: Sequence[LeftOutCell]) -> str:
     """Name what the budget had no room for, by reason, and whether the same call again measures it."""
     lines = []
     for reason in dict.fromkeys(left.reason for left in left_out):

@@ -86,7 +86,7 @@ class SuiteChoice:
     folder: Path | None = None
     name: str = ""
 
-    def is_default_only(self, bench: str) -> bool:
+    def is_default_suite_only(self, bench: str) -> bool:
         """Whether only the default suite is measured: by name, or because nothing else was asked for."""
         return self.name == "default" or (not self.name and not bench)
 
@@ -150,7 +150,7 @@ def parse_days(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
-class DayParam(click.ParamType[datetime]):
+class EndOfDayParam(click.ParamType[datetime]):
     """A calendar day, converted to its last second in UTC."""
 
     name = "DAY"

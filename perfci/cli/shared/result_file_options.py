@@ -56,12 +56,12 @@ def result_file_options(function: F) -> F:
     return function
 
 
-def build_file_reading(
+def build_file_reading_context(
     config: Config, revision: str | None, machine: str, direction: Direction | None
 ) -> FileReading:
     """Build how files are read here: the repository completes commits, the CI job is named as the origin."""
     repository = find_repository(Path.cwd())
-    commits = list_first_parent_commits(repository)
+    commits = index_first_parent_commits(repository)
     job = config.ci_job
     commit = resolve_default_commit(revision, commits, repository)
     if commit is None and job is not None:
@@ -77,7 +77,7 @@ def find_repository(folder: Path) -> GitRepository | None:
     return None
 
 
-def list_first_parent_commits(repository: GitRepository | None) -> dict[str, Commit]:
+def index_first_parent_commits(repository: GitRepository | None) -> dict[str, Commit]:
     """First-parent commits of a repository by sha, newest last; empty for one without commits."""
     with contextlib.suppress(PerfciError):
         if repository is not None:

@@ -58,7 +58,7 @@ class SupervisedProcess:
             self._started_at = self._clock()
             self._process = self._start()
 
-    def forget_in_fork(self) -> None:
+    def forget_child_in_fork(self) -> None:
         """Forget the child in a fork of its parent, so that its end depends on the parent alone."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()

@@ -46,7 +46,7 @@ class TerminalProgress:
         """Set how many processes of this stage are still to come."""
         self._total = self._done + remaining
 
-    def limit_stage(self, seconds: float) -> None:
+    def limit_stage_seconds(self, seconds: float) -> None:
         """End this stage in so many seconds, whatever is left of it."""
         self._ends_at = self._clock() + seconds
 
@@ -64,7 +64,7 @@ class TerminalProgress:
             )
         elif outcome.status is not Status.OK:
             self._report_once(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
-        for reason, metrics in group_unavailable_metrics(outcome).items():
+        for reason, metrics in group_unavailable_metrics_by_reason(outcome).items():
             new = [metric for metric in metrics if f"{metric}: {reason}" not in self._reported]
             self._reported.update(f"{metric}: {reason}" for metric in new)
             if new:
@@ -105,7 +105,7 @@ def stderr_is_terminal() -> bool:
     return sys.stderr.isatty()
 
 
-def group_unavailable_metrics(outcome: CellOutcome) -> dict[str, list[str]]:
+def group_unavailable_metrics_by_reason(outcome: CellOutcome) -> dict[str, list[str]]:
     """Metrics a successful process could not measure, by reason."""
     reasons: dict[str, list[str]] = {}
     for metric in outcome.metrics if outcome.status is Status.OK else ():

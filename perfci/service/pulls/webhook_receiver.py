@@ -51,7 +51,7 @@ def store_webhook_event(tx: Session, event: WebhookEvent | None, delivery: str, 
 
 def is_bound_workflow_run(run: WorkflowRun, bound: BoundRepository) -> bool:
     """Return whether a binding matches the repository, owner and workflow file of a run."""
-    return is_same_repository(run.repository, bound) and bound.workflow in run.workflow_files
+    return is_same_repository(run.repository, bound) and bound.workflow in run.workflow_file_paths
 
 
 def is_same_repository(repository: RepositoryRef, bound: BoundRepository) -> bool:
