@@ -96,7 +96,7 @@ def issue_job_token(
     return issued
 
 
-def mark_claims_used(tx: Session, claims: JobClaims, issuer: str, now: datetime) -> None:
+def mark_identity_token_used(tx: Session, claims: JobClaims, issuer: str, now: datetime) -> None:
     """Mark the identity token of a job as used; raise if it was used before."""
     ci_job_tokens.delete_expired_tokens(tx, now)
     name = sha256(f"{issuer}\n{claims.jti}".encode()).hexdigest()
@@ -120,7 +120,7 @@ class _TokenExchange:
         binding = github_bindings.find_binding_of_project(tx, self.project)
         try:
             grant = authorize_job(self.claims, binding.repository if binding else None)
-            mark_claims_used(tx, self.claims, self.issuer, self.now)
+            mark_identity_token_used(tx, self.claims, self.issuer, self.now)
         except JobRefused as error:
             self._note_refusal(tx, binding, error.reason)
             return error

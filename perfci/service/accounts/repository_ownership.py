@@ -16,7 +16,7 @@ from perfci.auth.github_job_authorization import (
     verify_oidc_token,
 )
 from perfci.auth.permissions import AccessDenied, AccessRequirement, Actor, decide_access
-from perfci.service.accounts.job_tokens import mark_claims_used
+from perfci.service.accounts.job_tokens import mark_identity_token_used
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
 
@@ -99,7 +99,7 @@ def require_right_to_bind(
     if github_bindings.load_bindings_of_repository(tx, repository.repository_id):
         raise AccessDenied(403, BOUND_ELSEWHERE.format(repository.slug))
     if proof.claims is not None:
-        mark_claims_used(tx, proof.claims, issuer, now)
+        mark_identity_token_used(tx, proof.claims, issuer, now)
 
 
 def is_server_admin(actor: Actor) -> bool:
