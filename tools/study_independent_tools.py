@@ -216,9 +216,12 @@ def compare_training() -> Iterator[Comparison]:
             measured = measure(bench, "training")
         # Turns of other metrics come after those of the step.
         pairs += list(zip(measured["cpu_step_time"], by_torch, strict=False))
-        blocks = len(measured["cpu_step_time"])
-        loop_s = statistics.median(by_loop[:blocks])
-        rates.append((statistics.median(measured["tokens_per_s"]), bench.tokens_per_batch / loop_s))
+        # The rate is one figure of all blocks; of each block it is what that block lasted longer or shorter.
+        (rate,), middle_s = measured["tokens_per_s"], statistics.median(measured["step_time"])
+        rates += [
+            (rate * middle_s / block_s, bench.tokens_per_batch / loop_s)
+            for block_s, loop_s in zip(measured["step_time"], by_loop, strict=False)
+        ]
     yield compare_median_pair("step time", "GPT", "torch.utils.benchmark, CPU seconds", pairs, "s")
     yield compare_median_pair("tokens/s", "GPT", "a loop by hand, wall clock", rates, "tokens/s")
 
