@@ -23,7 +23,7 @@ LoadPolicies = Callable[[Project], ProjectPolicies]
 """Loads the policies of a project; the server keeps one for all its workers."""
 
 
-def load_project_policies(settings: Settings, project: Project) -> ProjectPolicies:
+def build_project_policies(settings: Settings, project: Project) -> ProjectPolicies:
     """The policies of a project on a server: the tables stored for it override the server's own."""
     if project.settings:
         settings = apply_project_override_tables(settings, parse_project_override_tables(project.settings))

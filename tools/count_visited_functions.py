@@ -59,7 +59,7 @@ from perfci.model import (
     Variant,
 )
 from perfci.net.url_segments import encode_segment
-from perfci.project_policies import load_project_policies
+from perfci.project_policies import build_project_policies
 from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, open_store
 from perfci.store.projects import create_project
@@ -162,7 +162,7 @@ def incident_journey() -> list[CodeType]:
     with recorder.installed(), running_service() as (store, client):
         for number in range(1, COMMITS + 1):
             post_upload(client, *build_upload_request(build_run(number)))
-        worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: NOW)
+        worker = JudgeWorker(store, partial(build_project_policies, Settings()), clock=lambda: NOW)
         with recorder.recording():
             judged = worker.run_once()
         incidents = client.get(f"/api/v1/projects/{encode_segment(PROJECT)}/incidents").get_json()["items"]

@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from perfci.demo.machine_noise import FRESH_PAIRS
-from perfci.history.incident_inputs import group_confirmations
+from perfci.history.incident_inputs import group_confirmations_by_series
 from perfci.model import (
     Benchmark,
     ChangePoint,
@@ -104,7 +104,7 @@ class Project:
                 series: [LevelPoint(a_sha(at), float(np.exp(level))) for at, level in enumerate(line)]
                 for series, line in self.levels.items()
             },
-            confirmations=group_confirmations(self.verdicts),
+            confirmations=group_confirmations_by_series(self.verdicts),
             visits={
                 (a_sha(at), MACHINE): [SessionVisit(f"session {at}", started_at)]
                 for at, started_at in enumerate(starts)

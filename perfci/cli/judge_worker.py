@@ -14,7 +14,7 @@ from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.server_logging import configure_logging
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.config import Config
-from perfci.project_policies import load_project_policies
+from perfci.project_policies import build_project_policies
 from perfci.service.delete_runs_series_projects import DeletionJob
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.destination_encryption import reencrypt_destinations
@@ -44,7 +44,7 @@ def judge_worker_command(once: bool) -> None:
     configure_logging(config.settings.server.log)
     with closing(open_store_to_write(config)) as store:
         reencrypt_destinations(store, config.secrets.secret_key.get_secret_value())
-        load_policies = partial(load_project_policies, config.settings)
+        load_policies = partial(build_project_policies, config.settings)
         periodic_jobs = (
             PeriodicJobs(store, load_policies),
             SamplePruningJob(store, config.settings.retention.raw_days),

@@ -107,7 +107,7 @@ def run_command(
     repository, progress = current_repository(), TerminalProgress()
     config = load_repository_config(repository)
     address = resolve_server_url(config, server) if send or server else ""
-    commits, budget_s = repository.list_commits(revision), parse_time_budget(budget)
+    commits, budget_s = repository.list_commit_or_range(revision), parse_time_budget(budget)
     with create_suite_runner(repository, config, suite.folder, smoke=smoke) as runner:
         default_only = suite.is_default_suite_only(bench)
         scope = prepare_session_scope(runner, commits, bench, progress.report, default_only=default_only)

@@ -24,7 +24,7 @@ from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
 from perfci.store.verdicts_and_change_points import load_verdict_records
-from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
+from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise_by_series
 
 DEMO_ROUNDS = 5
 """Rounds of the demo's session."""
@@ -90,7 +90,7 @@ def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:
         measured = _load_judged_processes(store, config.project)
         with store.read() as tx:
             verdicts = [record.verdict for record in load_verdict_records(tx, config.project)]
-    pair_noise = compute_pair_noise(measured, line)
+    pair_noise = compute_pair_noise_by_series(measured, line)
     return DemoResults(
         commits,
         verdicts,

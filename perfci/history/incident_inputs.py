@@ -63,13 +63,13 @@ class IncidentInputs:
         series_ids = {
             series: row_id
             for series, row_id in load_judged_series_ids(tx, project).items()
-            if policy.is_judged(series) and policy.gates(series)
+            if policy.is_judged(series) and policy.is_gating(series)
         }
         verdicts = [record.verdict for record in load_verdict_records(tx, project)]
         changes = load_change_points(tx, project)
         confirmations: Mapping[Series, Sequence[Verdict]] = {}
         if verdicts:
-            confirmations = group_confirmations(verdicts)
+            confirmations = group_confirmations_by_series(verdicts)
             changes = add_confirmed_steps(changes, confirmations, visit_index.positions)
         return cls(tx, project, policy, visit_index, series_ids, verdicts, confirmations, changes)
 
@@ -261,7 +261,7 @@ class VisitIndex:
         shas = self.measured_shas.get(machine, [])
         return shas[bisect_left(shas, position, key=self.positions.__getitem__) :]
 
-    def find_month_start(self, days: int) -> Release | None:
+    def find_month_start_release(self, days: int) -> Release | None:
         """The first measured commit of the month in which the commits some days older than the newest
         are; None before the line is that long.
 
@@ -320,7 +320,7 @@ def _index_visits(
     return visits, weekly_numbers
 
 
-def group_confirmations(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
+def group_confirmations_by_series(verdicts: Iterable[Verdict]) -> dict[Series, list[Verdict]]:
     """Verdicts on fresh pairs by series, without A/A runs."""
     by_series: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:

@@ -20,7 +20,7 @@ LevelAtCommit = tuple[str, float]
 """A full sha and the level there."""
 
 
-def load_levels_before(
+def load_newest_levels_before(
     tx: Transaction, project: str, commit: Commit, series_ids: Collection[int]
 ) -> dict[int, LevelAtCommit]:
     """The newest level of each series before a commit, by series id; a series without one is left out."""

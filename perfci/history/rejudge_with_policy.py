@@ -23,7 +23,7 @@ from perfci.store.verdict_decision_records import (
     load_verdict_decision_records,
 )
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
-from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise
+from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise_by_series
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 from perfci.verdicts.judging_policy import Policy
@@ -127,7 +127,7 @@ def _rejudge_session(
 
 def _rejudge_rounds(stored: Sequence[Verdict], samples: SessionSamples, policy: Policy) -> list[Verdict]:
     """Screen the neighbours as a session in rounds does; a verdict without samples stays as it is."""
-    priors = compute_pair_noise(
+    priors = compute_pair_noise_by_series(
         samples.group_by_series(), [(verdict.base, verdict.head) for verdict in stored]
     )
     rejudged = []

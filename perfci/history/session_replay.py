@@ -48,7 +48,10 @@ class SessionSamples:
         aa_runs: Sequence[tuple[float, int]] = (),
     ) -> Look | None:
         """Repeat a recorded look, else look at all pairs; None where the series has no process."""
-        readings, pairs = self._get_cell_processes(verdict), self.find_pairs_of_verdict(verdict, record)
+        readings, pairs = (
+            self._get_cell_processes(verdict),
+            self.find_pair_numbers_of_verdict(verdict, record),
+        )
         sides = select_paired_processes(readings, verdict.base, verdict.head, pairs).get(verdict.series)
         if sides is None or not any(sides):
             return None
@@ -83,7 +86,7 @@ class SessionSamples:
             self._processes_by_series.update(group_judged_processes(self.processes_by_sha))
         return self._processes_by_series
 
-    def find_pairs_of_verdict(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
+    def find_pair_numbers_of_verdict(self, verdict: Verdict, record: LookRecord | None = None) -> list[int]:
         """The pairs of this verdict's question; with ``record``, the ones measured before that look."""
         pairs = find_complete_pair_numbers(
             self._get_cell_processes(verdict), verdict.base, verdict.head, self.pair_commits
@@ -92,7 +95,7 @@ class SessionSamples:
 
     def list_evidence_process_ids(self, verdict: Verdict, decision: DecisionRecord) -> tuple[int, ...]:
         """The row ids of the processes that the last look used, those of the base first."""
-        pairs = set(self.find_pairs_of_verdict(verdict, decision.looks[-1]))
+        pairs = set(self.find_pair_numbers_of_verdict(verdict, decision.looks[-1]))
         rows = [row for row in self.rows if row.series == verdict.series]
         if decision.method != METHOD_ROUNDS:
             rows = [row for row in rows if row.process.pair in pairs]

@@ -18,7 +18,7 @@ from perfci.history.decision_records import (
     build_interim_analysis_record,
 )
 from perfci.history.pooled_comparison_noise import PooledComparisonNoise
-from perfci.measure.comparison_questions import ComparisonQuestion, plan_pair_visits
+from perfci.measure.comparison_questions import ComparisonQuestion, plan_question_pair_visits
 from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict
 from perfci.stats.group_sequential import next_look_pairs
@@ -146,7 +146,9 @@ class AdaptivePairing:
             # Numbers are unique in a session, since one number stands for one pair of commits.
             number = 1 + max(self._pair_commits, default=-1)
             self._pair_commits[number] = {Role.BASE: base, Role.HEAD: head}
-            self.session.measure_interleaved_visits(plan_pair_visits(questions, number, self.session.seed))
+            self.session.measure_interleaved_visits(
+                plan_question_pair_visits(questions, number, self.session.seed)
+            )
 
     def _has_repeating_counts(self, question: ComparisonQuestion) -> bool:
         """Whether the first pairs gave nothing but counts, equal on both sides: more pairs would add

@@ -19,7 +19,7 @@ from perfci.model import Verdict, VerdictKind
 from perfci.stats.group_sequential import ALPHA
 from perfci.stats.location_shift import NoisePrior
 from perfci.store.verdict_decision_records import DecisionRecord
-from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise, select_candidates
+from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise_by_series, select_candidates
 from perfci.verdicts.compare.noise_prior import PRIOR_DF
 from perfci.verdicts.compare.pairwise_verdict import Look, screening_verdict
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
@@ -57,7 +57,7 @@ def screen_neighbouring_commits(
     judged = group_judged_processes(readings.processes_by_sha)
     measured = {series: by_sha for series, by_sha in judged.items() if policy.is_judged(series)}
     rules = {series: policy.rule_for(series) for series in measured}
-    noise_sds = {series: prior.sd for series, prior in compute_pair_noise(measured, pairs).items()}
+    noise_sds = {series: prior.sd for series, prior in compute_pair_noise_by_series(measured, pairs).items()}
     verdicts: list[Verdict] = []
     decisions: dict[DecisionKey, DecisionRecord] = {}
     for series, by_sha in measured.items():

@@ -50,7 +50,7 @@ class ComparisonQuestion:
         return list(dict.fromkeys((*base_ids, *readings.get_process_row_ids(self.head, series))))
 
 
-def plan_pair_visits(
+def plan_question_pair_visits(
     questions: Sequence[ComparisonQuestion], number: int, seed: int
 ) -> Sequence[visit_plan.CommitVisit]:
     """Plan one more pair of questions that share their commits, or are about variants of one commit."""

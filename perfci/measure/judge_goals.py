@@ -67,7 +67,7 @@ def require_recorded_metrics(goals: Sequence[Goal], recorded: Iterable[Series]) 
             validate_goal_metrics(goal, units)
 
 
-def build_goal_inputs(
+def join_processes_with_verdicts(
     sides: Mapping[Series, PairedProcesses], verdicts: Iterable[Verdict]
 ) -> list[ComparedSeries]:
     """Join the processes of both sides with the verdict on their series, if there is one."""
@@ -104,7 +104,7 @@ def judge_commit_goals(
     with store.read() as tx:
         rows = load_session_processes(tx, comparison.session)
     sides = group_processes_by_side(rows, comparison.base.sha, comparison.head.sha)
-    return judge_goals(goals, build_goal_inputs(sides, comparison.verdicts), policy)
+    return judge_goals(goals, join_processes_with_verdicts(sides, comparison.verdicts), policy)
 
 
 def group_processes_by_side(
@@ -152,7 +152,7 @@ def judge_single_variant_goals(
         compared = []
         for base, head in matching:
             question = variants.build_question(base, head, (base, head))
-            compared += build_goal_inputs(
+            compared += join_processes_with_verdicts(
                 variants.collect_paired_processes(question), verdicts.get(question, ())
             )
         reasons = [variants.get_rejection_reason(head, rejections) for _, head in matching]
@@ -171,7 +171,9 @@ def judge_ablation_goals(goals: Sequence[Goal], ablation: AblationResult) -> lis
         good = [cell for cell in group.cells.values() if cell.parameters in accepted]
         if len(good) > 1:
             question = variants.build_question(good[0], good[-1], good)
-            compared += build_goal_inputs(variants.collect_paired_processes(question), result.total_verdicts)
+            compared += join_processes_with_verdicts(
+                variants.collect_paired_processes(question), result.total_verdicts
+            )
         if accepted:
             last_steps[result.accepted_steps[-1].name] = None
     return judge_goals(goals, compared, variants.policy, subject=" and ".join(last_steps))

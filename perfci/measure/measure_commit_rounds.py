@@ -54,7 +54,7 @@ class RoundsPlan:
             self.left_out += [left for left in left_out if left.cell not in named]
         return chosen
 
-    def note_unmeasured(self, visits: Sequence[CommitVisit], reason: str) -> None:
+    def note_unmeasured_cells(self, visits: Sequence[CommitVisit], reason: str) -> None:
         """Note every cell that these visits lack."""
         counts = Counter(cell for visit in visits for cell in self.list_missing_cells(visit))
         named = {left.cell for left in self.left_out}
@@ -88,7 +88,7 @@ def measure_commit_rounds(
         _measure_round(session, plan, number)
         if any(left.fits_later for left in plan.left_out):
             later = [visit for visit in visits if visit.round is not None and visit.round > number]
-            plan.note_unmeasured(later, LATER_ROUND)
+            plan.note_unmeasured_cells(later, LATER_ROUND)
             break
     return plan.left_out
 
@@ -102,7 +102,7 @@ def _measure_round(session: MeasurementSession, plan: RoundsPlan, number: int) -
             cells = [cell for cell in plan.list_missing_cells(visit) if cell in chosen]
             if cells and not session.measure_visit(visit, cells, plan.budget.has_room_for):
                 plan.measured = _list_measured_visits(session)
-                plan.note_unmeasured(plan.list_visits(number), LONGER_THAN_PLANNED)
+                plan.note_unmeasured_cells(plan.list_visits(number), LONGER_THAN_PLANNED)
                 return
         plan.measured = _list_measured_visits(session)
 

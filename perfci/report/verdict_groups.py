@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.verdicts.comparison_rule import MOVE_KINDS
-from perfci.verdicts.related_metrics import group_related, model_of_series
+from perfci.verdicts.related_metrics import group_related, model_bench_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ def _add_counts(
     """Changes with the counts that explain them, and the counts that explain nothing."""
     first_change: dict[object, int] = {}
     for index, (primary, _) in enumerate(changes):
-        first_change.setdefault(model_of_series(primary.series), index)
+        first_change.setdefault(model_bench_key(primary.series), index)
     counts: dict[int, list[Verdict]] = {}
     alone = []
     for verdict in silent:
-        index = first_change.get(model_of_series(verdict.series), -1)
+        index = first_change.get(model_bench_key(verdict.series), -1)
         if index < 0:
             alone.append(VerdictGroup(verdict, gates=False))
         else:

@@ -80,7 +80,7 @@ class ForkServerClient:
             self._process.wait()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def get_worker(self, number: int = 0) -> MeasurementWorkerClient:
+    def get_or_fork_worker(self, number: int = 0) -> MeasurementWorkerClient:
         """Return one of its workers, all forked from one process; forked on first use."""
         while len(self._workers) <= number:
             place = Path(self._scratch, f"worker-{len(self._workers)}")

@@ -81,7 +81,7 @@ class GitRepository:
     def read_commit(self, sha: str) -> Commit:
         return self._log_commits(["--no-walk", _require_full_sha(sha)])[0]
 
-    def list_commits(self, revision_or_range: str) -> list[Commit]:
+    def list_commit_or_range(self, revision_or_range: str) -> list[Commit]:
         """List one commit, or the first-parent commits of ``A..B`` oldest first (A itself excluded)."""
         if ".." not in revision_or_range:
             return [self.read_commit(self.resolve_revision(revision_or_range))]
@@ -111,7 +111,7 @@ class GitRepository:
             tags[objects[-1]] = (*tags.get(objects[-1], ()), tag)
         return tags
 
-    def merge_base(self, first: str, second: str) -> str | None:
+    def find_merge_base(self, first: str, second: str) -> str | None:
         try:
             return self._run_git("merge-base", _require_full_sha(first), _require_full_sha(second))
         except PerfciError:

@@ -84,7 +84,7 @@ class MeasurementRunner:
             raise PerfciError(
                 f"commit {prepared.commit.short_sha} cannot be measured: {prepared.failure_reason}"
             )
-        return self._parent(prepared).get_worker().discover_suite(prepared)
+        return self._parent(prepared).get_or_fork_worker().discover_suite(prepared)
 
     def visit_commit(self, sha: str, cells: Sequence[Cell]) -> Iterator[CellResult]:
         """Measure cells at one commit, each once in a fresh process."""
@@ -92,7 +92,9 @@ class MeasurementRunner:
         if prepared.failure_reason:
             yield from fail_all_cells(prepared, cells)
         else:
-            yield from self._parent(prepared).get_worker().measure_cells(prepared, cells, self._caches)
+            yield from (
+                self._parent(prepared).get_or_fork_worker().measure_cells(prepared, cells, self._caches)
+            )
 
     def can_interleave(self, shas: Iterable[str]) -> bool:
         """Whether processes of these commits may be alive together and be measured in turns.
@@ -116,7 +118,7 @@ class MeasurementRunner:
         worker_visits = []
         for place, prepared in enumerate(self._prepared[sha] for sha in shas):
             parent = self._parent(prepared)
-            worker = parent.get_worker(used[parent])
+            worker = parent.get_or_fork_worker(used[parent])
             cells = [row[place] for row in rows if place < len(row)]
             worker_visits.append(
                 worker.start_visit(prepared, cells, self._caches, concurrent_visits=len(shas), core=core)
@@ -136,7 +138,9 @@ class MeasurementRunner:
             roots[str(self._commit_suite(prepared).folder)] = self._suite_display_path
             request = ProfileRequest({name: str(folder) for name, folder in output_folders.items()}, roots)
             outcomes = (
-                self._parent(prepared).get_worker().measure_cells(prepared, cells, self._caches, request)
+                self._parent(prepared)
+                .get_or_fork_worker()
+                .measure_cells(prepared, cells, self._caches, request)
             )
         yield from (outcome for outcome, _ in outcomes)
 

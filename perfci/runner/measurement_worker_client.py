@@ -233,7 +233,7 @@ def _run_turns(visits: Sequence[WorkerVisit]) -> None:
                 if connection in running:
                     del running[connection]
                 else:
-                    scheduler.handle_message(connection)
+                    scheduler.handle_message_and_grant_turn(connection)
 
 
 def _cell_message(

@@ -33,7 +33,7 @@ class TurnScheduler:
         """Processes that have not ended."""
         return tuple(self._queue)
 
-    def handle_message(self, participant: socket.socket) -> None:
+    def handle_message_and_grant_turn(self, participant: socket.socket) -> None:
         """Handle one message of a process, and grant the next turn once all of them wait."""
         message = _receive(participant, 1)
         if message == AGREE_MESSAGE:

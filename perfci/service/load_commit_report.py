@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.levels_before_commit import load_levels_before
+from perfci.history.levels_before_commit import load_newest_levels_before
 from perfci.model import Commit, PerfciError, Run, Series
 from perfci.report.commits.commit_results import (
     BaseLevel,
@@ -26,7 +26,7 @@ from perfci.store.queries.series_commits_machines import (
 )
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.judging_policy import Policy
-from perfci.verdicts.related_metrics import metric_without_clock
+from perfci.verdicts.related_metrics import metric_name_without_clock
 
 
 def load_commit_report(
@@ -60,7 +60,7 @@ def _find_earlier_methods(
     """Find which harness measured the cells and metrics of series before that begin at a commit."""
     stored = {series_identity(project, item): item for item in load_series_of_same_cells(tx, project, new)}
     ids = find_series_ids_by_identity(tx, stored)
-    levels = load_levels_before(tx, project, commit, list(ids.values()))
+    levels = load_newest_levels_before(tx, project, commit, list(ids.values()))
     before = {
         (_key_without_method(item), item.harness): EarlierMethod(item.harness, levels[ids[identity]][0])
         for identity, item in stored.items()
@@ -76,7 +76,7 @@ def _find_earlier_methods(
 
 def _key_without_method(series: Series) -> tuple[object, ...]:
     metric = series.metric
-    return series.benchmark.name, series.parameters, metric_without_clock(series), metric.unit
+    return series.benchmark.name, series.parameters, metric_name_without_clock(series), metric.unit
 
 
 def find_measured_commit(tx: Transaction, project: str, sha: str) -> Commit:
@@ -105,7 +105,7 @@ def _load_bases_in_history(
         series_identity(project, result.series): result.series for run in runs for result in run.results
     }
     ids = find_series_ids_by_identity(tx, identities)
-    levels = load_levels_before(tx, project, commit, list(ids.values()))
+    levels = load_newest_levels_before(tx, project, commit, list(ids.values()))
     return {
         series: BaseLevel(*levels[ids[identity]])
         for identity, series in identities.items()

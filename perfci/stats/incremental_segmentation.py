@@ -120,7 +120,7 @@ def update_segmentations(
             r = estimate_autocorrelation(clipped)
             residuals = compute_residuals(series, boundaries)
             test = BoundaryTest(series.logs, residuals, series.sigma, r, previous[k].bar)
-            steps = locate_steps(test, select_edges(test, boundaries, clipped), series.scale)
+            steps = locate_steps(test, select_level_edges(test, boundaries, clipped), series.scale)
         updated[k] = SegmentedSeries(arrays[k], previous[k].bar, steps, series, partition)
     return updated
 
@@ -164,7 +164,7 @@ def prune_boundaries(test: BoundaryTest, edges: list[int]) -> None:
             strengths[k] = test.compute_strength(edges, k + 1)
 
 
-def select_edges(test: BoundaryTest, candidates: Sequence[int], clipped: Floats) -> list[int]:
+def select_level_edges(test: BoundaryTest, candidates: Sequence[int], clipped: Floats) -> list[int]:
     """Edges of the levels that are left of the candidates, with 0 and the end of the series.
 
     First go switches between modes of the machine (where the user does not ask for every step), then what
@@ -193,7 +193,7 @@ def locate_steps(test: BoundaryTest, edges: Sequence[int], scale: float) -> list
     """
     placed = [0]
     for k, boundary in enumerate(edges[1:-1], 1):
-        before, after = map(median, test.get_sides(edges, k))
+        before, after = map(median, test.get_side_values(edges, k))
         first = min(max(placed[-1] + MIN_SEGMENT_POINTS, boundary - RELOCATION_REACH), boundary)
         last = max(min(edges[k + 1] - MIN_SEGMENT_POINTS, boundary + RELOCATION_REACH), boundary)
         near = test.logs[first:last]
@@ -204,11 +204,12 @@ def locate_steps(test: BoundaryTest, edges: Sequence[int], scale: float) -> list
         # where the levels next to the other place are closer together than the bar, the step stays a step
         is_reported = abs(after - before) >= test.min_size
         if is_better and is_reported:
-            before, after = map(median, test.get_sides([placed[-1], best, edges[k + 1]], 1))
+            before, after = map(median, test.get_side_values([placed[-1], best, edges[k + 1]], 1))
             is_better = abs(after - before) >= test.min_size
         placed.append(best if is_better else boundary)
     placed.append(len(test.logs))
     steps = (
-        estimate_level_step(placed[k], *test.get_sides(placed, k), scale) for k in range(1, len(placed) - 1)
+        estimate_level_step(placed[k], *test.get_side_values(placed, k), scale)
+        for k in range(1, len(placed) - 1)
     )
     return [step for step in steps if abs(step.size) >= test.min_size]

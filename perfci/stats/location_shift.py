@@ -81,10 +81,10 @@ class Shift:
         return math.sqrt(max(self.error**2 - self.resolution_error**2, 0.0))
 
     @property
-    def centres(self) -> tuple[float, float]:
+    def centre_range(self) -> tuple[float, float]:
         """The least and the greatest shift that the data may be read as; a move needs both to agree."""
         if self.readings:
-            return _hull([reading.centres for reading in self.readings])
+            return _hull([reading.centre_range for reading in self.readings])
         other = self.centre if self.rank_centre is None else self.rank_centre
         return min(self.centre, other), max(self.centre, other)
 
@@ -96,7 +96,7 @@ class Shift:
         return None if self.mix is None or self.mix.largest_outlier_cluster else self.mix
 
     @property
-    def is_mix_part(self) -> bool:
+    def is_shift_of_mean(self) -> bool:
         """Whether the centre is the shift of the mean, because the mix of modes changed."""
         return self.mix is not None and self.mix.has_changed
 
@@ -113,18 +113,18 @@ class Shift:
         if self.readings:
             return _hull([reading.bounds(tail) for reading in self.readings])
         bounds = self.bounds_of_move(tail)
-        if self.mix is None or self.is_mix_part or not self.mix.matters:
+        if self.mix is None or self.is_shift_of_mean or not self.mix.is_part_of_interval:
             return bounds
-        return _hull([bounds, self.mix.mean_interval(self.centre, self._margin(tail), tail)])
+        return _hull([bounds, self.mix.mean_shift_interval(self.centre, self._margin(tail), tail)])
 
     def bounds_of_move(self, tail: float = 0.025) -> tuple[float, float]:
         """The interval on which a move is judged: within modes, unless their mix changed."""
         if self.readings:
             return _hull([reading.bounds_of_move(tail) for reading in self.readings])
         margin = self._margin(tail)
-        if self.mix is not None and self.is_mix_part:
-            within = self.centre - self.mix.gap * self.mix.difference
-            return self.mix.mean_interval(within, margin, tail)
+        if self.mix is not None and self.is_shift_of_mean:
+            within = self.centre - self.mix.gap * self.mix.share_difference
+            return self.mix.mean_shift_interval(within, margin, tail)
         return self.centre - margin, self.centre + margin
 
     def p_value(self, null: float = 0.0) -> float:
@@ -134,8 +134,12 @@ class Shift:
             return max(reading.p_value(null) for reading in self.readings)
         if self.df <= 0 or not math.isfinite(self.error):
             return 1.0
-        error = math.hypot(self.error, self.mix.mean_error) if self.mix and self.is_mix_part else self.error
-        low, high = self.centres
+        error = (
+            math.hypot(self.error, self.mix.mean_shift_error)
+            if self.mix and self.is_shift_of_mean
+            else self.error
+        )
+        low, high = self.centre_range
         return min(1.0, 2 * float(stdtr(self.df, (null - max(low, -high)) / error)))
 
     def scale_to_pairs(self, pairs: int) -> Shift:
@@ -233,7 +237,7 @@ def shift_within_modes(base: Floats, head: Floats, resolution: float, *, is_pair
 
 def _shift_from_fit(fit: ModeFit, pairs: int) -> Shift:
     error = fit.error * math.sqrt(serial_variance_inflation(fit.residuals))
-    centre = fit.within + fit.mix.gap * fit.mix.difference if fit.mix.has_changed else fit.within
+    centre = fit.within + fit.mix.gap * fit.mix.share_difference if fit.mix.has_changed else fit.within
     return Shift(centre, error, fit.df, pairs, mix=fit.mix)
 
 

@@ -74,7 +74,7 @@ class ModeMix:
     largest_outlier_cluster: int = 0
 
     @property
-    def difference(self) -> float:
+    def share_difference(self) -> float:
         """Share of head processes in the upper mode less that of the base."""
         return self.head_upper / self.head_total - self.base_upper / self.base_total
 
@@ -93,7 +93,7 @@ class ModeMix:
         return not self.largest_outlier_cluster and self.p_value <= CHANGED_MIX_LEVEL
 
     @property
-    def matters(self) -> bool:
+    def is_part_of_interval(self) -> bool:
         """Whether the mix is part of the interval; outliers are not once they are known to be rare."""
         total = min(self.base_total, self.head_total)
         return not self.largest_outlier_cluster or total < values_to_exclude_mode(
@@ -101,7 +101,7 @@ class ModeMix:
         )
 
     @property
-    def mean_error(self) -> float:
+    def mean_shift_error(self) -> float:
         """Standard error that the shares add to the shift of the mean."""
         variances = [
             (upper + 0.5) * (total - upper + 0.5) / (total + 1) ** 2 / total
@@ -109,7 +109,7 @@ class ModeMix:
         ]
         return self.gap * math.sqrt(sum(variances) * (1 - max(self.correlation, 0.0)))
 
-    def interval(self, tail: float) -> tuple[float, float]:
+    def share_difference_interval(self, tail: float) -> tuple[float, float]:
         """Interval of the difference of the shares that leaves ``tail`` out on either side.
 
         Newcombe's (1998) method 10, for paired shares with the correlation r of the pairs: with Wilson's
@@ -126,18 +126,18 @@ class ModeMix:
             math.sqrt(max(a * a - 2 * self.correlation * a * b + b * b, 0.0))
             for a, b in ((head_below, base_above), (head_above, base_below))
         )
-        return self.difference - below, self.difference + above
+        return self.share_difference - below, self.share_difference + above
 
-    def mean_interval(self, within: float, margin: float, tail: float) -> tuple[float, float]:
+    def mean_shift_interval(self, within: float, margin: float, tail: float) -> tuple[float, float]:
         """Interval of the shift of the mean, where that within modes is known to ``margin``.
 
         The mean moves by within + gap difference. Distances to the limits of both add in squares (Zou &
         Donner 2008).
         """
-        low, high = self.interval(MIX_TAIL_FACTOR * tail)
-        centre = within + self.gap * self.difference
-        below = math.hypot(margin, self.gap * (self.difference - low))
-        above = math.hypot(margin, self.gap * (high - self.difference))
+        low, high = self.share_difference_interval(MIX_TAIL_FACTOR * tail)
+        centre = within + self.gap * self.share_difference
+        below = math.hypot(margin, self.gap * (self.share_difference - low))
+        above = math.hypot(margin, self.gap * (high - self.share_difference))
         return centre - below, centre + above
 
     def scale_to_pairs(self, pairs: int) -> ModeMix:

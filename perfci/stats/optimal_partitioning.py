@@ -92,7 +92,9 @@ def preprocess_series(
         scales.append(scale)
         prefixes.append(equal_points if series is not None and series.scale == scale else 0)
     results: dict[int, PreprocessedSeries] = {}
-    for batch in batch_by_key([(len(row), prefix) for row, prefix in zip(logs, prefixes, strict=True)]):
+    for batch in batch_indices_by_key(
+        [(len(row), prefix) for row, prefix in zip(logs, prefixes, strict=True)]
+    ):
         rows = np.stack([logs[k] for k in batch])
         medians = running_median(rows, NOISE_REACH, prefixes[batch[0]])
         if reused := rows.shape[1] - medians.shape[1]:
@@ -111,7 +113,7 @@ def preprocess_series(
     return [results[k] for k in range(len(logs))]
 
 
-def batch_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
+def batch_indices_by_key(keys: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Indices grouped by key, in the order of the keys, at most ``ROWS_PER_BATCH`` to a group."""
     places_by_key: dict[tuple[int, int], list[int]] = defaultdict(list)
     for place, key in enumerate(keys):
@@ -149,7 +151,7 @@ def clip_spikes(series: Sequence[PreprocessedSeries], unchanged_points: Sequence
     ``unchanged_points`` determine."""
     results: dict[int, Floats] = {}
     keys = [(len(line.logs), points) for line, points in zip(series, unchanged_points, strict=True)]
-    for batch in batch_by_key(keys):
+    for batch in batch_indices_by_key(keys):
         logs = np.stack([series[k].logs for k in batch])
         sigmas = np.array([[series[k].sigma] for k in batch])
         medians, reach = running_median(logs, CLIP_REACH, unchanged_points[batch[0]]), CLIP_SIGMAS * sigmas

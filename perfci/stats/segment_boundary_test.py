@@ -146,7 +146,7 @@ class BoundaryTest:
                 return REJECTED_STRENGTH
         return strength
 
-    def get_sides(self, edges: Sequence[int], k: int) -> tuple[Floats, Floats]:
+    def get_side_values(self, edges: Sequence[int], k: int) -> tuple[Floats, Floats]:
         """Log values either side of boundary ``k`` that give its size, nearest neighbours only."""
         start, at, end = edges[k - 1 : k + 2]
         reach = self.size_points

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from perfci.model import Metric, MetricClass, Series
 from perfci.verdicts.comparison_rule import Rule
-from perfci.verdicts.related_metrics import EXPLAINING_COUNTS, metric_without_clock
+from perfci.verdicts.related_metrics import EXPLAINING_COUNTS, metric_name_without_clock
 
 ALLOCATOR_BLOCK_BYTES = 512
 """Block size of PyTorch's caching allocator (``kMinBlockSize`` in CUDACachingAllocator)."""
@@ -172,12 +172,12 @@ class Policy:
         override = self._match(series)[0]
         return override is None or override.judge
 
-    def gates(self, series: Series) -> bool:
+    def is_gating(self, series: Series) -> bool:
         """Whether a change of the series may fail a check or page somebody; others explain what does."""
         override = self._match(series)[0]
         if override is not None and override.gate is not None:
             return override.gate
-        return metric_without_clock(series) not in EXPLAINING_COUNTS
+        return metric_name_without_clock(series) not in EXPLAINING_COUNTS
 
     def _match(self, series: Series) -> tuple[PolicyOverride | None, MetricClassRule]:
         """The first table whose expression is found in the label of a series, and the rule of its class."""

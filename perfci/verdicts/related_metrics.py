@@ -88,15 +88,15 @@ COUNT_UNITS = frozenset({"count", "FLOP", "instructions"})
 Moved = TypeVar("Moved")
 
 
-def metric_without_clock(series: Series) -> str:
+def metric_name_without_clock(series: Series) -> str:
     """Name of a metric whichever clock it was read from: its CPU seconds show the same change."""
     return series.metric.name.removeprefix(CPU_METRIC_PREFIX)
 
 
 def is_felt_by_users(series: Series) -> bool:
     """Whether somebody notices the metric itself: time, latency and memory, not counts and what explains."""
-    related = RELATED_BY_METRIC.get(metric_without_clock(series))
-    is_secondary = related is not None and metric_without_clock(series) in related.secondary
+    related = RELATED_BY_METRIC.get(metric_name_without_clock(series))
+    is_secondary = related is not None and metric_name_without_clock(series) in related.secondary
     return series.metric.unit not in COUNT_UNITS and not is_secondary
 
 
@@ -107,24 +107,24 @@ def leave_out_timed_parts(candidates: Iterable[Verdict], measured: Iterable[Seri
     at once, and a failure is no part of anything.
     """
     wholes = {
-        (*model_of_series(series), related.name)
+        (*model_bench_key(series), related.name)
         for series in measured
-        if (related := RELATED_BY_METRIC.get(metric_without_clock(series)))
-        and metric_without_clock(series) in related.primary
+        if (related := RELATED_BY_METRIC.get(metric_name_without_clock(series)))
+        and metric_name_without_clock(series) in related.primary
     }
 
     def is_part(series: Series) -> bool:
-        related = RELATED_BY_METRIC.get(metric_without_clock(series))
+        related = RELATED_BY_METRIC.get(metric_name_without_clock(series))
         if related is None or series.metric.unit in (*COUNT_UNITS, "bytes"):
             return False
-        is_secondary = metric_without_clock(series) in related.secondary
-        return is_secondary and (*model_of_series(series), related.name) in wholes
+        is_secondary = metric_name_without_clock(series) in related.secondary
+        return is_secondary and (*model_bench_key(series), related.name) in wholes
 
     failed = VerdictKind.FAILED
     return [verdict for verdict in candidates if verdict.kind is failed or not is_part(verdict.series)]
 
 
-def model_of_series(series: Series) -> tuple[object, ...]:
+def model_bench_key(series: Series) -> tuple[object, ...]:
     """What all groups of metrics of one ModelBench share at one point of its grid on one machine."""
     owner = re.sub(r"\.measure_\w+$", "", series.benchmark.name)
     return owner, series.parameters, series.machine, series.variant, series.harness
@@ -140,8 +140,8 @@ def group_related(
     groups: dict[object, list[Moved]] = {}
     for item in moved:
         series = series_of(item)
-        related = RELATED_BY_METRIC.get(metric_without_clock(series))
-        key: object = object() if related is None else (*model_of_series(series), related.name)
+        related = RELATED_BY_METRIC.get(metric_name_without_clock(series))
+        key: object = object() if related is None else (*model_bench_key(series), related.name)
         groups.setdefault(key, []).append(item)
     return [_split_group(group, series_of, size_of) for group in groups.values()]
 
@@ -154,11 +154,11 @@ RELATED_BY_METRIC = {
 def _split_group(
     group: Sequence[Moved], series_of: Callable[[Moved], Series], size_of: Callable[[Moved], Any]
 ) -> tuple[Moved, tuple[Moved, ...]]:
-    related = RELATED_BY_METRIC.get(metric_without_clock(series_of(group[0])))
+    related = RELATED_BY_METRIC.get(metric_name_without_clock(series_of(group[0])))
     if related is None:
         return group[0], tuple(group[1:])
     order = (*related.primary, *related.secondary)
-    ranked = sorted(group, key=lambda item: order.index(metric_without_clock(series_of(item))))
-    felt = [item for item in ranked if metric_without_clock(series_of(item)) in related.primary]
+    ranked = sorted(group, key=lambda item: order.index(metric_name_without_clock(series_of(item))))
+    felt = [item for item in ranked if metric_name_without_clock(series_of(item)) in related.primary]
     primary = max(felt, key=size_of) if felt else ranked[0]
     return primary, tuple(item for item in ranked if item is not primary)

@@ -246,7 +246,7 @@ def test_measures_aa_pairs_like_a_comparison(working_folder: Path) -> None:
     GitProject(working_folder).commit("First", thing="X = 1\n")
     repository = GitRepository(working_folder)
 
-    equals = measure_aa_pairs(repository, Settings(), repository.list_commits("HEAD")[0], seconds=0.0)
+    equals = measure_aa_pairs(repository, Settings(), repository.list_commit_or_range("HEAD")[0], seconds=0.0)
 
     assert len(equals.log_ratios) == equals.shift.pairs == 5
     assert equals.series.startswith("steady.measure_training_step")

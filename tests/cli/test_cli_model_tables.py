@@ -84,7 +84,7 @@ def versions(project: GitProject, table: str) -> dict[str, str]:
     repository = GitRepository(project.folder)
     config = load_config(repository.root, {})
     with create_suite_runner(repository, config, None, smoke=True) as runner:
-        commit = repository.list_commits("HEAD")[0]
+        commit = repository.list_commit_or_range("HEAD")[0]
         runner.prepare_commits([commit])
         return {name: result.version for name, result in runner.discover_suite(commit.sha).benchmarks.items()}
 
@@ -166,7 +166,7 @@ def test_model_tables_extend_the_suite_of_each_commit(project: GitProject) -> No
     repository = GitRepository(project.folder)
 
     with create_suite_runner(repository, load_config(repository.root, {}), None, smoke=True) as runner:
-        commit = repository.list_commits("HEAD")[0]
+        commit = repository.list_commit_or_range("HEAD")[0]
         failures: list[str] = []
         runner.prepare_commits([commit], lambda _, failure: failures.append(failure))
 

@@ -95,7 +95,7 @@ def test_the_month_of_some_days_ago_begins_with_its_first_measured_commit() -> N
     visits = [a_visit(number) for number in (2, 4, 7, 8, 12)]
     timetable = VisitIndex(line[::-1], visits)
 
-    starts = [timetable.find_month_start(days) for days in (30, 90, 120)]
+    starts = [timetable.find_month_start_release(days) for days in (30, 90, 120)]
 
     dates = {number: f"{NOON + timedelta(days=10 * number):%Y-%m-%d}" for number in (2, 7)}
     assert starts == [

@@ -32,7 +32,7 @@ HOSTILE = [
 
 
 def test_the_terminal_table() -> None:
-    groups = group_verdicts(one_verdict_per_kind(), Policy().gates)
+    groups = group_verdicts(one_verdict_per_kind(), Policy().is_gating)
 
     assert format_comparison(groups) == (EXPECTED / "comparison.txt").read_text(encoding="utf-8")
 

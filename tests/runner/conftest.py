@@ -34,7 +34,7 @@ def measured(project: GitProject, *, launch: str = "fork", timeout_s: float = 10
     """Measure every cell of the suite once at HEAD."""
     settings = Settings(run=RunTable.model_validate({"launch": launch}))
     with a_runner(project, settings) as runner:
-        commit = runner.repository.list_commits("HEAD")[0]
+        commit = runner.repository.list_commit_or_range("HEAD")[0]
         runner.prepare_commits([commit])
         cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", timeout_s)
         return {outcome.cell.name: outcome for outcome, _ in runner.visit_commit(commit.sha, cells)}

@@ -220,7 +220,7 @@ def test_goes_on_after_a_commit_parent_died(tmp_path: Path) -> None:
     project.commit("Patricide", benchmarks__suite=suite)
 
     with a_runner(project) as runner:
-        commit = runner.repository.list_commits("HEAD")[0]
+        commit = runner.repository.list_commit_or_range("HEAD")[0]
         runner.prepare_commits([commit])
         cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", 10)
         first = [outcome for outcome, _ in runner.visit_commit(commit.sha, cells)]
@@ -239,7 +239,7 @@ def test_explains_why_an_interpreter_cannot_measure(tmp_path: Path) -> None:
     settings = Settings(environment=EnvironmentTable(python=str(bare / "bin" / "python")))
 
     with a_runner(project, settings) as runner:
-        commit = runner.repository.list_commits("HEAD")[0]
+        commit = runner.repository.list_commit_or_range("HEAD")[0]
         runner.prepare_commits([commit])
         with pytest.raises(PerfciError) as caught:
             runner.discover_suite(commit.sha)

@@ -45,7 +45,7 @@ def describe_environment(
 ) -> list[object]:
     monkeypatch.setattr("perfci.runner.measurement_runner.ForkServerClient", parent)
     with a_runner(project) as runner:
-        commit = runner.repository.list_commits("HEAD")[0]
+        commit = runner.repository.list_commit_or_range("HEAD")[0]
         runner.prepare_commits([commit])
         cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", 10)
         ((outcome, _),) = runner.visit_commit(commit.sha, cells)

@@ -20,7 +20,7 @@ def test_lists_a_range_along_the_first_parents(project: GitProject) -> None:
     second = project.commit("Second", thing="A = 2\n")
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge side", "side")
 
-    commits = GitRepository(project.folder).list_commits(f"{first}..main")
+    commits = GitRepository(project.folder).list_commit_or_range(f"{first}..main")
 
     assert [(c.subject, c.position, c.branch) for c in commits] == [
         ("Second", 2, "main"),
@@ -44,7 +44,7 @@ def test_rejects_a_revision_that_names_no_commit(project: GitProject, revision: 
     project.commit("First", thing="A = 1\n")
 
     with pytest.raises(PerfciError) as caught:
-        GitRepository(project.folder).list_commits(revision)
+        GitRepository(project.folder).list_commit_or_range(revision)
 
     assert str(caught.value).startswith(sentence)
     assert not (project.folder / "x").exists()

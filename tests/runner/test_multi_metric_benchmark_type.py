@@ -122,7 +122,7 @@ def a_project(folder: Path, suite: str, **code: str) -> GitProject:
 
 def discovered(folder: Path, suite: str, **code: str) -> Discovery:
     with a_runner(a_project(folder, suite, **code), Settings()) as runner:
-        commit = runner.repository.list_commits("HEAD")[0]
+        commit = runner.repository.list_commit_or_range("HEAD")[0]
         runner.prepare_commits([commit])
         return runner.discover_suite(commit.sha)
 

@@ -86,7 +86,7 @@ def test_a_commit_that_fails_to_build_is_a_result_with_its_log(project: GitProje
     broken = EnvironmentTable(build=("python -c \"print('compiling'); raise SystemExit('no compiler')\"",))
 
     with a_runner(project, Settings(environment=broken)) as runner:
-        commit = runner.repository.list_commits("HEAD")[0]
+        commit = runner.repository.list_commit_or_range("HEAD")[0]
         messages: list[str] = []
         runner.prepare_commits([commit], lambda _, failure: messages.append(failure))
         cell = Cell("suite.track_answer", None, (), 10.0, None, 600.0)
@@ -109,7 +109,7 @@ def test_builds_into_a_folder_of_the_commit_and_only_once(project: GitProject) -
 
     for _ in range(2):
         with a_runner(project, settings) as runner:
-            commit = runner.repository.list_commits("HEAD")[0]
+            commit = runner.repository.list_commit_or_range("HEAD")[0]
             runner.prepare_commits([commit])
             cells = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "", 10)
             ((outcome, _),) = runner.visit_commit(commit.sha, cells)

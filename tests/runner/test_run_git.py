@@ -38,7 +38,7 @@ def test_runs_no_program_that_the_configuration_of_a_repository_names(
     repository = GitRepository(project.folder)
     dirty = repository.snapshot_working_tree()
     repository.export_commit_files(dirty.sha)
-    repository.list_commits("HEAD")
+    repository.list_commit_or_range("HEAD")
 
     assert not marker.exists()
 

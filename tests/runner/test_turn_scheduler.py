@@ -69,7 +69,7 @@ def side_by_side(
     project.commit("Base", thing=STEADY.format(name="base"), benchmarks__suite=SUITE)
     project.commit("Head", thing=head)
     with a_runner(project, Settings(run=RunTable.model_validate({"launch": launch}))) as runner:
-        commits = [runner.repository.list_commits(rev)[0] for rev in ("HEAD~1", "HEAD")]
+        commits = [runner.repository.list_commit_or_range(rev)[0] for rev in ("HEAD~1", "HEAD")]
         runner.prepare_commits(commits)
         return list(measured_beside(runner, commits, match))
 
@@ -94,7 +94,7 @@ def test_no_process_runs_before_all_wait_and_then_each_in_turn() -> None:
     order = []
     for name, player, ours in [("a", his, a), ("b", hers, b), ("a", his, a), ("b", hers, b)]:
         player.sendall(b"w")
-        keeper.handle_message(ours)
+        keeper.handle_message_and_grant_turn(ours)
         order.append([name for name, entry in (("a", his), ("b", hers)) if _has_the_turn(entry)])
 
     assert order == [[], ["a"], ["b"], ["a"]]
@@ -108,8 +108,8 @@ def test_a_process_that_hangs_up_is_not_waited_for() -> None:
     his.close()
     hers.sendall(b"w")
 
-    keeper.handle_message(b)
-    keeper.handle_message(a)
+    keeper.handle_message_and_grant_turn(b)
+    keeper.handle_message_and_grant_turn(a)
 
     assert (_has_the_turn(hers), keeper.live_participants) == (True, (b,))
     for item in (a, b, hers):
@@ -123,7 +123,7 @@ def test_all_processes_use_the_first_requested_number() -> None:
     answers = []
     for player, ours, number in [(his, a, 7), (hers, b, 9), (hers, b, 2), (his, a, 4)]:
         player.sendall(b"n" + number.to_bytes(8, "little"))
-        keeper.handle_message(ours)
+        keeper.handle_message_and_grant_turn(ours)
         answers.append(int.from_bytes(player.recv(8), "little"))
 
     assert answers == [7, 7, 2, 2]
@@ -207,7 +207,7 @@ def test_a_commit_that_does_not_import_is_not_waited_for(project: GitProject) ->
 def test_variants_of_one_commit_take_turns_with_each_other(project: GitProject, spans: Path) -> None:
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
     with a_runner(project) as runner:
-        (commit,) = runner.repository.list_commits("HEAD")
+        (commit,) = runner.repository.list_commit_or_range("HEAD")
         runner.prepare_commits([commit])
         item, two = expand_cells(runner.discover_suite(commit.sha).benchmarks.values(), "time_it", 10)
         ((first, second),) = runner.visit_commits_interleaved([commit.sha] * 2, [[item, two]])
@@ -223,7 +223,7 @@ def test_interleaving_can_be_switched_off(project: GitProject, turns: str, taken
     project.commit("Only one", thing=STEADY.format(name="one"), benchmarks__suite=SUITE)
 
     with a_runner(project, Settings(run=RunTable.model_validate({"interleave": turns}))) as runner:
-        (commit,) = runner.repository.list_commits("HEAD")
+        (commit,) = runner.repository.list_commit_or_range("HEAD")
         runner.prepare_commits([commit])
 
         assert runner.can_interleave([commit.sha]) is taken

@@ -14,7 +14,7 @@ from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import IncidentState
-from perfci.project_policies import load_project_policies
+from perfci.project_policies import build_project_policies
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.regroup_incidents import split_off_members
@@ -267,7 +267,7 @@ def declare_expected_change(store: Store, change: float, sha: str) -> int:
 
 
 def evaluate(store: Store) -> int:
-    worker = JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: NOW)
+    worker = JudgeWorker(store, partial(build_project_policies, Settings()), clock=lambda: NOW)
     return worker.drain()
 
 

@@ -16,7 +16,7 @@ from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.model import ChangePoint, Run, VerdictKind
-from perfci.project_policies import load_project_policies
+from perfci.project_policies import build_project_policies
 from perfci.service.accounts.projects_members_tokens import change_project
 from perfci.service.audit_context import AuditContext
 from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
@@ -47,7 +47,7 @@ def group(store: Store) -> Iterator[GroupCommitter]:
 
 
 def a_worker(store: Store, now: datetime = LATER) -> JudgeWorker:
-    return JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: now)
+    return JudgeWorker(store, partial(build_project_policies, Settings()), clock=lambda: now)
 
 
 def upload(group: GroupCommitter, store: Store, *runs: Run) -> None:
@@ -105,7 +105,7 @@ def test_locates_the_commit_of_a_step_and_opens_an_incident(group: GroupCommitte
 def test_draining_runs_the_periodic_jobs_too(store: Store) -> None:
     done: list[datetime] = []
     worker = JudgeWorker(
-        store, partial(load_project_policies, Settings()), clock=lambda: LATER, periodic_jobs=[done.append]
+        store, partial(build_project_policies, Settings()), clock=lambda: LATER, periodic_jobs=[done.append]
     )
 
     assert (worker.drain(), done) == (0, [LATER])
@@ -113,7 +113,7 @@ def test_draining_runs_the_periodic_jobs_too(store: Store) -> None:
 
 def test_draining_leaves_the_work_to_a_live_worker(store: Store) -> None:
     done: list[datetime] = []
-    worker = JudgeWorker(store, partial(load_project_policies, Settings()), periodic_jobs=[done.append])
+    worker = JudgeWorker(store, partial(build_project_policies, Settings()), periodic_jobs=[done.append])
     worker.lease.acquire_if_abandoned = lambda: False  # type: ignore[method-assign]
 
     assert (worker.drain(), done) == (None, [])
@@ -320,7 +320,7 @@ def test_pauses_as_long_as_it_worked(group: GroupCommitter, store: Store) -> Non
 
     original = JudgeWorker._evaluate_project
     with patch.object(JudgeWorker, "_evaluate_project", looked):
-        JudgeWorker(store, partial(load_project_policies, Settings()), clock=lambda: now[0]).run(
+        JudgeWorker(store, partial(build_project_policies, Settings()), clock=lambda: now[0]).run(
             Stop(), interval_s=1.0
         )
 

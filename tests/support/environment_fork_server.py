@@ -48,7 +48,7 @@ def import_harness(harness: str, preload: list[str]) -> Any:
     package.__path__ = [harness]
     sys.modules["perfci_harness"] = package
     environment = importlib.import_module("perfci_harness.fork_server")
-    environment.import_shared_modules(preload)
+    environment.preload_and_describe_environment(preload)
     environment.speed_up_forks_with_huge_pages = lambda: (
         None
     )  # a fork has them already, and would copy them all

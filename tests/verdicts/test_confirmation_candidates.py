@@ -10,7 +10,7 @@ import pytest
 from perfci.demo.machine_noise import detectable_effect_from_pair_noise, noise_floor_from_pair_noise
 from perfci.model import Clock, Process, Series, Stage, VerdictKind
 from perfci.verdicts.compare.confirmation_candidates import (
-    compute_pair_noise,
+    compute_pair_noise_by_series,
     select_candidates,
 )
 from perfci.verdicts.compare.pairwise_verdict import confirmation_verdict
@@ -166,7 +166,7 @@ def test_the_order_in_which_processes_are_listed_does_not_matter() -> None:
 def test_the_detectable_effect_follows_the_noise() -> None:
     quiet, loaded = (session({}, seed=3, loaded=load)[1] for load in (False, True))
 
-    noises = [compute_pair_noise(measured, LINE)[TRAIN] for measured in (quiet, loaded)]
+    noises = [compute_pair_noise_by_series(measured, LINE)[TRAIN] for measured in (quiet, loaded)]
 
     assert (
         0.05
@@ -178,7 +178,7 @@ def test_the_detectable_effect_follows_the_noise() -> None:
 
 
 def test_the_spread_of_a_pair_is_pooled_over_commits_whatever_their_levels() -> None:
-    spreads = compute_pair_noise(session(STORY, seed=4)[1], LINE)
+    spreads = compute_pair_noise_by_series(session(STORY, seed=4)[1], LINE)
 
     assert {series: spreads[series].sd for series in SPREAD} == {
         series: pytest.approx(2**0.5 * sd, rel=0.25) for series, sd in SPREAD.items()
@@ -190,4 +190,4 @@ def test_no_measurements_give_no_candidates() -> None:
 
     assert select_candidates(empty, LINE) == []
     assert select_candidates({}, []) == []
-    assert compute_pair_noise(empty, LINE) == {}
+    assert compute_pair_noise_by_series(empty, LINE) == {}

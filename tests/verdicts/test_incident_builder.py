@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.history.incident_inputs import group_confirmations
+from perfci.history.incident_inputs import group_confirmations_by_series
 from perfci.model import (
     ChangePoint,
     Environment,
@@ -129,7 +129,8 @@ def test_fresh_pairs_in_one_environment_outrank_the_coincidence() -> None:
     verdicts = [a_verdict(STEP, base=a_sha(19), head=a_sha(20))]
 
     (incident,) = build_incidents(
-        change_points_of(points), history_context_of(points, confirmations=group_confirmations(verdicts))
+        change_points_of(points),
+        history_context_of(points, confirmations=group_confirmations_by_series(verdicts)),
     )
 
     assert (incident.kind, incident.confirmed_count) == (IncidentKind.REGRESSION, 1)
@@ -184,7 +185,9 @@ def test_pairs_that_confirm_one_of_many_similar_shifts_confirm_the_code() -> Non
 
     (incident,) = build_incidents(
         change_points_of(points),
-        history_context_of(points, count_series=peers, confirmations=group_confirmations([verdict])),
+        history_context_of(
+            points, count_series=peers, confirmations=group_confirmations_by_series([verdict])
+        ),
     )
 
     assert (incident.kind, len(incident.members)) == (IncidentKind.REGRESSION, 4)
@@ -230,7 +233,9 @@ def test_pairs_that_decide_nothing_leave_the_suspicion_open() -> None:
 
     (incident,) = build_incidents(
         change_points_of(points),
-        history_context_of(points, count_series=peers, confirmations=group_confirmations([unclear])),
+        history_context_of(
+            points, count_series=peers, confirmations=group_confirmations_by_series([unclear])
+        ),
     )
 
     assert is_provisional(incident)
@@ -246,7 +251,7 @@ def test_pairs_that_refute_one_of_many_similar_shifts_blame_the_machine(retested
 
     incidents = build_incidents(
         change_points_of(points),
-        history_context_of(points, count_series=peers, confirmations=group_confirmations(verdicts)),
+        history_context_of(points, count_series=peers, confirmations=group_confirmations_by_series(verdicts)),
     )
 
     assert {(incident.kind, incident.cause) for incident in incidents} == {
@@ -292,7 +297,7 @@ def test_a_trade_in_several_suites_that_pairs_confirm_is_no_bad_session() -> Non
         history_context_of(
             points,
             session=lambda number: "night" if number >= 20 else "day",
-            confirmations=group_confirmations([verdict]),
+            confirmations=group_confirmations_by_series([verdict]),
         ),
     )
 
@@ -311,7 +316,7 @@ def test_a_bad_session_stays_one_when_pairs_refute_most_of_it() -> None:
         history_context_of(
             points,
             session=lambda number: "night" if number >= 20 else "day",
-            confirmations=group_confirmations(verdicts),
+            confirmations=group_confirmations_by_series(verdicts),
         ),
     )
 
@@ -360,7 +365,8 @@ def test_fresh_pairs_add_evidence_to_that_of_the_history() -> None:
 
     (before,), (after,) = (
         build_incidents(
-            change_points_of(points), history_context_of(points, confirmations=group_confirmations(known))
+            change_points_of(points),
+            history_context_of(points, confirmations=group_confirmations_by_series(known)),
         )
         for known in ([], verdicts)
     )
@@ -376,7 +382,8 @@ def test_fresh_pairs_without_a_change_refute_the_step() -> None:
     verdicts = [a_verdict(STEP, VerdictKind.UNCHANGED, base=a_sha(19), head=a_sha(20), ratio=1.001)]
 
     (incident,) = build_incidents(
-        change_points_of(points), history_context_of(points, confirmations=group_confirmations(verdicts))
+        change_points_of(points),
+        history_context_of(points, confirmations=group_confirmations_by_series(verdicts)),
     )
 
     assert (incident.kind, incident.cause) == (IncidentKind.MACHINE, "refuted")
@@ -389,7 +396,8 @@ def test_fresh_pairs_inside_a_range_narrow_it_to_their_commit() -> None:
     verdicts = [a_verdict(STEP, base=a_sha(17), head=a_sha(18))]
 
     (incident,) = build_incidents(
-        change_points_of(points), history_context_of(points, confirmations=group_confirmations(verdicts))
+        change_points_of(points),
+        history_context_of(points, confirmations=group_confirmations_by_series(verdicts)),
     )
 
     assert (incident.last_good, incident.commit) == (a_sha(17), a_sha(18))
@@ -399,11 +407,12 @@ def test_a_confirmation_in_a_history_too_short_for_steps_is_an_incident() -> Non
     place = {a_sha(number): number - 1 for number in range(1, 5)}
     verdicts = [a_verdict(STEP, base=a_sha(2), head=a_sha(3)), a_verdict(LOSS, base=a_sha(3), head="f" * 40)]
 
-    changes = add_confirmed_steps([], group_confirmations(verdicts), place)
+    changes = add_confirmed_steps([], group_confirmations_by_series(verdicts), place)
     (incident,) = build_incidents(
         changes,
         history_context_of(
-            {STEP: simulate_points(stepped_level(), length=4)}, confirmations=group_confirmations(verdicts)
+            {STEP: simulate_points(stepped_level(), length=4)},
+            confirmations=group_confirmations_by_series(verdicts),
         ),
     )
 

@@ -16,7 +16,7 @@ from perfci.verdicts.history.change_points_and_jumps import Jump, find_newest_ju
 from perfci.verdicts.history.release_creep import Creep, CreepHistory, Release, find_creeps
 from perfci.verdicts.history.step_evidence import LevelPoint, place_step
 from perfci.verdicts.incidents.incident_builder import build_bad_session_incidents, group_overlapping_ranges
-from perfci.verdicts.incidents.machine_shifts import classify_session
+from perfci.verdicts.incidents.machine_shifts import classify_session_jumps
 from perfci.verdicts.incidents.step_causes import WeightedRange
 from tests.support.builders import a_change_point, a_series, a_sha, a_verdict
 from tests.support.level_histories import (
@@ -80,7 +80,7 @@ def test_a_short_history_has_no_jump() -> None:
     ("worse", "better", "bad"), [(6, 6, True), (12, 0, False), (10, 2, False), (2, 1, False)]
 )
 def test_jumps_in_both_directions_make_a_bad_session(worse: int, better: int, bad: bool) -> None:
-    assert classify_session([True] * worse + [False] * better) == ("bad_session" if bad else "")
+    assert classify_session_jumps([True] * worse + [False] * better) == ("bad_session" if bad else "")
 
 
 def test_jumps_gone_in_the_next_run_are_one_incident() -> None:

@@ -25,7 +25,7 @@ from perfci.verdicts.related_metrics import (
 )
 from tests.support.builders import a_series, a_verdict
 
-GATES = Policy().gates
+GATES = Policy().is_gating
 
 
 def a_metric(name: str, unit: str = "seconds", group: str = "generation") -> Series:
@@ -103,7 +103,7 @@ def test_a_count_that_moved_alone_gates_nothing_unless_a_policy_says_so() -> Non
     gating = Policy(overrides=(PolicyOverride("operators", gate=True),))
 
     (alone,) = group_verdicts([counted], GATES)
-    (gated,) = group_verdicts([counted], gating.gates)
+    (gated,) = group_verdicts([counted], gating.is_gating)
 
     assert (alone.primary, alone.gates) == (counted, False)
     assert gated.gates
@@ -117,7 +117,7 @@ def test_graph_breaks_recompiles_waits_and_counts_of_others_gate(name: str) -> N
 
 
 def test_a_policy_may_stop_anything_from_gating() -> None:
-    assert not Policy(overrides=(PolicyOverride("ttft", gate=False),)).gates(a_metric("ttft"))
+    assert not Policy(overrides=(PolicyOverride("ttft", gate=False),)).is_gating(a_metric("ttft"))
 
 
 def test_users_feel_time_and_memory_and_no_counts() -> None:

@@ -10,7 +10,7 @@ from flask import Flask, Request
 
 from perfci.auth.permissions import Actor
 from perfci.config import Secrets, Settings
-from perfci.project_policies import load_project_policies
+from perfci.project_policies import build_project_policies
 from perfci.store import Store
 from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web import (
@@ -73,7 +73,7 @@ def create_app(
         group_commit=group_commit,
         local_token=local_token,
     )
-    load_policies = partial(load_project_policies, settings)
+    load_policies = partial(build_project_policies, settings)
     request_limiter = RateLimiter(settings.server.requests_per_minute)
     context = WebContext(store, clock, load_policies, authenticator, group_commit, request_limiter)
     app.extensions[EXTENSION_KEY] = context

@@ -12,7 +12,12 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.formats.format_types import WarnOnce
 from perfci.measure.compare_recorded_files import FileComparison, compare_files
-from perfci.measure.judge_goals import build_goal_inputs, judge_goals, parse_goals, require_recorded_metrics
+from perfci.measure.judge_goals import (
+    join_processes_with_verdicts,
+    judge_goals,
+    parse_goals,
+    require_recorded_metrics,
+)
 from perfci.model import VerdictKind
 from perfci.project_policies import build_policy
 from perfci.report.goal_text import format_goals
@@ -31,7 +36,9 @@ def compare_recorded_files(pairs: Sequence[tuple[Path, Path]], options: Comparis
     base, head = ([pair[side] for pair in pairs] for side in (0, 1))
     comparison = compare_files(base, head, policy, WarnOnce(lambda line: click.echo(line, err=True)))
     require_recorded_metrics(goals, comparison.sides)
-    goal_verdicts = judge_goals(goals, build_goal_inputs(comparison.sides, comparison.verdicts), policy)
+    goal_verdicts = judge_goals(
+        goals, join_processes_with_verdicts(comparison.sides, comparison.verdicts), policy
+    )
     write_recorded_files_report(comparison, goal_verdicts, policy, (base, head), options)
     return recorded_files_exit_code(comparison, goal_verdicts, policy, strict=options.strict)
 
@@ -72,7 +79,7 @@ def write_recorded_files_report(
         for side, files, commit in zip(("base", "head"), paths, commits, strict=True):
             names = ", ".join(map(str, files))
             click.echo(f"{side} {names}: {commit.short_sha} {commit.subject}".rstrip())
-        groups = group_verdicts(comparison.verdicts, policy.gates)
+        groups = group_verdicts(comparison.verdicts, policy.is_gating)
         parts = (format_comparison(groups), format_goals(goals))
         click.echo("\n" + "\n".join(part for part in parts if part))
 
@@ -87,6 +94,6 @@ def recorded_files_exit_code(
     """The exit code of a comparison of files: 4 where they have no series in common."""
     if all(verdict.kind is VerdictKind.MISSING for verdict in comparison.verdicts):
         return 4
-    groups = group_verdicts(comparison.verdicts, policy.gates)
+    groups = group_verdicts(comparison.verdicts, policy.is_gating)
     kinds = {group.primary.kind for group in groups if group.gates}
     return comparison_exit_code(None, kinds, goals, strict=strict)

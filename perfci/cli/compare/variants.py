@@ -124,7 +124,7 @@ def build_variants_findings(
 def variants_exit_code(comparison: VariantComparison, goals: list[GoalVerdict], *, strict: bool) -> int:
     """The exit code of a comparison of variants; a rejected variant counts like a regression."""
     verdicts = [contrast.verdict for contrast in comparison.variants.contrasts]
-    groups = group_verdicts(verdicts, comparison.variant_session.policy.gates)
+    groups = group_verdicts(verdicts, comparison.variant_session.policy.is_gating)
     kinds = {group.primary.kind for group in groups if group.gates}
     return comparison_exit_code(
         comparison.statuses, kinds, goals, strict=strict, is_rejected=bool(comparison.variants.rejections)

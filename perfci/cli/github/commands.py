@@ -317,7 +317,7 @@ def _write_outputs(results: Path, job: GitHubJob, artifact: PullResults) -> None
 def resolve_pull_commits(repository: GitRepository, pull: PullRef) -> tuple[Commit, Commit, Commit]:
     """The merge base, the newest commit of the pull request, and the newest of its target."""
     head, target = repository.resolve_revision(pull.head), repository.resolve_revision(pull.base)
-    base = repository.merge_base(target, head)
+    base = repository.find_merge_base(target, head)
     if base is None:
         raise PerfciError(
             f"#{pull.number} and its target branch have no commit in common in this clone: "

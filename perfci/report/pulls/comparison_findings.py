@@ -115,7 +115,7 @@ def compute_verdict_bars(verdicts: Sequence[Verdict], policy: Policy) -> list[Ve
         VerdictBar(
             policy.metric_class_of(verdict.series),
             rule.effective_exact_bar if has_exact_interval(verdict) else rule.bar,
-            policy.gates(verdict.series),
+            policy.is_gating(verdict.series),
         )
         for verdict, rule in zip(verdicts, rules, strict=True)
     ]

@@ -34,8 +34,8 @@ from .process_control import (
     kill_process_group,
     list_children,
     list_leftover_processes,
-    reap,
     wait_for_exit_or_hangup,
+    wait_for_exit_status,
 )
 from .run_cell import run_cell
 from .suite_discovery import load_suite
@@ -131,7 +131,7 @@ def fork_and_supervise(
         # Only after the leftovers were listed: this ends those that are of the cell's group.
         kill_process_group(pid)
         if not ended:
-            status = reap(pid)
+            status = wait_for_exit_status(pid)
         kill_descendants()  # those that left the group, in a session of their own
         report.seek(0)
         outcome = parse_report(report.read())
@@ -154,10 +154,10 @@ def forked_child_main(work: CellWork, report: ReportFile, folder: str, log: str,
     with open(log, "wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    run_or_report_and_exit(work, report)
+    run_or_report_error_and_exit(work, report)
 
 
-def run_or_report_and_exit(work: CellWork, report: ReportFile) -> None:
+def run_or_report_error_and_exit(work: CellWork, report: ReportFile) -> None:
     """Let the work report; where it raises, report that instead and leave with 1."""
     try:
         work(report)
@@ -191,7 +191,7 @@ def spawned_cell_main(arguments: JsonMessage) -> None:
         run_cell(benchmark, arguments["cell"], arguments["request"], slot, report)
 
     with os.fdopen(arguments["report"], "w+b") as report:
-        run_or_report_and_exit(work, report)
+        run_or_report_error_and_exit(work, report)
         os._exit(0)
 
 

@@ -15,7 +15,7 @@ def declared_costs(benchmark: Any) -> list[float]:
 
     ``cost_s`` is a number, or a function of the parameters by name. Raises ``ValueError`` for anything else.
     """
-    cost = read_declaration(benchmark, "cost_s")
+    cost = read_benchmark_attribute(benchmark, "cost_s")
     if cost is None:
         return []
     costs = [cost(point) if callable(cost) else cost for point in grid_points(benchmark)]
@@ -33,7 +33,7 @@ def default_suite_cells(benchmark: Any) -> list[bool]:
     ``default_suite`` is True, False, or a mapping of parameters to the values that are of it. Raises
     ``ValueError`` for a parameter or a value that the grid lacks.
     """
-    chosen = read_declaration(benchmark, "default_suite")
+    chosen = read_benchmark_attribute(benchmark, "default_suite")
     points = list(grid_points(benchmark))
     if chosen is None or isinstance(chosen, bool):
         return [chosen is not False] * len(points)
@@ -68,7 +68,7 @@ def grid_points(benchmark: Any) -> Iterator[dict[str, Any]]:
         yield dict(zip(names, values, strict=False))
 
 
-def read_declaration(benchmark: Any, name: str) -> Any:
+def read_benchmark_attribute(benchmark: Any, name: str) -> Any:
     """An attribute of the function, else of its class, else of its module."""
     candidates = (getattr(source, name, None) for source in benchmark._attr_sources)
     return next((value for value in candidates if value is not None), None)

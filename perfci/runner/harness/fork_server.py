@@ -20,8 +20,8 @@ from .process_control import (
     has_child,
     kill_descendants,
     kill_process_group,
-    reap,
     wait_for_exit_or_hangup,
+    wait_for_exit_status,
 )
 from .suite_discovery import try_import
 
@@ -39,7 +39,7 @@ def run_fork_server(control: socket.socket) -> None:
     with control.makefile("r", encoding="utf-8") as lines:
         hello = json.loads(lines.readline())
     die_with_parent(hello["parent"])
-    send_message(control, import_shared_modules(hello["preload"]))
+    send_message(control, preload_and_describe_environment(hello["preload"]))
     me = os.getpid()
     while descriptors := socket.recv_fds(control, 1, 1)[1]:
         with socket.socket(fileno=descriptors[0]) as worker_socket:
@@ -67,12 +67,12 @@ def worker_main(control: socket.socket, parent: int) -> None:
         )
         if not ended:
             kill_process_group(pid)
-            status = reap(pid)
+            status = wait_for_exit_status(pid)
         kill_descendants()
         send_message(control, {"event": "visit_ended", "timed_out": not ended, "status": status})
 
 
-def import_shared_modules(preload: list[str]) -> JsonMessage:
+def preload_and_describe_environment(preload: list[str]) -> JsonMessage:
     """Import what every commit shares and describe this environment."""
     gc.disable()  # a fifth of the time of importing torch went to looking for garbage
     for name in preload:

@@ -50,7 +50,7 @@ def wait_for_exit_or_hangup(
                 return False, 0
             ready = dict(poll.poll(min(left, 3600.0) * 1000 + 1))
             if handle in ready:
-                return True, reap(pid)
+                return True, wait_for_exit_status(pid)
             if ready:
                 kill_process_group(pid)
                 kill_descendants()
@@ -59,7 +59,7 @@ def wait_for_exit_or_hangup(
         os.close(handle)
 
 
-def reap(pid: int) -> int:
+def wait_for_exit_status(pid: int) -> int:
     """Wait for a child and return its exit status."""
     return os.waitpid(pid, 0)[1]
 

@@ -19,7 +19,7 @@ from .suite_discovery import (
     CLOCKS,
     CPU_TWIN,
     declared_clock,
-    describe_single_metric,
+    describe_metric_from_attributes,
     describe_wrong_commit_module,
     uses_default_timer,
 )
@@ -164,7 +164,7 @@ def convert_asv_result_to_metrics(
     if benchmark.type == "peakmemory":
         value = peak_rss_growth(resident)
     samples, number = parse_samples(value)
-    metric = {**describe_single_metric(benchmark), "status": "ok", "reason": "", "number": number}
+    metric = {**describe_metric_from_attributes(benchmark), "status": "ok", "reason": "", "number": number}
     metrics = [metric | {"clock": validate_clock(declared_clock(benchmark)), "samples": samples}]
     if stopwatch is not None and not is_cuda_initialized():
         # With setup hooks asv reads the clock around every call of a sample, else around the sample.
@@ -211,7 +211,7 @@ def reset_peak_rss() -> int | None:
             file.write("5")  # proc_pid_clear_refs(5): reset VmHWM to the current resident size
     except OSError:
         return None
-    return read_memory_status("VmRSS")
+    return read_memory_status_bytes("VmRSS")
 
 
 def peak_rss_growth(resident: int | None) -> int:
@@ -219,9 +219,9 @@ def peak_rss_growth(resident: int | None) -> int:
         raise NotApplicable(
             "this kernel does not let a process reset its peak memory (/proc/self/clear_refs)"
         )
-    return max(0, read_memory_status("VmHWM") - resident)
+    return max(0, read_memory_status_bytes("VmHWM") - resident)
 
 
-def read_memory_status(field: str) -> int:
+def read_memory_status_bytes(field: str) -> int:
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith(field + ":"))

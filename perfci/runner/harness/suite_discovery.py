@@ -50,7 +50,7 @@ def load_suite(request: JsonMessage) -> LoadedSuite:
     for module in import_suite_modules(os.path.basename(request["suite"]), suite.errors):
         try:
             benchmarks = {b.name: b for b in discover_benchmarks(module, discovery)}
-            suite.plans.update((name, describe_plan(b)) for name, b in benchmarks.items())
+            suite.plans.update((name, describe_costs_and_default_suite(b)) for name, b in benchmarks.items())
             suite.benchmarks.update(benchmarks)
             suite.omissions += list_omitted_metrics(module)
         except Exception as error:
@@ -146,7 +146,7 @@ def describe_benchmark(benchmark: Any) -> JsonMessage:
     }
 
 
-def describe_plan(benchmark: Any) -> JsonMessage:
+def describe_costs_and_default_suite(benchmark: Any) -> JsonMessage:
     """Describe what a benchmark declares of its cells: their costs, and which are of the default suite."""
     return {"costs_s": declared_costs(benchmark), "in_default": default_suite_cells(benchmark)}
 
@@ -158,9 +158,9 @@ def list_metrics(benchmark: Any) -> list[JsonMessage]:
     """
     declared = getattr(benchmark, "declared_metrics", ())
     if declared:
-        rows = [describe_metric(metric) for metric in declared]
+        rows = [describe_declared_metric(metric) for metric in declared]
         return list({row["name"]: row for row in reversed(rows)}.values())[::-1]
-    metric = describe_single_metric(benchmark)
+    metric = describe_metric_from_attributes(benchmark)
     twin = (
         [{**metric, "name": CPU_TWIN + metric["name"], "clock": "cpu"}]
         if uses_default_timer(benchmark)
@@ -169,7 +169,7 @@ def list_metrics(benchmark: Any) -> list[JsonMessage]:
     return [metric, *twin]
 
 
-def describe_metric(metric: Any) -> JsonMessage:
+def describe_declared_metric(metric: Any) -> JsonMessage:
     """Describe one declared metric; something that is no metric fails when it is called, not here."""
     direction = getattr(metric, "direction", "lower")
     unit = getattr(metric, "unit", "unit")
@@ -181,7 +181,7 @@ def describe_metric(metric: Any) -> JsonMessage:
     }
 
 
-def describe_single_metric(benchmark: Any) -> JsonMessage:
+def describe_metric_from_attributes(benchmark: Any) -> JsonMessage:
     """Describe the metric of a benchmark that gives one number, from its attributes."""
     attribute = create_attribute_reader(benchmark)
     clock = declared_clock(benchmark)

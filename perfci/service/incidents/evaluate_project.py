@@ -147,7 +147,7 @@ def _find_creeps(
 ) -> list[Creep]:
     """Slow drifts since the tagged releases and since the months of 30 and of 90 days ago."""
     tagged_shas = {release.sha for release in tagged}
-    by_age = (inputs.visit_index.find_month_start(days) for days in CREEP_DAYS)
+    by_age = (inputs.visit_index.find_month_start_release(days) for days in CREEP_DAYS)
     releases = [*tagged, *(release for release in by_age if release and release.sha not in tagged_shas)]
     if not releases:
         return []

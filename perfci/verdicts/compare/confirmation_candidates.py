@@ -61,7 +61,9 @@ def select_candidates(
     return [verdict for _, verdict in candidates]
 
 
-def compute_pair_noise(measured: SeriesProcesses, commit_pairs: CommitPairs) -> dict[Series, NoisePrior]:
+def compute_pair_noise_by_series(
+    measured: SeriesProcesses, commit_pairs: CommitPairs
+) -> dict[Series, NoisePrior]:
     """Standard deviation of one pair's log ratio, pooled over the commits; 0 for what repeats
     exactly."""
     order = _list_commits(commit_pairs)

@@ -52,7 +52,7 @@ class DecisionLimits:
         *Unchanged* also needs what the mix of modes may add to be inside.
         """
         low, high = shift.bounds_of_move(tail)
-        least, greatest = shift.centres
+        least, greatest = shift.centre_range
         bar = self.bar * (1 - ROUNDING_TOLERANCE)
         if least >= bar and low > self.null:
             return VerdictKind.REGRESSION

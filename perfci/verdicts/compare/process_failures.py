@@ -39,7 +39,7 @@ class ProcessFailures:
     text: str
 
     @classmethod
-    def count(cls, side: Sequence[Process]) -> ProcessFailures:
+    def from_processes(cls, side: Sequence[Process]) -> ProcessFailures:
         """Count the failures of one side."""
         run = [process for process in side if process.status is not Status.SKIPPED]
         failed = [process for process in run if process.status is not Status.OK]
@@ -57,7 +57,7 @@ class ProcessFailures:
 
 def explain_failed_head(base: Sequence[Process], head: Sequence[Process]) -> str:
     """Why the head has failed, as a sentence; empty where it has not."""
-    before, after = ProcessFailures.count(base), ProcessFailures.count(head)
+    before, after = ProcessFailures.from_processes(base), ProcessFailures.from_processes(head)
     if not after.failed or before.failed == before.total:
         return ""
     if before.failed:
@@ -78,7 +78,7 @@ def adjust_verdict_for_failures(
 ) -> Verdict:
     """Name the failures in the reason; a head that fails more often than the base is neither
     unchanged nor better."""
-    before, after = ProcessFailures.count(base), ProcessFailures.count(head)
+    before, after = ProcessFailures.from_processes(base), ProcessFailures.from_processes(head)
     if not before.failed and not after.failed:
         return verdict
     counts = [

@@ -106,7 +106,7 @@ def describe_modes(series: Series, shift: Shift, kind: VerdictKind) -> str:
 
 def _describe_outliers(shift: Shift) -> str:
     mix = shift.mix
-    if mix is None or not mix.matters:
+    if mix is None or not mix.is_part_of_interval:
         return ""
     count, apart = mix.base_upper + mix.head_upper, f"about {100 * math.expm1(mix.gap):.0f} % from the others"
     text = f"{count} of {mix.base_total + mix.head_total} processes {'was' if count == 1 else 'were'}"

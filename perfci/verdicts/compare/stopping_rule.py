@@ -71,16 +71,20 @@ def _is_futile(shift: Shift, limits: DecisionLimits, tail: float, cap: int) -> b
     outliers may be the first of a mode, or where the mix would have changed: more pairs may settle that.
     """
     mix = shift.mix
-    awaits_outliers = mix is not None and mix.largest_outlier_cluster > 0 and mix.matters
+    awaits_outliers = mix is not None and mix.largest_outlier_cluster > 0 and mix.is_part_of_interval
     if 2 * shift.pairs < cap or shift.df <= 0 or shift.readings or awaits_outliers:
         return False
     last = shift.scale_to_pairs(cap)
-    if last.is_mix_part and not shift.is_mix_part:
+    if last.is_shift_of_mean and not shift.is_shift_of_mean:
         return False
     low, high = last.bounds_of_move(tail)
     beyond = max(limits.bar, limits.null + (high - low) / 2)
     moved = 1 - predictive_probability_between(shift, cap, -beyond, beyond)
     inside = limits.equivalence - last.half_width(tail)
-    mean = replace(shift, error=math.hypot(shift.error, mix.mean_error)) if mix and mix.matters else shift
+    mean = (
+        replace(shift, error=math.hypot(shift.error, mix.mean_shift_error))
+        if mix and mix.is_part_of_interval
+        else shift
+    )
     unchanged = predictive_probability_between(mean, cap, -inside, inside)
     return unchanged + moved < FUTILITY_LEVEL

@@ -61,7 +61,7 @@ class GoalClause:
         return self.unit == "x" or self.comparison == "within"
 
     @property
-    def bounds(self) -> Interval:
+    def allowed_interval(self) -> Interval:
         """Interval in which the ratio, or the level as written, must lie."""
         if self.comparison == "within":
             share = self.number / 100

@@ -141,7 +141,7 @@ def _judge_clause_at(clause: GoalClause, compared: ComparedSeries, numerics: boo
     estimate, interval, reason = (
         _measure_ratio(compared) if clause.is_ratio else _measure_level(clause, compared)
     )
-    if failed or (_is_from_zero(clause, compared) and clause.bounds.hi < math.inf):
+    if failed or (_is_from_zero(clause, compared) and clause.allowed_interval.hi < math.inf):
         outcome = GoalOutcome.BROKEN
     elif interval is None:
         outcome = GoalOutcome.UNDECIDED
@@ -161,7 +161,11 @@ def _more_pairs_text(clause: GoalClause, compared: ComparedSeries, interval: Int
         if compared.verdict
         else min(len(select_usable_processes(compared.base)), len(select_usable_processes(compared.head)))
     )
-    limits = [limit for limit in (clause.bounds.lo, clause.bounds.hi) if math.isfinite(limit) and limit > 0]
+    limits = [
+        limit
+        for limit in (clause.allowed_interval.lo, clause.allowed_interval.hi)
+        if math.isfinite(limit) and limit > 0
+    ]
     if interval.lo <= 0 or not limits or not pairs:
         return ""
     centre, half = math.log(interval.lo * interval.hi) / 2, math.log(interval.hi / interval.lo) / 2
@@ -173,7 +177,7 @@ def _more_pairs_text(clause: GoalClause, compared: ComparedSeries, interval: Int
 
 
 def _clause_outcome(clause: GoalClause, interval: Interval) -> GoalOutcome:
-    lo, hi, ends = clause.bounds.lo, clause.bounds.hi, (interval.lo, interval.hi)
+    lo, hi, ends = clause.allowed_interval.lo, clause.allowed_interval.hi, (interval.lo, interval.hi)
     if clause.comparison in ("<", ">"):
         inside = [lo < end < hi for end in ends]
     else:

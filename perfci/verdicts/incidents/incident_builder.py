@@ -20,9 +20,9 @@ from perfci.verdicts.incidents.machine_shifts import (
     MIN_UNRELATED_SUITES,
     PROVISIONAL_CAUSES,
     blame_bad_sessions,
-    classify_session,
-    find_refuted_nearby,
-    split_shared_steps,
+    classify_session_jumps,
+    find_refuted_steps_nearby,
+    split_steps_by_cause,
 )
 from perfci.verdicts.incidents.step_causes import (
     CODE_CAUSE,
@@ -61,7 +61,7 @@ def build_incidents(changes: Sequence[ChangePoint], context: HistoryContext) -> 
             group = [steps[k] for k in indices]
             parts = [(cause, group)]
             if cause == CODE_CAUSE:
-                parts = split_shared_steps(group, context, refuted)
+                parts = split_steps_by_cause(group, context, refuted)
             incidents += [_build_incident(part_cause, part, context, refuted) for part_cause, part in parts]
     return sorted(
         incidents,
@@ -80,7 +80,7 @@ def build_bad_session_incidents(
     incidents: list[Incident] = []
     explained: set[Jump] = set()
     for (session, _), own in by_session.items():
-        name = classify_session(
+        name = classify_session_jumps(
             [jump.change.log_cost_change > 0 for jump in own], [jump.persists for jump in own]
         )
         if name and session:
@@ -170,7 +170,7 @@ def _build_incident(
     # of a step that was undone, comparing two commits would say nothing new
     is_unanswered = cause.kind is not IncidentKind.RESOLVED and not verdicts
     if cause.name in PROVISIONAL_CAUSES:
-        is_unanswered = not find_refuted_nearby(steps, refuted)
+        is_unanswered = not find_refuted_steps_nearby(steps, refuted)
     names_commits = kind not in BLAMELESS_KINDS or (cause.name in PROVISIONAL_CAUSES and is_unanswered)
     decisive = worse or steps
     confirming = [build_pair_test(step.verdict) for step in worse if step.is_confirmed and step.verdict]

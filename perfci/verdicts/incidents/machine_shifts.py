@@ -68,7 +68,7 @@ StepsByCause = list[tuple[StepCause, list[ExplainedStep]]]
 """Causes, each with its steps."""
 
 
-def classify_session(is_worse: Sequence[bool], persists: Sequence[bool | None] = ()) -> str:
+def classify_session_jumps(is_worse: Sequence[bool], persists: Sequence[bool | None] = ()) -> str:
     """Cause of the jumps of one session on a machine: ``transient`` where the next run did not see most of
     them again, ``bad_session`` where they point both ways; empty where code may be the cause.
 
@@ -112,7 +112,7 @@ def blame_bad_sessions(steps: Sequence[ExplainedStep], context: HistoryContext) 
     explained = list(steps)
     refuted = [step for step in steps if step.cause == REFUTED_CAUSE]
     for (session, machine), members in blamable.items():
-        cause_name = classify_session([steps[k].change.log_cost_change > 0 for k in members])
+        cause_name = classify_session_jumps([steps[k].change.log_cost_change > 0 for k in members])
         is_unrelated = count_suites(steps[k] for k in members) >= MIN_UNRELATED_SUITES
         if cause_name and is_unrelated and (session, machine) not in cleared:
             unexplained = [k for k in members if steps[k].cause == CODE_CAUSE]
@@ -137,7 +137,7 @@ def _blame_machine(
     first = [visit.started_at for step in steps if (visit := context.first_session_visit(step.change))]
     of_machines = (visits for (_, machine), visits in context.visits.items() if machine in machines)
     newest = [visit.started_at for visits in of_machines for visit in visits]
-    is_answered = bool(find_refuted_nearby(steps, refuted))
+    is_answered = bool(find_refuted_steps_nearby(steps, refuted))
     if first and not is_answered and max(newest) - min(first) > MAX_SUSPICION:
         return StepCause(name=UNMEASURED_CAUSE, session=session)
     return StepCause(IncidentKind.MACHINE, name, session=session)
@@ -148,7 +148,7 @@ def count_suites(steps: Iterable[ExplainedStep]) -> int:
     return len({step.change.series.benchmark.name.partition(".")[0] for step in steps})
 
 
-def find_refuted_nearby(
+def find_refuted_steps_nearby(
     steps: Sequence[ExplainedStep], refuted: Sequence[ExplainedStep]
 ) -> list[ExplainedStep]:
     """Steps that fresh pairs refuted on the machine and at the commits of some others."""
@@ -164,7 +164,7 @@ def find_refuted_nearby(
     ]
 
 
-def split_shared_steps(
+def split_steps_by_cause(
     steps: Sequence[ExplainedStep], context: HistoryContext, refuted: Sequence[ExplainedStep] = ()
 ) -> StepsByCause:
     """Split one group of steps into what its machines share and what is left for the code.
@@ -189,7 +189,7 @@ def split_shared_steps(
         size = statistics.median(step.change.log_cost_change for step in references)
         similar = [step for step in movable if _is_similar(step, size)]
         is_confirmed = any(step.is_confirmed and _is_similar(step, size) for step in candidates)
-        nearby = find_refuted_nearby(similar, refuted)
+        nearby = find_refuted_steps_nearby(similar, refuted)
         of_unit = [step for step in nearby if step.change.series.metric.unit == unit]
         moved = [*similar, *(step for step in of_unit if _is_similar(step, size))]
         if canaries:

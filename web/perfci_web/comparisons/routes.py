@@ -96,7 +96,7 @@ def _load_comparison(project: str, base: str, head: str) -> tuple[view_model.Com
             verdicts_and_change_points.load_change_points(
                 tx, project, last_good=base_commit.sha, commit=head_commit.sha
             ),
-            policy.gates,
+            policy.is_gating,
         )
         all_series = load_project_series(tx, project)
     return page, build_project_links(project, all_series.values())

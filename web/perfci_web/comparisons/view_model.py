@@ -165,7 +165,7 @@ def build_comparison_view(
     head_runs: Sequence[Run],
     commits: Sequence[Commit],
     changes: Iterable[ChangePoint] = (),
-    gates: Callable[[Series], bool] = DEFAULT_POLICY.gates,
+    gates: Callable[[Series], bool] = DEFAULT_POLICY.is_gating,
 ) -> ComparisonView:
     """Join verdicts and runs of two commits; ``commits`` come newest first, ``changes`` are the change
     points between the two."""
