@@ -88,13 +88,20 @@ DocumentSamples = Annotated[
     tuple[FiniteFloat, ...], FailFast(), Field(max_length=MAX_SAMPLES), BeforeValidator(_require_all_exact)
 ]
 DocumentNames = Annotated[tuple[DocumentName, ...], Field(max_length=1_000)]
-NO_OTHER_KEYS = {"additionalProperties": False}
-"""Makes the published schema refuse keys that are not names."""
+
+
+def _describe_as_map(schema: dict[str, Any]) -> None:
+    """Name the rule of keys apart from that of values, since generators of clients drop patternProperties."""
+    [(pattern, value)] = schema.pop("patternProperties").items()
+    schema["propertyNames"] = {**schema["propertyNames"], "pattern": pattern}
+    schema["additionalProperties"] = value
+
+
 ObservedPairs = Annotated[
-    dict[DocumentName, DocumentText], Field(max_length=1_000, json_schema_extra=NO_OTHER_KEYS)
+    dict[DocumentName, DocumentText], Field(max_length=1_000, json_schema_extra=_describe_as_map)
 ]
 ChosenPairs = Annotated[
-    dict[DocumentName, DocumentLine], Field(max_length=MAX_PARAMETERS, json_schema_extra=NO_OTHER_KEYS)
+    dict[DocumentName, DocumentLine], Field(max_length=MAX_PARAMETERS, json_schema_extra=_describe_as_map)
 ]
 
 

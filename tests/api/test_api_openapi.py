@@ -4,6 +4,7 @@ it says.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -49,3 +50,10 @@ def test_describes_the_rules_of_an_upload(served: Any) -> None:
     assert parts["ResultPart"]["properties"]["benchmark"]["maxLength"] == 500
     assert parts["ResultPart"]["properties"]["parameters"]["maxProperties"] == 64
     assert served["paths"]["/api/v1/runs"]["post"]["parameters"][0]["schema"]["pattern"] == "^[0-9a-f]{64}$"
+
+
+def test_names_and_titles_of_schemas_are_names_of_classes(served: Any) -> None:
+    names = served["components"]["schemas"]
+
+    assert [name for name in names if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name)] == []
+    assert {name: schema["title"] for name, schema in names.items()} == {name: name for name in names}

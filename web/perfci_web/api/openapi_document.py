@@ -82,7 +82,9 @@ def _build_schemas(
     schemas, shared = models_json_schema(
         [(shape, "validation") for shape in shapes], ref_template=REF_TEMPLATE
     )
-    return {shape: schemas[shape, "validation"] for shape in shapes}, shared.get("$defs", {})
+    # Generators of clients call classes by their title, which "perfci.run/1" is no name of.
+    definitions = {name: schema | {"title": name} for name, schema in shared.get("$defs", {}).items()}
+    return {shape: schemas[shape, "validation"] for shape in shapes}, definitions
 
 
 def _describe_operation(
