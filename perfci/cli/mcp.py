@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
 from itertools import dropwhile, islice
-from typing import Any
+from typing import Annotated, Any
 
 import click
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from perfci import __version__
 from perfci.auth.permissions import READ_ONLY_LOCAL
 from perfci.cli.shared.options import global_options, server_option
 from perfci.cli.shared.repository_and_config import current_config
@@ -24,8 +25,11 @@ from perfci.net.http_client import build_wsgi_transport, open_http_client
 
 ToolFunction = Callable[..., dict[str, Any]]
 
-MAX_ITEMS = 200
-"""Items of one answer: more would fill an assistant's context window."""
+DEFAULT_ITEMS, MAX_ITEMS = 30, 200
+"""Items of one answer, unless ``most`` asks for others: more would fill an assistant's context window."""
+
+ItemLimit = Annotated[int, Field(ge=2, le=MAX_ITEMS, description="items of the answer")]
+NOT_COMPARED = "These commits were not compared with each other; get_levels lists what both were measured at."
 
 INSTRUCTIONS = (
     "perfci measures every commit of a project and judges what changed. An incident is one range of "
@@ -53,7 +57,7 @@ def mcp_command(server: str) -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)  # standard output belongs to the protocol
     config = current_config()
     with open_server_or_store_client(config, server or config.settings.client.server) as client:
-        mcp_server = MCPServer("perfci", instructions=INSTRUCTIONS, log_level="WARNING")
+        mcp_server = MCPServer("perfci", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
         for tool in AssistantTools(client, config.project).all_tools:
             mcp_server.tool(structured_output=True)(_with_tool_errors(tool, ToolError))
         mcp_server.run("stdio")
@@ -113,23 +117,31 @@ class AssistantTools:
         """List the projects of this server."""
         return {"items": [_serialize_response(project) for project in self._client.list_projects()]}
 
-    def list_open_incidents(self, project: str = "") -> dict[str, Any]:
+    def list_open_incidents(self, project: str = "", most: ItemLimit = DEFAULT_ITEMS) -> dict[str, Any]:
         """List open incidents, newest first: the change, its size and its range of commits."""
         incidents = self._client.list_incidents(project or self._project)
-        return _first_items(incident for incident in incidents if incident.open)
+        return _first_items((incident for incident in incidents if incident.open), most)
 
     def get_incident(self, number: int, project: str = "") -> dict[str, Any]:
         """Show one incident by its number: changed series, candidate commits, event history."""
         return _serialize_response(self._client.get_incident(project or self._project, number))
 
-    def compare_commits(self, base: str, head: str, project: str = "") -> dict[str, Any]:
+    def compare_commits(
+        self, base: str, head: str, project: str = "", most: ItemLimit = DEFAULT_ITEMS
+    ) -> dict[str, Any]:
         """Compare two measured commits: the verdict of every series, worst first."""
-        return _serialize_response(
-            self._client.get_comparison_summary(project or self._project, base, head, limit=MAX_ITEMS)
-        )
+        comparison = self._client.get_comparison_summary(project or self._project, base, head, limit=most)
+        note = {} if comparison.items else {"note": NOT_COMPARED}
+        return _serialize_response(comparison) | note
 
     def get_levels(
-        self, base: str, head: str, text: str = "", after: str = "", project: str = ""
+        self,
+        base: str,
+        head: str,
+        text: str = "",
+        after: str = "",
+        project: str = "",
+        most: ItemLimit = DEFAULT_ITEMS,
     ) -> dict[str, Any]:
         """List the level of every series at two commits, compared or not; base may equal head.
 
@@ -138,31 +150,34 @@ class AssistantTools:
         levels = self._client.list_levels_at_two_commits(project or self._project, base, head, names=True)
         if after:
             levels = islice(dropwhile(lambda level: level.series != after, levels), 1, None)
-        return _first_items(level for level in levels if text in f"{level.cell} {level.metric}")
+        return _first_items((level for level in levels if text in f"{level.cell} {level.metric}"), most)
 
-    def get_verdict(self, number: int, project: str = "") -> dict[str, Any]:
-        """Show one verdict by its id, with every process and sample it rests on."""
-        return _serialize_response(self._client.get_verdict(project or self._project, number))
+    def get_verdict(self, number: int, project: str = "", processes: bool = False) -> dict[str, Any]:
+        """Show one verdict by its id; with ``processes``, every process and sample it rests on as well."""
+        verdict = _serialize_response(self._client.get_verdict(project or self._project, number))
+        return verdict if processes else {name: verdict[name] for name in verdict if name != "processes"}
 
-    def find_series(self, text: str = "", project: str = "") -> dict[str, Any]:
+    def find_series(
+        self, text: str = "", project: str = "", most: ItemLimit = DEFAULT_ITEMS
+    ) -> dict[str, Any]:
         """Find series whose benchmark or metric contains a word; ``get_points`` takes the id of one."""
         series = self._client.list_series(project or self._project, limit=500)
-        return _first_items(entry for entry in series if text in f"{entry.benchmark} {entry.metric}")
+        return _first_items((entry for entry in series if text in f"{entry.benchmark} {entry.metric}"), most)
 
-    def get_points(self, series: str, project: str = "") -> dict[str, Any]:
-        """Show the history of one series by its id: a value for each commit, the levels, and where they
-        change.
+    def get_points(self, series: str, project: str = "", most: ItemLimit = DEFAULT_ITEMS) -> dict[str, Any]:
+        """Show the history of one series by its id: about ``most`` values in the order of commits, the
+        levels, and where they change.
         """
         return _serialize_response(
-            self._client.get_series_points(project or self._project, series, max_points=MAX_ITEMS)
+            self._client.get_series_points(project or self._project, series, max_points=most)
         )
 
 
-def _first_items(responses: Iterable[BaseModel]) -> dict[str, Any]:
+def _first_items(responses: Iterable[BaseModel], most: int) -> dict[str, Any]:
     """The first items, and whether there are more."""
     # One more than is shown tells whether there are more.
-    items = [_serialize_response(response) for response in islice(responses, MAX_ITEMS + 1)]
-    return {"items": items[:MAX_ITEMS], "more": len(items) > MAX_ITEMS}
+    items = [_serialize_response(response) for response in islice(responses, most + 1)]
+    return {"items": items[:most], "more": len(items) > most}
 
 
 def _serialize_response(response: BaseModel) -> dict[str, Any]:

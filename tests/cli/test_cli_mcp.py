@@ -15,6 +15,7 @@ import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from perfci import __version__
 from perfci.cli import run_cli
 from perfci.cli.mcp import AssistantTools, open_server_or_store_client
 from perfci.config import load_config
@@ -73,8 +74,9 @@ def call_tools(database: str, questions: dict[str, dict[str, Any]]) -> dict[str,
             stdio_client(server_parameters) as (reading, writing),
             ClientSession(reading, writing) as session,
         ):
-            await session.initialize()
+            server = (await session.initialize()).server_info
             result: dict[str, Any] = {"tools": [tool.name for tool in (await session.list_tools()).tools]}
+            result["server"] = (server.name, server.version)
             for name, values in questions.items():
                 answer = await session.call_tool(name, values)
                 result[name] = answer.structured_content if not answer.is_error else answer.content[0].text
@@ -95,7 +97,7 @@ def test_answers_like_the_api(database: str) -> None:
         database,
         {
             "compare_commits": {"base": a_sha(3), "head": a_sha(4)},
-            "get_verdict": {"number": 1},
+            "get_verdict": {"number": 1, "processes": True},
             "find_series": {"text": "time_step"},
             "get_points": {"series": SERIES},
             "list_open_incidents": {},
@@ -106,9 +108,10 @@ def test_answers_like_the_api(database: str) -> None:
     assert answers["compare_commits"] == get_from_api(database, f"/comparisons/{a_sha(3)}...{a_sha(4)}")
     assert answers["get_verdict"] == get_from_api(database, "/verdicts/1")
     assert answers["find_series"]["items"] == get_from_api(database, "/series")["items"]
-    assert answers["get_points"] == get_from_api(database, f"/series/{SERIES}/points?max_points=200")
+    assert answers["get_points"] == get_from_api(database, f"/series/{SERIES}/points?max_points=30")
     assert answers["list_open_incidents"] == {"items": [], "more": False}
     assert "no incident" in answers["get_incident"].lower()
+    assert answers["server"] == ("perfci", __version__)
     assert answers["tools"] == [
         "list_projects",
         "list_open_incidents",
@@ -159,6 +162,18 @@ def test_gets_levels_of_commits_that_were_not_compared_by_name(database: str, wo
     item = {"series": SERIES, "cell": "training.Step.time_step", "metric": "time", "unit": "seconds"}
     assert levels == {"items": [{**item, "base": 1.0, "head": 1.2}], "more": False}
     assert others["items"] == []
+
+
+def test_answers_are_as_short_as_was_asked(database: str, working_folder: Path) -> None:
+    with open_server_or_store_client(load_config(working_folder, db=database, project=PROJECT), "") as client:
+        tools = AssistantTools(client, PROJECT)
+        verdict, proven = tools.get_verdict(1), tools.get_verdict(1, processes=True)
+        uncompared = tools.compare_commits(a_sha(1), a_sha(5))
+
+    assert "processes" not in verdict
+    assert verdict == {name: proven[name] for name in proven if name != "processes"}
+    assert uncompared["items"] == []
+    assert "get_levels" in uncompared["note"]
 
 
 def same(verb: Any, tool: Any) -> bool:
