@@ -10,6 +10,7 @@ from perfci.cli.shared.options import global_options
 from perfci.cli.shared.repository_and_config import current_repository
 from perfci.model import PerfciError
 from perfci.runner.git_repository import GitRepository
+from perfci.scaffold.install_source import find_install_source, read_direct_url
 from perfci.scaffold.starter_files import falls_back_to_default_branches, render_starter_files
 
 RUNNER_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -24,6 +25,10 @@ RUNNER_HINT = (
     "pull-requests, everything else\non those with {runner} and trusted: give each pair to one machine at "
     "least (docs/github.md)."
 )
+INSTALL_HINT = (
+    "\nThis perfci was installed from a folder, which no job can reach: set the repository's variable "
+    "PERFCI_INSTALL\nto a pinned address, such as git+https://github.com/OWNER/perfci@COMMIT."
+)
 
 
 @click.command("init")
@@ -37,7 +42,8 @@ def init_command(runner: str) -> None:
         )
     repository = current_repository()
     project, branch = repository.origin_slug or repository.root.name, repository.origin_default_branch
-    files = render_starter_files(repository.root, project, branch, runner)
+    source = find_install_source(read_direct_url())
+    files = render_starter_files(repository.root, project, branch, runner, source)
     written = []
     for name, text in files.items():
         path = repository.root / name
@@ -52,6 +58,8 @@ def init_command(runner: str) -> None:
         click.echo(UNKNOWN_BRANCH_HINT)
     if ".github/workflows/perf.yml" in written and runner:
         click.echo(RUNNER_HINT.format(runner=runner))
+    if ".github/workflows/perf.yml" in written and source is None:
+        click.echo(INSTALL_HINT)
     steps = ["perfci run --smoke"]
     if has_parent(repository):
         steps.append("perfci compare HEAD~1 --smoke")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfci.scaffold.install_source import INDEX_SOURCE, set_install_source
 from perfci.scaffold.workflow_templates import REPORT_WORKFLOW, render_measure_workflow
 
 SKIPPED_FOLDERS = {"tests", "test", "benchmarks", "docs", "examples", "build", "dist", "site-packages"}
@@ -20,10 +21,13 @@ class TorchModel:
     name: str
 
 
-def render_starter_files(root: Path, project: str, branch: str = "", runner: str = "") -> dict[str, str]:
+def render_starter_files(
+    root: Path, project: str, branch: str = "", runner: str = "", install_source: str | None = INDEX_SOURCE
+) -> dict[str, str]:
     """Map the name of each starter file to its text.
 
-    ``branch`` is the one whose history is measured, ``runner`` the label of machines of the user's own.
+    ``branch`` is the one whose history is measured, ``runner`` the label of machines of the user's own,
+    ``install_source`` what jobs install perfci from, see ``find_install_source``.
     """
     model = find_torch_model(root)
     suite = MODEL_SUITE_TEMPLATE.format(module=model.module, name=model.name) if model else EXAMPLE_SUITE
@@ -31,8 +35,10 @@ def render_starter_files(root: Path, project: str, branch: str = "", runner: str
         "perfci.toml": CONFIG_TEMPLATE.format(project=project),
         "benchmarks/__init__.py": "",
         "benchmarks/starter.py": suite,
-        ".github/workflows/perf.yml": render_measure_workflow(branch, runner),
-        ".github/workflows/perf-report.yml": REPORT_WORKFLOW,
+        ".github/workflows/perf.yml": set_install_source(
+            render_measure_workflow(branch, runner), install_source
+        ),
+        ".github/workflows/perf-report.yml": set_install_source(REPORT_WORKFLOW, install_source),
     }
 
 

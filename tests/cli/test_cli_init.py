@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perfci.cli import run_cli
+from perfci.cli import init, run_cli
 from perfci.scaffold.starter_files import find_torch_model, render_starter_files
 from tests.support.git_project import GitProject
 
@@ -56,8 +56,11 @@ def test_init_run_and_compare_need_no_edit(working_folder: Path, capsys: pytest.
     assert "starter.NetBench.measure_step_counts · peak_tensor_bytes" in out
 
 
-def test_init_never_overwrites(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_never_overwrites(
+    working_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     GitProject(working_folder).commit("First", net=NET)
+    monkeypatch.setattr(init, "read_direct_url", lambda: None)  # as if from an index
     (working_folder / "perfci.toml").write_text("[run]\nrounds = 2\n")
 
     assert run_cli(["init"]) == 0
