@@ -26,7 +26,7 @@ def set_run_mark(tx: Session, project_id: int, run_id: int, mark: InvalidMark | 
         return False
     _replace_marks(tx, project_id, run_id, None, mark)
     tx.execute(sa.update(RunRow.__table__).where(RunRow.id == run_id).values(invalid=mark is not None))
-    _update_verdicts(tx, run_id)
+    _mark_verdicts(tx, run_id)
     mark_projects_changed(tx, [project_id])
     return True
 
@@ -41,7 +41,7 @@ def set_result_mark(
     _replace_marks(tx, project_id, run_id, series_id, mark)
     result = (ResultRow.run_id == run_id, ResultRow.series_id == series_id)
     tx.execute(sa.update(ResultRow.__table__).where(*result).values(invalid=mark is not None))
-    _update_verdicts(tx, run_id)
+    _mark_verdicts(tx, run_id)
     mark_projects_changed(tx, [project_id])
     return True
 
@@ -80,7 +80,7 @@ def _replace_marks(
         )
 
 
-def _update_verdicts(tx: Session, run_id: int) -> None:
+def _mark_verdicts(tx: Session, run_id: int) -> None:
     """Let the verdicts that rest on a run stand or not, as the runs and results of their session say."""
     run = tx.execute(
         sa.select(RunRow.session_id, CommitRow.sha)

@@ -26,7 +26,6 @@ MOVED_ROWS: tuple[tuple[type[TableBase], tuple[str, ...]], ...] = (
     (InvalidMarkRow, ("run_id",)),
     (IncidentMemberRow, ("incident_id",)),
     (ImpactRow, ("commit",)),
-    (VerdictRow, ("base", "head", "superseded_by")),
 )
 """Tables that refer to series, each with the columns in which two rows of one series may not agree."""
 
@@ -44,6 +43,7 @@ def move_results_between_series(tx: Session, project_id: int, renamed: Mapping[i
         for row, same in MOVED_ROWS:
             count = _move_rows(tx, row.__table__, same, old, new)
             moved += count if row is ResultRow else 0
+        _move_verdicts(tx, old, new)
         tx.execute(sa.delete(ChangePointRow.__table__).where(ChangePointRow.series_id.in_([old, new])))
     update_machine_of_runs(tx, list(renamed.values()))
     forget_cached_ids(tx)
@@ -69,14 +69,27 @@ def update_machine_of_runs(tx: Session, series_ids: Collection[int]) -> None:
 
 def _move_rows(tx: Session, table: sa.Table, same: tuple[str, ...], old: int, new: int) -> int:
     """Move the rows of one table, except those that the new series has already; return how many."""
+    taken = _select_taken(table, same, new)
+    statement: Any = sa.update(table).where(table.c.series_id == old, ~taken).values(series_id=new)
+    return int(tx.connection().execute(statement).rowcount)
+
+
+def _move_verdicts(tx: Session, old: int, new: int) -> None:
+    """Let verdicts follow their series, which a trigger allows where ``renamed_to`` says so."""
+    columns = VerdictRow.__table__.c
+    taken = _select_taken(VerdictRow.__table__, ("base", "head", "superseded_by"), new)
+    mine = (columns.series_id == old, ~taken)
+    tx.execute(sa.update(VerdictRow.__table__).where(*mine).values(series_id=new))
+
+
+def _select_taken(table: sa.Table, same: tuple[str, ...], new: int) -> sa.ColumnElement[bool]:
+    """Build the condition that the new series has a row that agrees with the one that would move."""
     other = table.alias()
     agree = [
         sa.or_(other.c[name] == table.c[name], other.c[name].is_(None) & table.c[name].is_(None))
         for name in same
     ]
-    taken = sa.select(other.c.id).where(other.c.series_id == new, *agree).exists()
-    statement: Any = sa.update(table).where(table.c.series_id == old, ~taken).values(series_id=new)
-    return int(tx.connection().execute(statement).rowcount)
+    return sa.select(other.c.id).where(other.c.series_id == new, *agree).exists()
 
 
 def replace_renamed_series_ids(tx: Session, series_ids: list[int]) -> list[int]:
