@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,7 @@ def read_blocks(page: str, kind: str) -> list[str]:
 @pytest.mark.parametrize(
     ("page", "name", "source"),
     [
+        ("from-asv.md", "", "asv/recorded-1.tar.gz"),
         ("from-bencher.md", "bmf.json", "bencher/documented-1.json"),
         ("from-pytorch-hud.md", "records.json", "pytorch/record.json"),
     ],
@@ -75,7 +77,10 @@ def test_the_commands_of_who_moves_here_are_run(
     working_folder: Path, page: str, name: str, source: str
 ) -> None:
     GitProject(working_folder).commit("First", net="")
-    (working_folder / name).write_bytes((FILES / source).read_bytes())
+    if name:
+        (working_folder / name).write_bytes((FILES / source).read_bytes())
+    else:
+        shutil.unpack_archive(FILES / source, working_folder, filter="data")
     (block,) = read_blocks(page, "sh")
     commands = [shlex.split(line.partition(" > ")[0])[1:] for line in block.splitlines()]
 
