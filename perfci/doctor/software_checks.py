@@ -183,7 +183,7 @@ def check_asv_plugin(plugin: PluginFacts, registered: tuple[str, ...]) -> Doctor
 def check_bench_readings(bench: BenchFacts) -> Iterator[DoctorFinding]:
     """Check what a benchmark written with perfci.bench can read here."""
     if bench.error:
-        advice = "pip install perfci there, unless no benchmark uses perfci.bench"
+        advice = "install perfci there (docs/publishing.md), unless no benchmark uses perfci.bench"
         yield warning_finding("perfci.bench", f"it cannot be used there: {bench.error}", advice)
         return
     if bench.unverified_reason:

@@ -216,7 +216,7 @@ COUNTER = ok_finding("instructions", "perf events are allowed: instructions can 
                 warning_finding(
                     "perfci.bench",
                     "it cannot be used there: ModuleNotFoundError: No module named 'perfci'",
-                    "pip install perfci there, unless no benchmark uses perfci.bench",
+                    "install perfci there (docs/publishing.md), unless no benchmark uses perfci.bench",
                 )
             ],
         ),
