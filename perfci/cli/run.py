@@ -31,8 +31,11 @@ from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.cli.upload_and_flush import print_flush_report
 from perfci.config import Config
 from perfci.measure.cells_within_time_budget import TimeBudget
+from perfci.measure.commit_ranges.measure_screen_confirm_range import (
+    RangeResult,
+    measure_screen_confirm_range,
+)
 from perfci.measure.measure_and_store_session import SessionScope
-from perfci.measure.measure_screen_confirm_range import RangeResult, measure_screen_confirm_range
 from perfci.measure.open_measurement_session import (
     create_suite_runner,
     prepare_session_scope,

@@ -13,8 +13,8 @@ from perfci.config import Config, find_lock_path, load_config
 from perfci.demo.machine_noise import detectable_effect_from_pair_noise, noise_floor_from_pair_noise
 from perfci.demo.sample_repository import make_sample_repository
 from perfci.history.judged_processes import group_judged_processes
+from perfci.measure.commit_ranges.measure_screen_confirm_range import measure_screen_confirm_range
 from perfci.measure.measure_and_store_session import SessionProgress
-from perfci.measure.measure_screen_confirm_range import measure_screen_confirm_range
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_perfci_folder

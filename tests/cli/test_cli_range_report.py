@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perfci.cli.run import format_confirmed_changes
-from perfci.measure.measure_screen_confirm_range import RangeResult
+from perfci.measure.commit_ranges.measure_screen_confirm_range import RangeResult
 from perfci.model import Status, VerdictKind
 from tests.support.builders import a_commit, a_series, a_sha, a_verdict
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci.measure.commit_range_screening import screen_neighbouring_commits
+from perfci.measure.commit_ranges.commit_range_screening import screen_neighbouring_commits
 from perfci.measure.measure_and_store_session import SessionReadings
 from perfci.model import Clock, Process, Series, Verdict
 from perfci.verdicts.judging_policy import Policy

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.measure.cells_within_time_budget import TimeBudget
+from perfci.measure.commit_ranges.measure_commit_rounds import measure_commit_rounds
 from perfci.measure.measure_and_store_session import SessionReadings, SessionScope
-from perfci.measure.measure_commit_rounds import measure_commit_rounds
 from perfci.model import Process
 from perfci.runner.cell_outcomes import Discovery
 from perfci.runner.suite_cells import Cell

@@ -7,7 +7,7 @@ the transaction ``tx``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -169,14 +169,6 @@ def _delete_part_of_project(tx: Session, deletion: Deletion, limit: int) -> bool
         return True
     rest = [(table, table.project_id == project_id) for table in (CommitRow, SessionRow)]
     return _delete_first(tx, rest, limit)
-
-
-DELETE_PART: Mapping[DeletionKind, Callable[[Session, Deletion, int], bool]] = {
-    "run": _delete_part_of_run,
-    "series": _delete_part_of_series,
-    "project": _delete_part_of_project,
-}
-"""Functions that delete one batch of a deletion; they return whether there was anything to delete."""
 
 
 def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:

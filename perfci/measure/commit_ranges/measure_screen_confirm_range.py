@@ -9,14 +9,14 @@ from perfci.config import Config
 from perfci.history.decision_records import build_decision_key
 from perfci.history.series_histories import update_change_points
 from perfci.measure.cells_within_time_budget import LeftOutCell, TimeBudget
-from perfci.measure.commit_range_screening import (
+from perfci.measure.commit_ranges.commit_range_screening import (
     ScreeningResult,
     pair_neighbouring_commits,
     screen_neighbouring_commits,
 )
+from perfci.measure.commit_ranges.measure_commit_rounds import measure_commit_rounds
 from perfci.measure.confirmation import ConfirmationResult, confirm_changes
 from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
-from perfci.measure.measure_commit_rounds import measure_commit_rounds
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Status, Verdict
 from perfci.project_policies import build_policy

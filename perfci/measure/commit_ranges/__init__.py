@@ -1,0 +1,1 @@
+"""Measure the commits of a range in rounds, screen neighbours, and confirm candidates."""
