@@ -320,7 +320,7 @@ def test_training_a_convolution_takes_three_times_its_forward_pass(layer: torch.
 
 @pytest.fixture(scope="module")
 def square() -> Callable[[torch.Tensor], torch.Tensor]:
-    @torch.library.custom_op("foreign::square", mutates_args=())
+    @torch.library.custom_op("squares::square", mutates_args=())
     def square(x: torch.Tensor) -> torch.Tensor:
         return x @ x
 
@@ -333,10 +333,10 @@ def test_an_operator_without_a_formula_leaves_no_count_and_is_named(
     counted = count_flops(lambda: [square(torch.ones(64, 64)) for _ in range(2)])
 
     assert counted == Absent(
-        "there is no FLOP formula for foreign::square (2 calls); "
+        "there is no FLOP formula for squares::square (2 calls); "
         "torch.utils.flop_counter.register_flop_formula adds one"
     )
-    with pytest.raises(PerfciError, match="foreign::square"):
+    with pytest.raises(PerfciError, match="squares::square"):
         require_flops(lambda: square(torch.ones(64, 64)))
 
 
@@ -349,7 +349,7 @@ def test_takes_a_formula_that_was_registered_with_torch(
 ) -> None:
     from torch.utils import flop_counter
 
-    packet = torch.ops.foreign.square
+    packet = torch.ops.squares.square
     monkeypatch.setitem(flop_counter.flop_registry, packet, lambda x, out_val: 2 * x.shape[0] ** 3)
 
     assert count_flops(lambda: square(torch.ones(64, 64))) == 2 * 64**3
