@@ -22,24 +22,13 @@ from perfci.config import Settings
 from perfci.service.accounts import projects_members_tokens
 from perfci.service.audit_context import AuditContext
 from perfci.store import Store, open_store
-from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci_web import create_app
 from tests.support.builders import (
     NOON,
-    PROJECT,
-    a_change_point,
-    a_commit,
-    a_process,
-    a_result,
-    a_run,
-    a_series,
-    a_sha,
-    a_verdict,
 )
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
+from tests.support.judged_step import store_judged_step
 from tests.support.loopback_application import served_on_loopback
-from tests.support.stored_runs import ingest_run, replace_change_points
-from tests.support.stored_summaries import compute_stored_summaries
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cookbook.md").read_text()
 RECIPE = re.compile(r"^## (\d+)\. ([^\n]+)\n.*?^```sh\n(.*?)^```\n\n^```(\w+)\n(.*?)^```\n", re.M | re.S)
@@ -82,18 +71,7 @@ class Shell:
 def fill_store(store: Store) -> str:
     """Five commits of one series with a step that is judged, and an incident; return a token of an admin."""
     with store.begin() as tx:
-        for number in range(1, 6):
-            processes = [a_process(1.0 if number < 4 else 1.2, index=index) for index in range(2)]
-            run = a_run(
-                a_result(None, *processes),
-                commit=a_commit(number),
-                session=f"s{number}",
-                started_at=NOON + timedelta(hours=number),
-            )
-            ingest_run(tx, run, f"{number:064x}", "body")
-        replace_change_points(tx, PROJECT, a_series(), [a_change_point(commit=a_sha(4), last_good=a_sha(3))])
-        compute_stored_summaries(tx)
-        add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOON)
+        store_judged_step(tx)
         admin = AuditContext(LOCAL, NOON)
         token = projects_members_tokens.create_token(tx, admin, None, "cookbook", {Scope.ADMIN}).text
     reconcile(store, NOON + timedelta(days=2), a_budgeted_incident("a1", a_move(at=4), good=3, bad=4))

@@ -22,23 +22,15 @@ from perfci.config import load_config
 from perfci.net.url_segments import encode_segment
 from perfci.store import open_store
 from perfci.store.column_conversions import series_identity
-from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci_web import create_app
 from tests.support.builders import (
     NOON,
     PROJECT,
-    a_change_point,
-    a_commit,
-    a_process,
-    a_result,
-    a_run,
     a_series,
     a_sha,
-    a_verdict,
 )
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
-from tests.support.stored_runs import ingest_run, replace_change_points
-from tests.support.stored_summaries import compute_stored_summaries
+from tests.support.judged_step import store_judged_step
 
 P = f"/api/v1/projects/{encode_segment(PROJECT)}"
 SERIES = series_identity(PROJECT, a_series())
@@ -49,18 +41,7 @@ def database(working_folder: Path) -> str:
     """Five commits of one series with a step, and a verdict on it."""
     url = f"sqlite:///{working_folder}/perfci.db"
     with closing(open_store(url, create=True)) as store, store.begin() as tx:
-        for number in range(1, 6):
-            processes = [a_process(1.0 if number < 4 else 1.2, index=index) for index in range(2)]
-            run = a_run(
-                a_result(None, *processes),
-                commit=a_commit(number),
-                session=f"s{number}",
-                started_at=NOON + timedelta(hours=number),
-            )
-            ingest_run(tx, run, f"key {number}", "body")
-        replace_change_points(tx, PROJECT, a_series(), [a_change_point(commit=a_sha(4), last_good=a_sha(3))])
-        compute_stored_summaries(tx)
-        add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4), evidence=(5, 7))], NOON)
+        store_judged_step(tx)
     return url
 
 
