@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from perfci.cli import run_cli
-from perfci.model import Clock, Status
+from perfci.model import Clock, Status, Variant
+from perfci.report.commits.commit_results import CommitReport, CommitResult
+from perfci.report.commits.commit_results_text import format_commit_report
+from perfci.report.series_trend import Dot
 from perfci.store import open_store
 from perfci.store.verdicts_and_change_points import add_verdicts
 from tests.support.builders import (
@@ -166,3 +170,13 @@ def test_an_invalid_run_is_shown_and_not_judged_until_it_is_valid_again(
     assert [line.endswith(why) for line in lines[3:5]] == [True, True]
     assert lines[-1].startswith("00000002cc  run key 2: shared machine (local, ")
     assert "regression" in capsys.readouterr().out
+
+
+def test_rows_of_two_variants_do_not_read_alike() -> None:
+    torches = [replace(a_series(), variant=Variant((("python", "3.11"), ("torch", old)))) for old in "89"]
+    dot = Dot(0, a_commit(1), Status.OK, level=1.0, processes=1)
+    results = [CommitResult(series, dot, informational=False, bar=0.05) for series in torches]
+
+    text = format_commit_report(CommitReport(a_commit(1), results))
+
+    assert ["torch=8" in text, "torch=9" in text, "python" in text] == [True, True, False]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from perfci.model import Status, VerdictKind
+from perfci.model import Status, Variant, VerdictKind
 from perfci.report.commits.commit_results import CommitReport, CommitResult
 from perfci.report.escaping import MAX_REASON_LENGTH, code_span, make_printable
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
@@ -19,6 +19,7 @@ HEADINGS = (
     "benchmark",
     "metric",
     "machine",
+    "variant",
     "before",
     "level",
     "spread",
@@ -28,7 +29,8 @@ HEADINGS = (
     "since",
     "verdict",
 )
-LEFT_ALIGNED = frozenset({0, 1, 2, 3, 10, 11})
+LEFT_ALIGNED = frozenset({0, 1, 2, 3, 4, 11, 12})
+NAME_COLUMNS = 5
 
 NOTHING_WORSE = "nothing got worse"
 
@@ -139,7 +141,8 @@ def _cells(result: CommitResult, report: CommitReport, *, code: bool = False) ->
     before, level = format_in_common_unit(levels, series.metric)
     change, spread = result.relative_change, result.relative_spread
     interval = result.verdict.interval if result.verdict else None
-    names = (series.cell, series.metric.name, series.machine.label if has_machines else "")
+    machine = series.machine.label if has_machines else ""
+    names = (series.cell, series.metric.name, machine, _differing_variant_label(series.variant, report))
     shown = [code_span(name, in_table=True) if code and name else make_printable(name) for name in names]
     reason = make_printable(dot.reason, MAX_REASON_LENGTH) if result.has_failed and not dot.invalid else ""
     return (
@@ -154,6 +157,12 @@ def _cells(result: CommitResult, report: CommitReport, *, code: bool = False) ->
         base.sha[:10] if base and len(_shas_of_bases(report)) > 1 else "",
         ": ".join(filter(None, (make_printable(result.outcome_label, MAX_REASON_LENGTH), reason))),
     )
+
+
+def _differing_variant_label(variant: Variant, report: CommitReport) -> str:
+    """The axes of a variant in which the variants of a report differ; empty where all are the same."""
+    common = set.intersection(*(set(result.series.variant.values) for result in report.results))
+    return Variant(tuple(axis for axis in variant.values if axis not in common)).label
 
 
 def _footnotes(report: CommitReport, rows: Sequence[CommitResult], most: int | None) -> list[str]:
@@ -184,5 +193,5 @@ def format_unavailable(skipped: Iterable[CommitResult]) -> list[str]:
 def _markdown_table(rows: Sequence[tuple[str, ...]]) -> str:
     used = [k for k in range(len(HEADINGS)) if any(row[k] for row in rows)]
     lines = [[HEADINGS[k] for k in used], ["---" if k in LEFT_ALIGNED else "---:" for k in used]]
-    lines += [[row[k].replace("|", r"\|") if k > 3 else row[k] for k in used] for row in rows]
+    lines += [[row[k].replace("|", r"\|") if k >= NAME_COLUMNS else row[k] for k in used] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
