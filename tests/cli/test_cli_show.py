@@ -180,3 +180,9 @@ def test_rows_of_two_variants_do_not_read_alike() -> None:
     text = format_commit_report(CommitReport(a_commit(1), results))
 
     assert ["torch=8" in text, "torch=9" in text, "python" in text] == [True, True, False]
+
+
+def test_a_commit_without_a_subject_is_named_by_its_sha() -> None:
+    commit = replace(a_commit(1), subject="")
+
+    assert format_commit_report(CommitReport(commit, [])) == f"{commit.short_sha}: not measured"

@@ -124,7 +124,8 @@ def _heading(report: CommitReport, *, code: bool = False) -> str:
         named = code_span(bases[0][:10]) if code else bases[0][:10]
         parts.append(f"changes since {named}" if len(bases) == 1 else "changes since the commit before")
     subject = make_printable(commit.subject)
-    return f"{short_sha} {code_span(subject) if code else subject}: {', '.join(parts)}"
+    shown_subject = code_span(subject) if code and subject else subject
+    return f"{' '.join(filter(None, (short_sha, shown_subject)))}: {', '.join(parts)}"
 
 
 def _shas_of_bases(report: CommitReport) -> list[str]:
