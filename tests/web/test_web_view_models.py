@@ -277,10 +277,6 @@ def test_ranks_no_unconfirmed_verdicts() -> None:
     assert benchmarks.largest_change_by_series([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
 
 
-def test_lists_each_machine_once() -> None:
-    assert len(benchmarks.select_series_page([a_record(STEP_TIME), a_record(MEMORY)], {}).places) == 1
-
-
 def test_selects_no_series_for_an_ambiguous_address() -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32)]
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.history.series_histories import JudgedHistories, select_judged_series_by_points
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
+from perfci.report.series_places import SeriesPlaces
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import series_search
 from perfci.store.queries.measured_series import count_series_commits, load_series_with_newest_commits
@@ -89,6 +90,7 @@ def _render_page(
         f"benchmarks/{name}.html",
         project=project,
         page=selection,
+        places=SeriesPlaces(stored.series for stored in selection.matches),
         sorts=view_model.SORTS,
         sparkline_commits=view_model.SPARKLINE_COMMITS,
         unavailable=view_model.UNAVAILABLE,

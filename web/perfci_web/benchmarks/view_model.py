@@ -54,7 +54,7 @@ class SeriesSelection:
     """The series of one page, selected before their histories are read.
 
     ``total`` counts the series of the search, ``measured`` all that were ever measured, ``unavailable``
-    those of the search that never were. ``places`` are the machines and variants they were measured on.
+    those of the search that never were. ``matches`` are all series of the search.
     """
 
     query: str
@@ -67,7 +67,7 @@ class SeriesSelection:
     measured: int
     unavailable: int
     cells: tuple[CellRows[StoredSeries], ...]
-    places: tuple[str, ...]
+    matches: tuple[StoredSeries, ...]
 
     @property
     def series(self) -> list[StoredSeries]:
@@ -93,8 +93,6 @@ def select_series_page(
     shown = [stored for stored in matches if stored.never_measured == bool(show)]
     pages = paginate_cells(_sort_cells(shown, ranks))
     page = min(max(1, page), len(pages))
-    labels = ((stored.series.machine.label, stored.series.variant.label) for stored in shown)
-    places = (" · ".join(filter(None, label)) for label in labels)
     return SeriesSelection(
         query=query,
         sort=sort,
@@ -106,7 +104,7 @@ def select_series_page(
         measured=sum(not stored.never_measured for stored in all_series),
         unavailable=sum(stored.never_measured for stored in matches),
         cells=tuple(pages[page - 1]),
-        places=tuple(dict.fromkeys(places)),
+        matches=tuple(shown),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, render_template, request
 
+from perfci.report.series_places import SeriesPlaces
 from perfci.service.incidents.serialize_incidents import serialize_commit_impact
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import web_context
@@ -22,7 +23,13 @@ def impact_page(project: str) -> str:
             tx, require_project(tx, project), view_model.parse_impact_query(request.args)
         )
         links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
-    return render_template("impact/impact.html", page=page, filters=view_model.DIRECTION_FILTERS, links=links)
+    return render_template(
+        "impact/impact.html",
+        page=page,
+        filters=view_model.DIRECTION_FILTERS,
+        links=links,
+        places=SeriesPlaces(page.series),
+    )
 
 
 @blueprint.get(f"{IMPACT_PATH}.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template, request
 
+from perfci.report.series_places import SeriesPlaces
 from perfci.store.queries import (
     measured_samples,
     runs_and_sessions,
@@ -50,6 +51,7 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
         page=page,
         lists=lists,
         links=links,
+        places=SeriesPlaces(lists.linked_series),
         may_change=may_change,
         rejection=rejection,
     )

@@ -9,6 +9,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from perfci.model import Commit, EnvironmentChange, Run
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
+from perfci.report.series_places import SeriesPlaces
 from perfci.store import verdicts_and_change_points
 from perfci.store.queries import (
     measured_samples,
@@ -50,7 +51,13 @@ def compare_page(project: str, base: str, head: str) -> str:
     page, links = _load_comparison(project, base, head)
     query = parse_list_query(request.args, view_model.LIST_NAMES)
     lists = view_model.paginate_lists(page, query)
-    return render_template("comparisons/comparison.html", page=page, lists=lists, links=links)
+    return render_template(
+        "comparisons/comparison.html",
+        page=page,
+        lists=lists,
+        links=links,
+        places=SeriesPlaces(page.series),
+    )
 
 
 @blueprint.get(f"{PAIR_PATH}.json")

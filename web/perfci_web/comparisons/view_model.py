@@ -124,6 +124,15 @@ class ComparisonView:
         return [verdict for verdict in self.verdicts if id(verdict) not in explaining_ids]
 
     @property
+    def series(self) -> list[Series]:
+        """All series that the page lists."""
+        return [
+            *(verdict.series for verdict in self.verdicts),
+            *(row.series for row in (*self.not_compared, *self.informational)),
+            *(series for reason in self.unavailable for series in reason.series),
+        ]
+
+    @property
     def is_same_commit(self) -> bool:
         return self.base.sha == self.head.sha
 

@@ -9,6 +9,7 @@ from flask import Blueprint, Response, jsonify, render_template
 from perfci.history.false_alarm_calibration import compute_calibration
 from perfci.model import Series
 from perfci.report.serializers import serialize_calibration
+from perfci.report.series_places import SeriesPlaces
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.verdicts.false_alarm_calibration import Calibration
 from perfci_web.application_context import web_context
@@ -23,7 +24,13 @@ CALIBRATION_PATH = "/<project:project>/calibration"
 def calibration_page(project: str) -> str:
     calibration, series = _load_calibration(project)
     links = build_project_links(project, series)
-    return render_template("calibration/calibration.html", project=project, page=calibration, links=links)
+    return render_template(
+        "calibration/calibration.html",
+        project=project,
+        page=calibration,
+        links=links,
+        places=SeriesPlaces(floor.series for floor in calibration.floors),
+    )
 
 
 @blueprint.get(f"{CALIBRATION_PATH}.json")

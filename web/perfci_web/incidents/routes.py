@@ -6,6 +6,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.report.serializers import serialize_derived_incident_overview
+from perfci.report.series_places import SeriesPlaces
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
 from perfci.service.incidents.load_incidents import load_incident_detail, load_incidents_with_evaluation
@@ -61,6 +62,7 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
         page=page,
         alert_quality=alert_quality,
         links=links,
+        places=SeriesPlaces(series),
         may_change=may_triage(record),
         changed_entry=changed_entry,
         rejected=rejected,
@@ -109,6 +111,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         candidates=incident_view_model.list_candidate_commits(page),
         is_missing_data_incident=incident_view_model.is_missing_data_incident(page),
         links=links,
+        places=SeriesPlaces(page.series),
         may_change=may_triage(record),
         rejected=rejected,
         typed=rejected.typed or {"state": request.args.get("state", "")},

@@ -6,6 +6,7 @@ from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.series_histories import JudgedHistories
+from perfci.report.series_places import SeriesPlaces
 from perfci.store.queries import (
     project_counts,
     project_status,
@@ -73,6 +74,7 @@ def overview_page(project: str) -> str:
         page=page,
         incidents=open_incidents.entries,
         links=links,
+        places=SeriesPlaces(page.linked_series),
         max_not_run=view_model.MAX_NOT_RUN,
         waiting=waiting,
     )

@@ -1,0 +1,102 @@
+"""No two rows of a list read alike where benchmarks were measured in several places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from flask.testing import FlaskClient
+from page_reading import P, read, words
+from web_builders import COMMITS, MACHINE, NOW, PROJECT, STEP, a_commit, a_run, a_store
+
+from perfci.config import Settings
+from perfci.history.series_histories import update_change_points
+from perfci.model import Machine, Run, Variant
+from perfci.project_policies import build_policy
+from perfci.service.incidents.evaluate_project import evaluate_project
+from perfci.service.incidents.reconcile_incidents import reconcile_incidents
+from perfci.store.projects import find_project
+from perfci.store.queries.series_commits_machines import load_project_series
+from perfci.store.writes.find_or_add_rows import upsert_commits
+from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
+from perfci_web import create_app
+
+POLICY = build_policy(Settings())
+
+PLACES = [
+    (MACHINE, Variant((("python", "3.12"),))),
+    (MACHINE, Variant((("python", "3.13"),))),
+    (Machine(name="laptop"), Variant((("python", "3.13"),))),
+]
+
+PAGES = [
+    f"{P}/",
+    f"{P}/incidents",
+    f"{P}/incidents/1",
+    f"{P}/impact",
+    f"{P}/benchmarks",
+    f"{P}/benchmarks?show=unavailable",
+    f"{P}/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",
+    f"{P}/commit/{a_commit(COMMITS - 1).sha}",
+]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
+    """A history of one suite in three places, with its change points and incidents."""
+    store = a_store(tmp_path_factory.mktemp("places"))
+    with store.begin() as tx:
+        upsert_commits(tx, PROJECT, [a_commit(number) for number in range(COMMITS)])
+        for index, (machine, variant) in enumerate(PLACES):
+            session = f"history-{index}"
+            start_session(tx, PROJECT, session, "history", f"spec-{index}", 7, 5, NOW)
+            for number in range(COMMITS):
+                find_or_add_run(tx, a_run_in_place(number, session, machine, variant))
+            finish_session(tx, session, NOW)
+        update_change_points(tx, PROJECT, load_project_series(tx, PROJECT), POLICY)
+    with store.read() as tx:
+        project = find_project(tx, PROJECT)
+        assert project is not None
+        evaluation = evaluate_project(tx, PROJECT, POLICY, Settings().history)
+    reconcile_incidents(store, project, POLICY, evaluation, NOW)
+    yield create_app(store, clock=lambda: NOW).test_client()
+    store.close()
+
+
+def a_run_in_place(number: int, session: str, machine: Machine, variant: Variant) -> Run:
+    run = a_run(number)
+    results = tuple(
+        replace(
+            result,
+            processes=result.processes[:2],
+            series=replace(result.series, machine=machine, variant=variant),
+        )
+        for result in run.results
+    )
+    return replace(run, session=session, machine=machine, variant=variant, results=results)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_no_two_rows_of_a_list_read_alike(client: FlaskClient, path: str) -> None:
+    lists = list_rows(read(client, path))
+
+    assert sum(map(len, lists)) > 0
+    for rows in lists:
+        assert sorted(set(rows)) == sorted(rows)
+
+
+def list_rows(html: str) -> list[list[str]]:
+    """What a reader sees of the names of the rows of each table, and of the lines of each list."""
+    lists = []
+    for table in re.findall(r"(?s)<table>.*?</table>", html):
+        rows = []
+        for body in table.split("<tbody")[1:]:
+            names = re.findall(r'(?s)<th scope="(row|rowgroup)"[^>]*>(.*?)</th>', body)
+            heading = "".join(words(text) for scope, text in names if scope == "rowgroup")
+            rows += [f"{heading} {words(text)}" for scope, text in names if scope == "row"]
+        lists.append(rows)
+    for plain in re.findall(r"(?s)<ul[^>]*>((?:(?!<ul).)*?)</ul>", html):
+        lists.append([words(line) for line in re.findall(r"(?s)<li[^>]*>(.*?)</li>", plain)])
+    return lists
