@@ -74,11 +74,13 @@ class SeriesPlaces:
 
 def _place_texts(series: Series) -> dict[str, str]:
     """The texts of the machine and of each variant axis, by axis."""
-    texts = {"machine": series.machine.label}
-    for name, value in series.variant.values:
-        prefix = SHORT_VARIANT_NAMES.get(name, f"{name}=") if value else f"{name}="
-        texts[f"variant {name}"] = f"{prefix}{value}"
-    return texts
+    axes = {f"variant {name}": short_axis_text(name, value) for name, value in series.variant.values}
+    return {"machine": series.machine.label, **axes}
+
+
+def short_axis_text(name: str, value: str) -> str:
+    """An axis of a variant and its value, as short as readers know it: ``py3.13``, ``torch=2.13``."""
+    return f"{SHORT_VARIANT_NAMES.get(name, f'{name}=')}{value}" if value else f"{name}="
 
 
 def _distinguish_further(namesakes: list[Series]) -> dict[Series, list[str]]:

@@ -374,7 +374,7 @@ def test_a_step_in_the_history_is_found_and_shown(
 
     out = capfd.readouterr().out
     with closing(open_store(f"sqlite:///{working_folder}/.perfci/perfci.db", create=False)) as store:
-        page = create_app(store).test_client().get("/here/s/wrap.train/step_time").text
+        page = create_app(store).test_client().get("/here/s/wrap.train/step_time", follow_redirects=True).text
 
     results = [line for line in out.splitlines()[-8:] if "last changed" in line]
     assert [line.split()[0] for line in results] == ["data_time", "step_time"]

@@ -8,8 +8,9 @@ from web_builders import STEP, a_commit
 
 P = "/acme:tiny-lm"
 SERIES = f"{P}/s/train.Step.time_step/cpu_time"
-BF16 = "?p.batch=8&p.dtype='bf16'"
-MANY, MANY_BF16 = f"{P}/s/models.Tiny.measure_training", "?p.precision='bf16'&p.batch=4"
+HERE = "m=amd-epyc-9354-042c"
+BF16 = f"?{HERE}&p.batch=8&p.dtype='bf16'"
+MANY, MANY_BF16 = f"{P}/s/models.Tiny.measure_training", f"?{HERE}&p.precision='bf16'&p.batch=4"
 COMPARE = f"{P}/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}"
 
 EVERY_PAGE = [
@@ -17,6 +18,7 @@ EVERY_PAGE = [
     f"{P}/benchmarks",
     f"{P}/benchmarks?q=step&sort=change&page=1",
     f"{P}/benchmarks?show=unavailable",
+    f"{P}/b/train.Step.time_step?metric=cpu_time",
     f"{MANY}/data_stall{MANY_BF16}",
     f"{MANY}/mfu{MANY_BF16}",
     f"{SERIES}{BF16}",
@@ -33,6 +35,7 @@ def words(html: str) -> str:
 
 
 def read(client: FlaskClient, path: str) -> str:
-    answer = client.get(path)
+    """The text of a page; a short address leads to the one series that it means."""
+    answer = client.get(path, follow_redirects=True)
     assert answer.status_code == 200, (path, answer.status_code)
     return answer.text

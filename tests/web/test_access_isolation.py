@@ -117,6 +117,7 @@ PAGES = {
         "incidents.incidents_json",
         "incidents.incident_page",
         "incidents.incident_json",
+        "benchmarks.benchmark_page",
         "benchmarks.benchmarks_page",
         "benchmarks.benchmarks_json",
         "benchmarks.benchmarks_csv",

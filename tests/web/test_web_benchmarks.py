@@ -55,7 +55,7 @@ def test_shows_the_machine_of_a_cell_where_there_are_several(empty_store: Store)
 
     html = read(create_app(empty_store).test_client(), f"{P}/benchmarks?q=models")
 
-    assert html.count('<span class="advice">laptop</span>') == 1
+    assert html.count('<span class="place">laptop</span>') == 1
     assert "AMD EPYC 9354, 2 cores, 16 GB" in words(html)
 
 

@@ -77,9 +77,7 @@ def test_shows_the_false_alarm_rate_with_its_interval(nights: Store) -> None:
 def test_raises_the_bar_of_a_series_with_a_high_noise_floor(nights: Store) -> None:
     content = read(client_of(nights))
 
-    assert re.search(
-        r"serve\. Generate\. track_ throughput throughput AMD EPYC [^%]+ [78]\.\d % 40 raised to", content
-    )
+    assert re.search(r"serve\. Generate\. track_ throughput throughput [78]\.\d % 40 raised to", content)
 
 
 def test_shows_the_bar_of_the_policy(nights: Store) -> None:

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -15,6 +16,7 @@ from perfci.config import RESERVED_PROJECTS
 from perfci.model import Benchmark, Machine, Series, Variant
 from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
 from perfci_web.page_urls import ProjectLinks, encode_project_segment, series_matches_url_query
+from perfci_web.place_slugs import machine_slug, variant_slug
 from perfci_web.url_lookups import MAX_COMPARED_NAMES, find_closest_names
 
 names = (
@@ -77,17 +79,69 @@ def test_refuses_segments_that_encode_nothing(text: str) -> None:
 
 def test_addresses_a_series_by_its_parameters() -> None:
     assert ProjectLinks("acme/tiny-lm").series(STEP_TIME) == (
-        "/acme:tiny-lm/s/train.Step.time_step/cpu_time?p.batch=8&p.dtype=%27bf16%27"
+        "/acme:tiny-lm/s/train.Step.time_step/cpu_time?m=amd-epyc-9354-042c&p.batch=8&p.dtype=%27bf16%27"
     )
 
 
-def test_adds_qualifiers_only_where_series_differ_in_them() -> None:
-    other = Series(STEP_TIME.benchmark, STEP_TIME.parameters, STEP_TIME.metric, Machine(name="laptop"))
+def test_an_address_means_the_same_when_other_series_appear() -> None:
+    before = ProjectLinks("p", [STEP_TIME]).series(STEP_TIME)
+    places = [
+        replace(STEP_TIME, machine=Machine(name="laptop")),
+        replace(STEP_TIME, variant=Variant((("python", "3.12"),))),
+    ]
 
-    links = ProjectLinks("p", [STEP_TIME, other])
+    after = ProjectLinks("p", [STEP_TIME, *places]).series(STEP_TIME)
 
-    assert links.series(other).endswith("&machine=laptop")
-    assert "machine=AMD+EPYC+9354,+2+cores,+16+GB" in links.series(STEP_TIME)
+    assert before == after
+    query = dict(parse_qsl(urlsplit(before).query))
+    assert [series_matches_url_query(item, query) for item in (STEP_TIME, *places)] == [True, False, False]
+
+
+any_machine = st.builds(
+    Machine,
+    names,
+    st.integers(1, 4) | st.none(),
+    st.integers(1, 4) | st.none(),
+    names,
+    st.integers(0, 8),
+    names,
+)
+any_variant = st.dictionaries(st.sampled_from(["python", "torch", "environment_type"]), names).map(
+    lambda axes: Variant(tuple(sorted(axes.items())))
+)
+
+
+@given(any_machine, any_variant)
+@settings(deadline=None, derandomize=True, max_examples=200)
+def test_names_places_in_few_plain_characters(machine: Machine, variant: Variant) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,44}", machine_slug(machine))
+    assert re.fullmatch(r"[A-Za-z0-9._-]{0,44}", variant_slug(variant))
+    assert bool(variant_slug(variant)) == bool(variant.values)
+
+
+@pytest.mark.parametrize(
+    ("machine", "slug"),
+    [
+        (Machine(name="ubuntu-latest"), "ubuntu-latest"),
+        (Machine(name="the lab's box"), "the-lab-s-box-d0d0"),
+        (Machine("Intel Xeon", 32, 2000, "NVIDIA H200", 8), "8x-nvidia-h200-4123"),
+        (Machine(), "unknown-e675"),
+    ],
+)
+def test_names_a_machine_by_what_people_call_it(machine: Machine, slug: str) -> None:
+    assert machine_slug(machine) == slug
+
+
+@pytest.mark.parametrize(
+    ("axes", "slug"),
+    [
+        ((), ""),
+        ((("python", "3.13"),), "py3.13"),
+        ((("environment_type", "conda"), ("python", "3.13")), "conda-py3.13-aed1"),
+    ],
+)
+def test_names_a_variant_by_its_axes(axes: tuple[tuple[str, str], ...], slug: str) -> None:
+    assert variant_slug(Variant(axes)) == slug
 
 
 @pytest.mark.parametrize(

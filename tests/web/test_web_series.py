@@ -74,12 +74,18 @@ def test_verdicts_that_nobody_acts_on_are_folded(client: FlaskClient) -> None:
     assert "inconclusive" not in read(client, f"{SERIES}{BF16}")
 
 
-def test_suggests_the_series_of_an_ambiguous_address(client: FlaskClient) -> None:
-    answer = client.get(SERIES)
+def test_leads_from_an_ambiguous_address_to_all_series_it_may_mean(client: FlaskClient) -> None:
+    answer = client.get(SERIES, follow_redirects=True)
+
+    assert answer.request.full_path == f"{P}/b/train.Step.time_step?metric=cpu_time"
+    assert "train.Step.time_step: 2 series." in words(answer.text).replace("\u200b", "").replace(". ", ".")
+
+
+def test_refuses_data_of_an_ambiguous_address(client: FlaskClient) -> None:
+    answer = client.get(f"{SERIES}.json")
 
     assert answer.status_code == 404
-    assert "has 2 series; the address names none of them exactly" in words(answer.text)
-    assert "fp32" in answer.text
+    assert "has 2 series; the address names none of them exactly" in answer.text
 
 
 def test_shows_how_many_commits_a_short_series_lacks(tmp_path: Path) -> None:

@@ -277,11 +277,11 @@ def test_ranks_no_unconfirmed_verdicts() -> None:
     assert benchmarks.largest_change_by_series([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
 
 
-def test_selects_no_series_for_an_ambiguous_address() -> None:
+def test_finds_no_series_for_an_ambiguous_address() -> None:
     records = [a_record(STEP_TIME), a_record(STEP_FP32)]
 
-    assert series.select_series_of_url(records, {}) == []
-    assert series.select_series_of_url(records, {"p.dtype": "'fp32'"}) == records[1:]
+    assert series.find_series_of_url(records, {}) == (None, records)
+    assert series.find_series_of_url(records, {"p.dtype": "'fp32'"}) == (records[1], records[1:])
 
 
 def test_lists_commits_newest_first_with_their_change() -> None:

@@ -9,9 +9,15 @@ from urllib.parse import urlencode
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
+from perfci_web.place_slugs import machine_slug, variant_slug
 
-PARAMETER_PREFIX, VARIANT_PREFIX = "p.", "v."
-"""Prefixes of a parameter and of a variant axis in a query."""
+PARAMETER_PREFIX = "p."
+"""Prefix of a parameter in a query."""
+
+MACHINE_KEY, VARIANT_KEY, VERSION_KEY = "m", "v", "version"
+
+VERSION_LENGTH = 8
+"""Characters of a version, a hash of a benchmark's code, that an address has."""
 
 
 def encode_project_segment(project: str) -> str:
@@ -21,8 +27,9 @@ def encode_project_segment(project: str) -> str:
 class ProjectLinks:
     """Addresses of the pages of one project below ``root``.
 
-    A series is addressed by benchmark, metric and parameters. Where several share these (on another
-    machine, in another variant or version), the query also names what they differ in.
+    A series is addressed by benchmark, metric, parameters, machine and variant, always by all of them: an
+    address goes on to mean the same series when another machine measures the benchmark. Only a series that
+    another version, harness or unit of its benchmark shares all these with has more in its query.
     """
 
     def __init__(self, project: str, series: Iterable[Series] = (), *, root: str = "") -> None:
@@ -48,9 +55,14 @@ class ProjectLinks:
     def benchmarks(self, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/benchmarks{_format_extension(extension)}{_format_query(query)}"
 
+    def benchmark(self, name: str, extension: str = "", **query: object) -> str:
+        """The page of all series of one benchmark."""
+        path = f"{self.project_url}/b/{encode_segment(name)}{_format_extension(extension)}"
+        return f"{path}{_format_query(query)}"
+
     def series(self, series: Series, extension: str = "", **query: object) -> str:
         path = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}"
-        query_text = _format_query(query, self._distinguishing_query(series))
+        query_text = _format_query(query, self._identifying_query(series))
         return f"{self.project_url}/s/{path}{_format_extension(extension)}{query_text}"
 
     def compare(self, base: str, head: str, extension: str = "", **query: object) -> str:
@@ -70,51 +82,58 @@ class ProjectLinks:
     def invalid_mark(self) -> str:
         return f"{self.project_url}/invalid-mark"
 
-    def _distinguishing_query(self, series: Series) -> dict[str, str]:
-        """Return the parameters of a series, and as few qualifiers as exclude every namesake."""
-        query = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
-        own = series_url_qualifiers(series)
-        others = [
-            series_url_qualifiers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}
-        ]
-        for key in dict.fromkeys(key for values in (own, *others) for key in values):
-            same_value = [values for values in others if values.get(key, "") == own.get(key, "")]
-            if len(same_value) < len(others):
-                query[key] = own.get(key, "")
-                others = same_value
+    def _identifying_query(self, series: Series) -> dict[str, str]:
+        """Return machine, variant and parameters of a series, and what excludes its known namesakes."""
+        query = {
+            MACHINE_KEY: machine_slug(series.machine),
+            **({VARIANT_KEY: variant} if (variant := variant_slug(series.variant)) else {}),
+            **{f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters},
+        }
+        own = _tie_breakers(series)
+        others = [_tie_breakers(namesake) for namesake in self._namesakes[_name_key(series)] - {series}]
+        for key, value in own.items():
+            remaining = [values for values in others if values[key] == value]
+            if len(remaining) < len(others):
+                query[key] = value
+                others = remaining
         return query
 
 
-def series_url_qualifiers(series: Series) -> dict[str, str]:
-    """Return what can distinguish two series of one name, as written into an address."""
-    machine = series.machine
+def series_matches_url_query(series: Series, query: Mapping[str, str]) -> bool:
+    """Whether an address means a series: all that its query names of a series must agree.
+
+    An address without a variant means the series that have none.
+    """
+    own = {
+        MACHINE_KEY: machine_slug(series.machine),
+        **_tie_breakers(series),
+        **{f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters},
+    }
+    relevant = {key: value for key, value in query.items() if key in own or key.startswith(PARAMETER_PREFIX)}
+    has_variant = MACHINE_KEY not in query or query.get(VARIANT_KEY, "") == variant_slug(series.variant)
+    # A quoted text parameter may be typed without its quotes.
+    return has_variant and all(
+        value in {own.get(key, ""), own.get(key, "").strip("'\"")} for key, value in relevant.items()
+    )
+
+
+def names_place(query: Mapping[str, str]) -> bool:
+    """Whether the query of a series names the machine, without which it may mean any of them."""
+    return MACHINE_KEY in query
+
+
+def _name_key(series: Series) -> object:
+    return (series.benchmark.name, series.metric.name, series.parameters, series.machine, series.variant)
+
+
+def _tie_breakers(series: Series) -> dict[str, str]:
+    """What can differ between two series of one benchmark, metric, machine and variant."""
     return {
-        "machine": machine.label,
-        **{f"{VARIANT_PREFIX}{name}": value for name, value in series.variant.values},
-        "version": series.benchmark.version,
-        "cpu": machine.cpu,
-        "cores": str(machine.cores or ""),
-        "memory": str(machine.memory_gb or ""),
-        "accelerator": f"{machine.accelerators}x {machine.accelerator}" if machine.accelerator else "",
+        VERSION_KEY: series.benchmark.version[:VERSION_LENGTH],
         "harness": series.harness,
         "unit": series.metric.unit,
         "direction": series.metric.direction,
     }
-
-
-def series_matches_url_query(series: Series, query: Mapping[str, str]) -> bool:
-    """Whether an address means a series: every key of the query that names something of it must agree."""
-    own = series_url_qualifiers(series) | {
-        f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters
-    }
-    prefixes = (PARAMETER_PREFIX, VARIANT_PREFIX)
-    relevant = {key: value for key, value in query.items() if key in own or key.startswith(prefixes)}
-    # A quoted text parameter may be typed without its quotes.
-    return all(value in {own.get(key, ""), own.get(key, "").strip("'\"")} for key, value in relevant.items())
-
-
-def _name_key(series: Series) -> object:
-    return (series.benchmark.name, series.metric.name, series.parameters)
 
 
 def _format_extension(extension: str) -> str:

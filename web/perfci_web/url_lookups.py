@@ -17,6 +17,7 @@ from perfci.net.url_segments import decode_segment
 from perfci.store import Store
 from perfci.store.projects import Project, load_projects
 from perfci.store.queries import series_commits_machines
+from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci_web.application_context import current_actor
 from perfci_web.page_urls import ProjectLinks
 
@@ -138,3 +139,20 @@ def require_commit(tx: Session, project: str, sha: str) -> Commit:
         text = f"The project {project} knows no commit that starts with {sha}."
         raise PageNotFound(text, suggestions, "Its newest commits")
     return commit
+
+
+def build_benchmark_not_found_error(tx: Session, project: str, requested_name: str) -> PageNotFound:
+    """Build the 404 of a benchmark or metric that a project does not have, with the nearest names."""
+    all_series = series_commits_machines.load_project_series(
+        tx, project, ~series_only_in_pulls_condition()
+    ).values()
+    by_label = {series.label: series for series in all_series}
+    links = build_project_links(project, all_series)
+    return PageNotFound(
+        f"The project {project} has no benchmark {requested_name}.",
+        [
+            Suggestion(label, links.series(by_label[label]))
+            for label in find_closest_names(requested_name, by_label)
+        ],
+        "Did you mean",
+    )

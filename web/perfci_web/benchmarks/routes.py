@@ -20,12 +20,14 @@ from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
 from perfci_web.csv_response import build_csv_response, format_name_value_pairs
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
-from perfci_web.url_lookups import build_project_links, require_project
+from perfci_web.page_urls import PARAMETER_PREFIX
+from perfci_web.url_lookups import build_benchmark_not_found_error, build_project_links, require_project
 from perfci_web.view_parts.table_row_groups import CellRows
 
 blueprint = Blueprint("benchmarks", __name__)
 
 LIST_PATH = "/<project:project>/benchmarks"
+BENCHMARK_PATH = "/<project:project>/b/<name:benchmark>"
 
 
 @blueprint.get(LIST_PATH)
@@ -41,6 +43,44 @@ def benchmarks_page(project: str) -> str:
         cells = _load_cells(tx, project, selection, all_series)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
     return _render_page("benchmarks", project, selection, all_series, cells=cells, muted=mutes)
+
+
+@blueprint.get(BENCHMARK_PATH)
+def benchmark_page(project: str, benchmark: str) -> str:
+    """All series of one benchmark: every metric, parameter, machine and variant."""
+    context = web_context()
+    with context.store.read() as tx:
+        project_record = require_project(tx, project)
+        records = series_search.find_series_of_benchmark(tx, project, benchmark)
+        if not records:
+            raise build_benchmark_not_found_error(tx, project, benchmark)
+        chosen = [record for record in records if _matches_filters(record.series)]
+        selection = view_model.select_series_page(chosen, {}, page=request.args.get("page", 1, type=int))
+        cells = _load_cells(tx, project, selection, records)
+        mutes = load_mutes(tx, project_record.id, context.clock())
+    return render_template(
+        "benchmarks/benchmark.html",
+        project=project,
+        benchmark=benchmark,
+        page=selection,
+        metrics=sorted({record.series.metric.name for record in records}),
+        chosen_metric=request.args.get("metric", ""),
+        places=SeriesPlaces(match.series for match in selection.matches),
+        sparkline_commits=view_model.SPARKLINE_COMMITS,
+        links=build_project_links(project, (record.series for record in records)),
+        cells=cells,
+        muted=mutes,
+    )
+
+
+def _matches_filters(series: Series) -> bool:
+    """Whether a series has the metric and the parameters that the query of the page names, if any."""
+    metric = request.args.get("metric", "")
+    parameters = {f"{PARAMETER_PREFIX}{name}": value for name, value in series.parameters}
+    wanted = {name: value for name, value in request.args.items() if name.startswith(PARAMETER_PREFIX)}
+    return metric in ("", series.metric.name) and all(
+        parameters.get(name) == value for name, value in wanted.items()
+    )
 
 
 @blueprint.get(f"{LIST_PATH}.json")

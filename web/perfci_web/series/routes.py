@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, jsonify, render_template, request
+from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
+from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
 from perfci.report.charts.svg_charts import render_trend_chart
 from perfci.report.serializers import serialize_trend
+from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import Trend, downsample_trend, hide_levels_of_informational_trend
 from perfci.store import verdicts_and_change_points
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import measured_samples, series_search
-from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
-from perfci.store.queries.series_commits_machines import load_project_series
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.csv_response import build_csv_response
 from perfci_web.load_series_trends import VerdictsAndChangePoints
+from perfci_web.page_urls import PARAMETER_PREFIX, names_place
 from perfci_web.series import view_model
 from perfci_web.url_lookups import (
     PageNotFound,
     Suggestion,
+    build_benchmark_not_found_error,
     build_project_links,
-    find_closest_names,
     require_project,
 )
 
@@ -38,10 +39,16 @@ MAX_POINTS = 1000
 
 
 @blueprint.get(SERIES_PATH)
-def series_page(project: str, benchmark: str, metric: str) -> str:
+def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse:
+    """The page of a series; an address that names no machine leads to all series it may mean."""
     context = web_context()
     with context.store.read() as tx:
-        record, records = _find_series(tx, project, benchmark, metric)
+        candidates, records = _load_candidates(tx, project, benchmark, metric)
+        record, matches = view_model.find_series_of_url(candidates, request.args)
+        if matches and (record is None or not names_place(request.args)):
+            return redirect(_find_complete_address(project, record, benchmark, metric))
+        if record is None:
+            raise _build_no_series_error(project, candidates)
         twin = view_model.find_series_of_other_clock(record, records)
         trends, judged = _load_trends(tx, record, twin)
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
@@ -89,22 +96,45 @@ def series_csv(project: str, benchmark: str, metric: str) -> Response:
 def _find_series(
     tx: Session, project: str, benchmark: str, metric: str
 ) -> tuple[SeriesRecord, list[SeriesRecord]]:
-    """Find the series of an address, and all series of its benchmark."""
+    """Find the one series of an address, and all series of its benchmark."""
+    candidates, records = _load_candidates(tx, project, benchmark, metric)
+    record, _ = view_model.find_series_of_url(candidates, request.args)
+    if record is None:
+        raise _build_no_series_error(project, candidates)
+    return record, records
+
+
+def _load_candidates(
+    tx: Session, project: str, benchmark: str, metric: str
+) -> tuple[list[SeriesRecord], list[SeriesRecord]]:
+    """Load the series of a benchmark and metric, and those of all its metrics, the latest first."""
     require_project(tx, project)
     records = series_search.find_series_of_benchmark(tx, project, benchmark)
     candidates = [record for record in records if record.series.metric.name == metric]
     if not candidates:
-        raise _benchmark_not_found(tx, project, f"{benchmark} · {metric}")
-    matches = view_model.select_series_of_url(candidates, request.args)
-    if not matches:
-        links = build_project_links(project, (record.series for record in candidates))
-        suggestions = [
-            Suggestion(f"{record.series.label}, {record.series.machine.label}", links.series(record.series))
-            for record in candidates
-        ]
-        text = f"{benchmark} · {metric} has {len(candidates)} series; the address names none of them exactly."
-        raise PageNotFound(text, suggestions, "Choose one")
-    return matches[0], records
+        raise build_benchmark_not_found_error(tx, project, f"{benchmark} · {metric}")
+    return candidates, records
+
+
+def _find_complete_address(project: str, record: SeriesRecord | None, benchmark: str, metric: str) -> str:
+    """The address of the one series that a short address means, or of all that it may mean."""
+    links = build_project_links(project)
+    if record is not None:
+        return links.series(record.series)
+    chosen = {name: value for name, value in request.args.items() if name.startswith(PARAMETER_PREFIX)}
+    return links.benchmark(benchmark, metric=metric, **chosen)
+
+
+def _build_no_series_error(project: str, candidates: list[SeriesRecord]) -> PageNotFound:
+    """Build the 404 of an address that means none of the series of its benchmark and metric, or several."""
+    series = [record.series for record in candidates]
+    links, places = build_project_links(project, series), SeriesPlaces(series)
+    suggestions = [
+        Suggestion(f"{item.label} {places.label(item)}".strip(), links.series(item)) for item in series
+    ]
+    name = f"{series[0].benchmark.name} · {series[0].metric.name}"
+    text = f"{name} has {len(candidates)} series; the address names none of them exactly."
+    return PageNotFound(text, suggestions, "Choose one")
 
 
 def _load_trend(project: str, benchmark: str, metric: str) -> Trend:
@@ -129,17 +159,3 @@ def _load_trends(
         for series, trend in trends.items()
     }
     return trends_by_id, record.series in judged and not record.is_informational
-
-
-def _benchmark_not_found(tx: Session, project: str, requested_name: str) -> PageNotFound:
-    all_series = load_project_series(tx, project, ~series_only_in_pulls_condition()).values()
-    by_label = {series.label: series for series in all_series}
-    links = build_project_links(project, all_series)
-    return PageNotFound(
-        f"The project {project} has no benchmark {requested_name}.",
-        [
-            Suggestion(label, links.series(by_label[label]))
-            for label in find_closest_names(requested_name, by_label)
-        ],
-        "Did you mean",
-    )

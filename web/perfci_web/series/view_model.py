@@ -105,10 +105,17 @@ class SeriesView:
         return self.trend.series
 
 
-def select_series_of_url(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> list[SeriesRecord]:
-    """Return the series that match an address, latest first; none if they differ in parameters."""
+def find_series_of_url(
+    records: Sequence[SeriesRecord], query: Mapping[str, str]
+) -> tuple[SeriesRecord | None, list[SeriesRecord]]:
+    """Find the series that an address means, and all that match it; ``records`` are latest first.
+
+    Several versions of one series in one place are one to an address: it means the one measured last. None
+    where what matches differs in parameters, machine or variant.
+    """
     matches = [record for record in records if series_matches_url_query(record.series, query)]
-    return matches if len({record.series.parameters for record in matches}) == 1 else []
+    places = {(record.series.parameters, record.series.machine, record.series.variant) for record in matches}
+    return (matches[0] if len(places) == 1 else None), matches
 
 
 def find_series_of_other_clock(record: SeriesRecord, records: Iterable[SeriesRecord]) -> SeriesRecord | None:
