@@ -38,7 +38,7 @@ def test_lists_incidents_by_section_and_number(stored: Path, capsys: pytest.Capt
         f"{PROJECT}: 2 open incidents",
         "",
         "Open",
-        "  ▲ #2  new  1 series got worse at 00000014cc Change number 20",
+        "  ▲ #2  new  serve.time_token got worse, +20.0 %, at 00000014cc Change number 20 (2 Mar 2026)",
         "    serve.time_token got 20.0 % slower. Detected in the history only; not yet confirmed on new "
         "pairs.",
     ]
@@ -56,7 +56,8 @@ def test_sets_a_state_and_shows_the_incident(stored: Path, capsys: pytest.Captur
     assert incidents("show", "1") == 0
 
     shown = capsys.readouterr().out
-    assert "▲ #1  investigating  2 series got worse at 0000000ccc Change number 12" in shown
+    headline = "train.time_step and 1 more series got worse, up to +20.0 %, at 0000000ccc Change number 12"
+    assert f"▲ #1  investigating  {headline} (2 Mar 2026)" in shown
     assert "local  State: new → investigating" in shown
     assert "local  Assignee: ada" in shown
     assert "local  Note: looks like the tokenizer" in shown

@@ -96,7 +96,7 @@ def test_a_webhook_receives_signed_json(store: Store, hook: Hook) -> None:
     sent = json.loads(body)
     assert headers["X-Perfci-Signature"] == compute_signature("s3cret", body)
     assert (sent["incidents"][0]["headline"], sent["incidents"][0]["url"]) == (
-        "1 series got worse at 0000000ccc Change number 12",
+        "x got worse, +20.0 %, at 0000000ccc Change number 12 (2 Mar 2026)",
         "https://perf.example/1",
     )
 
@@ -120,7 +120,8 @@ def test_slack_text_mentions_nobody(store: Store, hook: Hook) -> None:
     deliver_notifications(store, sender_config(), NOW)
 
     text = json.loads(hook.got[0][1])["text"]
-    assert text.startswith(f"*{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12*\n")
+    headline = "&lt;!channel&gt;.time_step got worse, +20.0 %, at 0000000ccc Change number 12 (2 Mar 2026)"
+    assert text.startswith(f"*{PROJECT} #1 new: {headline}*\n")
     assert "<!channel>" not in text
 
 
@@ -131,9 +132,10 @@ def test_mail_lists_the_largest_changes(store: Store, mailbox: Mailbox) -> None:
     deliver_notifications(store, sender_config(mailbox), NOW)
 
     (mail,) = mailbox.got
-    assert mail["Subject"] == f"{PROJECT} #1 new: 1 series got worse at 0000000ccc Change number 12"
+    headline = "x got worse, +50.0 %, at 0000000ccc Change number 12 (2 Mar 2026)"
+    assert mail["Subject"] == f"{PROJECT} #1 new: {headline}"
     assert mail.get_content().replace("\r\n", "\n") == (
-        "1 series got worse at 0000000ccc Change number 12\n"
+        f"{headline}\n"
         "Detected in the history only; not yet confirmed on new pairs.\n"
         "\n"
         "  x got 50.0 % slower\n"

@@ -94,7 +94,9 @@ def test_texts_of_an_evaluation_are_stored_for_the_pages(store: Store) -> None:
     reconcile(store, NOW, a_budgeted_incident("a1", a_move("x"), a_move("y")))
 
     record = current(store)
-    assert record.headline == "2 series got worse at 0000000ccc Change number 12"
+    assert record.headline == (
+        "x and 1 more series got worse, up to +20.0 %, at 0000000ccc Change number 12 (2 Mar 2026)"
+    )
     assert record.detail["candidate_commits"][0]["commit"] == a_sha(12)
 
 
@@ -248,7 +250,7 @@ def test_a_boundary_and_members_set_by_hand_survive_evaluations(store: Store) ->
     assert (record.commit, record.last_good, record.headline) == (
         a_sha(11),
         a_sha(10),
-        "2 series got worse at 0000000bcc Change number 11",
+        "x and 1 more series got worse, up to +50.0 %, at 0000000bcc Change number 11 (1 Mar 2026)",
     )
     assert max(member.relative_change for member in current_members(store)) == 0.5
 

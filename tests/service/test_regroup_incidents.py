@@ -159,7 +159,7 @@ def test_a_split_survives_evaluations(store: Store) -> None:
         left, new = split_off_members(tx, project, 1, 1, {y}, ME)
     after = reconcile(store, NOW + timedelta(hours=2), whole)
 
-    assert (left.headline[:8], new.number, new.headline[:8]) == ("2 series", 2, "1 series")
+    assert (left.headline[:12], new.number, new.headline[:12]) == ("x and 1 more", 2, "y got worse,")
     assert (after.new, [member.series_id for member in members_now(store, 2)]) == ((), [y])
 
 

@@ -50,8 +50,9 @@ def post(client: FlaskClient, path: str, **form: object) -> tuple[int, str]:
 def test_shows_changed_series_candidate_commits_and_state(client: FlaskClient) -> None:
     page = client.get(f"{P}/1").get_data(as_text=True)
 
-    assert "2 series got worse at 0000000ccc Change number 12." in page.replace("<wbr>", "")
-    assert page.count("+20.0 %") == 2
+    headline = "and 1 more series got worse, up to +20.0 %, at 0000000ccc Change number 12 (2 Mar 2026)."
+    assert headline in page.replace("<wbr>", "")
+    assert page.count('class="strong worse">+20.0 %') == 2
     assert "<script>" not in page.replace('<script type="module"', "")
 
 
@@ -154,7 +155,7 @@ def test_changes_selected_incidents_together(client: FlaskClient) -> None:
 
 def test_merges_splits_and_moves_the_boundary(client: FlaskClient) -> None:
     assert post(client, f"{P}/1/merge", revision=1, others="#2")[0] == 303
-    assert "3 series" in text(client, f"{P}/1")
+    assert "2 more series" in text(client, f"{P}/1")
     chosen = re.findall(r'name="series" value="(\w{64})"', text(client, f"{P}/1"))
 
     assert post(client, f"{P}/1/split", revision=2, series=chosen[0])[0] == 303

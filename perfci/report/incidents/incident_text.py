@@ -75,22 +75,46 @@ CommitsBySha = Mapping[str, Commit]
 
 
 def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
-    """Describe what changed and where: ``2 series got worse at 3f2a9c8 Fuse the optimizer step``."""
-    count = count_distinct_changes(incident.members)
-    if incident.kind is IncidentKind.MIXED:
-        worse = count_distinct_changes([change for change in incident.members if change.log_cost_change > 0])
-        better = count_distinct_changes(
-            [change for change in incident.members if change.log_cost_change <= 0]
-        )
-        change = f"{format_count(worse, 'series', 'series')} got worse and {better:,} better"
-    else:
-        phrase = "changed together" if is_provisional(incident) else CHANGE_PHRASES[incident.kind]
-        change = f"{format_count(count, 'series', 'series')} {phrase}"
+    """Describe what changed, by how much, where and when.
+
+    ``Form.time_validate and 12 more series got worse, up to +7,668 %, at c9eb16a2d1 Fix #35 (3 Aug 2026)``.
+    """
     name = _commit_name(incident.commit, commits)
     good, last = commits.get(incident.last_good), commits.get(incident.commit)
+    place = f"between {incident.last_good[:10]} (last good) and {name}"
     if last and (incident.last_good in last.parents or (good and is_next_commit(good, last))):
-        return f"{change} at {name}"
-    return f"{change} between {incident.last_good[:10]} (last good) and {name}"
+        place = f"at {name}"
+    date = f" ({last.committed_at:%-d %b %Y})" if last and last.committed_at else ""
+    return f"{_change_summary(incident)} {place}{date}"
+
+
+def _change_summary(incident: Incident) -> str:
+    """Name the largest change and its size, and count the others."""
+    worse = [change for change in incident.members if change.log_cost_change > 0]
+    better = [change for change in incident.members if change.log_cost_change <= 0]
+    if incident.kind is not IncidentKind.MIXED:
+        phrase = "changed together" if is_provisional(incident) else CHANGE_PHRASES[incident.kind]
+        return _largest_change_summary(incident.members, phrase)
+    summary = _largest_change_summary(worse or better, "got worse" if worse else "got better")
+    return f"{summary} and {count_distinct_changes(better):,} better," if worse and better else summary
+
+
+def _largest_change_summary(changes: Sequence[ChangePoint], phrase: str) -> str:
+    largest = max(changes, key=_change_size)
+    size = format_signed_percent(largest.relative_change)
+    if largest.before <= 0:
+        size = f"{largest.before:g} → {largest.after:g}"
+    name, more = _headline_series_name(largest), count_distinct_changes(changes) - 1
+    if not more:
+        return f"{name} {phrase}, {size},"
+    return f"{name} and {format_count(more, 'more series', 'more series')} {phrase}, up to {size},"
+
+
+def _headline_series_name(change: ChangePoint) -> str:
+    """The short name of a series without the modules of its benchmark."""
+    name, benchmark = short_series_name(change.series), change.series.benchmark.name
+    short = ".".join(benchmark.split(".")[-2:]) if re.fullmatch(r"[\w.]+", benchmark) else benchmark
+    return name.replace(benchmark, short, 1)
 
 
 def count_distinct_changes(changes: Sequence[ChangePoint]) -> int:
