@@ -134,12 +134,13 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     },
     "service": {
         "accounts": set(),
+        "orders": set(),
         "uploads": {"accounts"},
         "notify": set(),
         "incidents": {"notify"},
         "missing_data": {"incidents", "notify"},
-        "pulls": {"accounts", "uploads"},
-        "worker": {"uploads", "notify", "incidents", "missing_data", "pulls"},
+        "pulls": {"accounts", "uploads", "orders"},
+        "worker": {"uploads", "notify", "incidents", "missing_data", "pulls", "orders"},
     },
     "report": {"charts": set(), "pulls": {"charts"}, "incidents": set(), "commits": set()},
     "bench": {

@@ -14,6 +14,7 @@ from perfci.store.tables import (
     deletions,
     github,
     incidents,
+    measurement_orders,
     measurements,
     notifications,
     verdicts,
@@ -29,6 +30,7 @@ TABLE_MODULES = (
     notifications,
     github,
     deletions,
+    measurement_orders,
 )
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 

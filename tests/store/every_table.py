@@ -25,6 +25,7 @@ from perfci.store.tables.incidents import (
     MutedBenchmarkRow,
     ReportingScheduleRow,
 )
+from perfci.store.tables.measurement_orders import MeasurementOrderRow, OrderRequestRow
 from perfci.store.tables.measurements import (
     InvalidMarkRow,
     MachineRow,
@@ -49,6 +50,18 @@ from tests.support.builders import (
 from tests.support.stored_runs import ingest_run, replace_change_points
 
 RENAMED = importlib.import_module("perfci.store.migrations.versions.0016_rename_to_standard_terms")
+
+ORDERED = {
+    "kind": "compare",
+    "base_sha": "a" * 40,
+    "head_sha": "b" * 40,
+    "bench": "step",
+    "pairs": 8,
+    "suite": "",
+    "engine": "local",
+    "dedupe_key": "2" * 64,
+    "state": "queued",
+}
 
 
 def fill(url: str) -> None:
@@ -169,6 +182,16 @@ def _add_access(tx: Session, project_id: int, incident_id: int) -> None:
     event = {"delivery": "d", "installation": 2**40, "repository": PROJECT, "number": 2**40}
     waiting = {"action": "completed", "received_at": NOON, "state": "waiting", "not_before": NOON}
     tx.add(RunEventRow(project_id=project_id, **event, **waiting))
+    order = MeasurementOrderRow(
+        project_id=project_id, created_at=NOON, result={"verdict": "unchanged"}, **ORDERED
+    )
+    tx.add(order)
+    tx.flush()
+    tx.add(
+        OrderRequestRow(
+            project_id=project_id, order_id=order.id, requested_at=NOON, requested_by="ada", source="cli"
+        )
+    )
     tx.add(SecretRow(name="seal", value=b"key", created_at=NOON))
     destination = DestinationRow(project_id=project_id, name="chat", kind="webhook", address="https://x")
     tx.add(destination)

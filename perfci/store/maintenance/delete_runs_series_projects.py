@@ -32,6 +32,7 @@ from perfci.store.tables.incidents import (
     MutedBenchmarkRow,
     ReportingScheduleRow,
 )
+from perfci.store.tables.measurement_orders import MeasurementOrderRow, OrderRequestRow
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -177,7 +178,7 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     destinations = sa.select(DestinationRow.id).where(DestinationRow.project_id == project_id)
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
     alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
-    alone.append(InvalidMarkRow)
+    alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow]
     return [
         *((table, table.project_id == project_id) for table in alone),
         (DeliveryRow, DeliveryRow.destination_id.in_(destinations)),

@@ -1,0 +1,73 @@
+"""Check what an order asks for: it comes from strangers and reaches a machine that measures."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from perfci.model import PerfciError
+from perfci.store.jobs.measurement_orders import OrderContent
+
+COMPARE, MEASURE = "compare", "measure"
+KINDS: Final = (COMPARE, MEASURE)
+"""A/B pairs of base against head, and one commit into the history."""
+
+LOCAL_ENGINE, GITHUB_ENGINE = "local", "github"
+ENGINES: Final = (LOCAL_ENGINE, GITHUB_ENGINE)
+
+SOURCES: Final = ("cli", "api", "page", "comment", "label")
+SUITES: Final = ("", "default", "full")
+
+MAX_BENCH_LENGTH: Final = 200
+MIN_PAIRS, MAX_PAIRS = 4, 200
+FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def check_order_content(content: OrderContent) -> None:
+    """Raise a sentence where an order is not of known words, full commit ids and a valid expression.
+
+    Nothing of it is ever a part of a command line that a shell reads; the expression must not begin with a
+    dash, so that no program takes it for an option.
+    """
+    _check_word("kind", content.kind, KINDS)
+    _check_word("engine", content.engine, ENGINES)
+    _check_word("suite", content.suite, SUITES)
+    _check_commits(content)
+    check_bench_expression(content.bench)
+    check_pair_count(content.pairs)
+    if content.pairs is not None and content.kind != COMPARE:
+        raise PerfciError("A number of pairs belongs to a comparison: name a base too.")
+
+
+def check_bench_expression(bench: str) -> None:
+    """Raise a sentence where the expression that selects benchmarks is none, too long or like an option."""
+    if len(bench) > MAX_BENCH_LENGTH:
+        raise PerfciError(f"An expression of at most {MAX_BENCH_LENGTH} characters was expected.")
+    if bench.startswith("-"):
+        raise PerfciError("An expression must not begin with a dash: write [-] for one.")
+    if not bench.isprintable():
+        raise PerfciError("An expression is one line of printable characters.")
+    try:
+        re.compile(bench)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise PerfciError(f"{bench!r} is not a regular expression: {error}") from None
+
+
+def check_pair_count(pairs: int | None) -> None:
+    """Raise a sentence where a fixed number of pairs is beyond the limits."""
+    if pairs is not None and not MIN_PAIRS <= pairs <= MAX_PAIRS:
+        raise PerfciError(f"{MIN_PAIRS} to {MAX_PAIRS} pairs can be ordered, not {pairs}.")
+
+
+def _check_commits(content: OrderContent) -> None:
+    if (content.base_sha is None) != (content.kind == MEASURE):
+        raise PerfciError("A comparison needs a base and a head; one measured commit has no base.")
+    for sha in (content.base_sha, content.head_sha):
+        if sha is not None and not FULL_SHA.fullmatch(sha):
+            raise PerfciError(f"{sha[:80]!r} is not the full id of a commit (40 or 64 hexadecimal digits).")
+
+
+def _check_word(name: str, word: str, words: tuple[str, ...]) -> None:
+    if word not in words:
+        expected = ", ".join(item or "nothing" for item in words)
+        raise PerfciError(f"The {name} of an order is one of {expected}, not {word[:80]!r}.")
