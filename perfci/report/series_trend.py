@@ -175,17 +175,27 @@ def hide_levels_of_informational_trend(trend: Trend) -> Trend:
 
 def keep_last_commits(trend: Trend, count: int) -> Trend:
     """Keep the last ``count`` commits and re-index them from zero; levels keep their values."""
-    offset = max(0, len(trend.dots) - count)
-    dots = tuple(replace(dot, index=dot.index - offset) for dot in trend.dots[offset:])
+    return _keep_range(trend, max(0, len(trend.dots) - count), len(trend.dots))
+
+
+def keep_commits_around(trend: Trend, sha: str, count: int) -> Trend:
+    """Keep a commit with ``count`` commits on either side; a trend without it keeps its last commits."""
+    index = next((dot.index for dot in trend.dots if dot.commit.sha == sha), len(trend.dots) - 1)
+    return _keep_range(trend, max(0, index - count), min(len(trend.dots), index + count + 1))
+
+
+def _keep_range(trend: Trend, start: int, end: int) -> Trend:
+    """Keep the dots from ``start`` to before ``end``, re-indexed from zero; levels keep their values."""
+    dots = tuple(replace(dot, index=dot.index - start) for dot in trend.dots[start:end])
     levels = tuple(
-        replace(level, first=max(0, level.first - offset), last=level.last - offset)
+        replace(level, first=max(start, level.first) - start, last=min(end - 1, level.last) - start)
         for level in trend.levels
-        if level.last >= offset
+        if level.last >= start and level.first < end
     )
     marks = tuple(
-        replace(mark, index=mark.index - offset, last_good_index=max(0, mark.last_good_index - offset))
+        replace(mark, index=mark.index - start, last_good_index=max(0, mark.last_good_index - start))
         for mark in trend.marks
-        if mark.index >= offset
+        if start <= mark.index < end
     )
     return Trend(trend.series, dots, levels, marks)
 

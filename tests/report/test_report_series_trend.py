@@ -8,6 +8,7 @@ from perfci.report.series_trend import (
     build_trend,
     downsample_trend,
     hide_levels_of_informational_trend,
+    keep_commits_around,
     keep_last_commits,
 )
 from tests.support.report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
@@ -174,3 +175,21 @@ def test_downsampling_never_merges_marks_or_failures(
     assert unmerged <= unmerged
     assert sum(dot.merged for dot in drawn.dots) == count
     assert len(drawn.dots) <= max_dots + 3 * len(unmerged | {k - 1 for k in marked}) + 2
+
+
+def test_keeps_the_commits_around_a_change() -> None:
+    points = [a_point(k, 1.0 if k < 20 else 2.0) for k in range(40)]
+    change = a_change(20, 19)
+
+    trend = keep_commits_around(build_trend(a_series(), points, [change]), change.commit, 5)
+
+    assert [dot.commit.sha for dot in trend.dots] == [a_commit(k).sha for k in range(15, 26)]
+    assert [dot.index for dot in trend.dots] == list(range(11))
+    assert [(level.first, level.last) for level in trend.levels] == [(0, 4), (5, 10)]
+    assert [(mark.index, mark.last_good_index) for mark in trend.marks] == [(5, 4)]
+
+
+def test_keeps_the_last_commits_where_the_change_is_measured_no_more() -> None:
+    trend = build_trend(a_series(), [a_point(k, 1.0) for k in range(40)])
+
+    assert keep_commits_around(trend, a_commit(99).sha, 5) == keep_last_commits(trend, 6)

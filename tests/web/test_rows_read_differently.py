@@ -87,6 +87,19 @@ def test_no_two_rows_of_a_list_read_alike(client: FlaskClient, path: str) -> Non
         assert sorted(set(rows)) == sorted(rows)
 
 
+def test_an_incident_shows_its_evidence_before_its_form(client: FlaskClient) -> None:
+    html = read(client, f"{P}/incidents/1")
+
+    places = [
+        html.index(text)
+        for text in ('<figure class="chart">', "<h2>Status</h2>", "Affected series", "<h2>History")
+    ]
+    assert places == sorted(places)
+    [row] = re.findall(r"(?s)<tr><th scope=\"row\">.*?</tr>", html)[:1]
+    assert re.search(r"12\.35 ms ?14\.60 ms \+18\.2 %", words(row))
+    assert 'class="pc-sparkline"' in row
+
+
 def list_rows(html: str) -> list[list[str]]:
     """What a reader sees of the names of the rows of each table, and of the lines of each list."""
     lists = []

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, Series, TailVerdict
 from perfci.report.incidents import activity_log_text, notification_text
+from perfci.report.series_trend import Trend, keep_commits_around
 from perfci.service.incidents.incident_update_rules import ALLOWED_TRANSITIONS
 from perfci.service.incidents.load_incidents import IncidentDetail
 from perfci.service.incidents.triage import find_undoable_change
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, IncidentRecord
 from perfci.store.jobs.notification_queue import Delivery
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
+
+MAX_TRENDS, COMMITS_AROUND = 12, 30
+"""Series whose trend a page draws, and the commits that it shows on either side of the change."""
 
 MAX_MEMBERS = 200
 """Series a page lists; all of them are in the JSON."""
@@ -24,12 +29,13 @@ KINDS_WITH_CANDIDATES = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKi
 @dataclass(frozen=True, slots=True)
 class IncidentSeriesRow:
     """One series of an incident; ``worse`` is whether its change is for the worse, ``tail`` what its tail did
-    in the pairs that the change was measured on."""
+    in the pairs that the change was measured on, ``trend`` the commits around it for the first rows."""
 
     change: ChangePoint
     identity: str
     worse: bool
     tail: TailVerdict | None = None
+    trend: Trend | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +68,18 @@ class IncidentView:
     def series(self) -> list[Series]:
         return [row.change.series for row in self.rows]
 
+    @property
+    def main_trend(self) -> Trend | None:
+        """The trend of the largest change, None where no commit of it is measured any more."""
+        trend = self.rows[0].trend if self.rows else None
+        return trend if trend and trend.measured_dots else None
+
 
 def build_incident_view(
-    project: str, incident: IncidentDetail, identities: Mapping[int, str]
+    project: str,
+    incident: IncidentDetail,
+    identities: Mapping[int, str],
+    trends: Mapping[Series, Trend] = MappingProxyType({}),
 ) -> IncidentView:
     """Build the view of an incident; ``identities`` are the public ids of its series by row id."""
     shown = incident.members[:MAX_MEMBERS]
@@ -74,7 +89,10 @@ def build_incident_view(
         change = member.to_change_point(series)
         identity = identities.get(member.series_id, "")
         tail = incident.tails.get(member.series_id)
-        rows.append(IncidentSeriesRow(change, identity, worse=change.log_cost_change > 0, tail=tail))
+        trend = trends.get(series)
+        around = keep_commits_around(trend, change.commit, COMMITS_AROUND) if trend else None
+        worse = change.log_cost_change > 0
+        rows.append(IncidentSeriesRow(change, identity, worse=worse, tail=tail, trend=around))
     history = []
     for event in reversed(incident.events):
         heading = activity_log_text.activity_heading(event.action, event.text)

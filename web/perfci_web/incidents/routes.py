@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
+from perfci.history.series_histories import JudgedHistories
+from perfci.model import Series
 from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.report.series_places import SeriesPlaces
+from perfci.report.series_trend import Trend
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_project
-from perfci.service.incidents.load_incidents import load_incident_detail, load_incidents_with_evaluation
+from perfci.service.incidents.load_incidents import (
+    IncidentDetail,
+    load_incident_detail,
+    load_incidents_with_evaluation,
+)
 from perfci.service.incidents.serialize_incidents import (
     serialize_incident_detail,
     serialize_stored_incident_overview,
@@ -18,11 +27,12 @@ from perfci.store.column_conversions import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project
-from perfci.store.queries.series_commits_machines import load_series_of_same_cells
+from perfci.store.queries.series_commits_machines import load_commits_by_sha, load_series_of_same_cells
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
+from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 
 blueprint = Blueprint("incidents", __name__)
@@ -103,12 +113,17 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         identities = {
             member.series_id: series_identity(project, series) for member, series in incident.members
         }
-        page = incident_view_model.build_incident_view(project, incident, identities)
+        page = incident_view_model.build_incident_view(
+            project, incident, identities, _load_trends(tx, incident)
+        )
+        ends = load_commits_by_sha(tx, project, [incident.record.last_good, incident.record.commit])
         links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
     return render_template(
         "incidents/incident.html",
         page=page,
         candidates=incident_view_model.list_candidate_commits(page),
+        ends=ends,
+        max_trends=incident_view_model.MAX_TRENDS,
         is_missing_data_incident=incident_view_model.is_missing_data_incident(page),
         links=links,
         places=SeriesPlaces(page.series),
@@ -124,6 +139,13 @@ def incident_json(project: str, number: int) -> Response:
         record = require_project(tx, project)
         _require_incident(tx, record, number)
         return jsonify(serialize_incident_detail(record, load_incident_detail(tx, record, number)))
+
+
+def _load_trends(tx: Session, incident: IncidentDetail) -> Mapping[Series, Trend]:
+    """Load the trends of the largest changes of an incident."""
+    series_ids = [member.series_id for member, _ in incident.members[: incident_view_model.MAX_TRENDS]]
+    histories = JudgedHistories.load(tx, series_ids)
+    return load_trends_from_levels(tx, histories, VerdictsAndChangePoints.load(tx, series_ids))
 
 
 def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:

@@ -31,6 +31,7 @@ function submitState(state) {
 function focusField([state, field]) {
   if (change) {
     change.elements.state.value = state;
+    change.elements[field].closest("details")?.setAttribute("open", "");
     change.elements[field].focus();
   } else if (byKey && focusedTitle()) {
     location.assign(`${focusedTitle().href}?state=${state}#change`);
