@@ -15,6 +15,7 @@ from perfci.config.toml_tables import (
     ClientTable,
     ConfigTable,
     EnvironmentTable,
+    ForgeTable,
     GoalTable,
     HistoryTable,
     JudgeTable,
@@ -40,6 +41,7 @@ class Settings(ConfigTable):
     run: RunTable = RunTable()
     judge: JudgeTable = JudgeTable()
     history: HistoryTable = HistoryTable()
+    forge: ForgeTable = ForgeTable()
     store: StoreTable = StoreTable()
     server: ServerTable = ServerTable()
     access: AccessTable = AccessTable()
@@ -58,6 +60,7 @@ class ProjectTables(ConfigTable):
 
     judge: JudgeTable | None = None
     history: HistoryTable | None = None
+    forge: ForgeTable | None = None
     policy: tuple[PolicyTable, ...] | None = None
 
 

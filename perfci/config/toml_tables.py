@@ -143,6 +143,38 @@ class HistoryTable(ConfigTable):
     canaries: tuple[Annotated[str, Field(min_length=1), AfterValidator(_check_regex)], ...] = ()
 
 
+def _check_address(text: str) -> str:
+    if text and not text.startswith(("http://", "https://")):
+        raise ValueError("an address that begins with http:// or https:// was expected")
+    return text.rstrip("/")
+
+
+HttpAddress = Annotated[str, AfterValidator(_check_address)]
+
+
+ForgeKind = Literal["", "github", "gitlab", "bitbucket", "gitea"]
+
+
+def _check_address_pattern(text: str) -> str:
+    if text and not text.startswith(("http://", "https://", "{repository}/")):
+        raise ValueError("an address that begins with http://, https:// or {repository}/ was expected")
+    return text
+
+
+AddressPattern = Annotated[str, AfterValidator(_check_address_pattern)]
+
+
+class ForgeTable(ConfigTable):
+    """``[forge]``: where people read the repository; pages link its commits, diffs and pull requests."""
+
+    repository: HttpAddress = ""  # empty = the GitHub repository that the project is bound to
+    kind: ForgeKind = ""  # empty = as the host's name says
+    commit: AddressPattern = ""  # with {repository} and {sha}; empty = as this kind of forge has it
+    diff: AddressPattern = ""  # with {repository}, {base} and {head}
+    pull_request: AddressPattern = ""  # with {repository} and {number}
+    blame: AddressPattern = ""  # with {repository}, {sha} and {path}
+
+
 def _check_class_name(text: str) -> str:
     if not text.isidentifier() or keyword.iskeyword(text) or text.startswith("_"):
         raise ValueError("a Python name that begins with a letter was expected, such as 'gpt_small'")
@@ -215,15 +247,6 @@ class StoreTable(ConfigTable):
 
     url: str = ""
     pool: int = Field(default=16, ge=1, le=1000)  # connections of one process to PostgreSQL
-
-
-def _check_address(text: str) -> str:
-    if text and not text.startswith(("http://", "https://")):
-        raise ValueError("an address that begins with http:// or https:// was expected")
-    return text.rstrip("/")
-
-
-HttpAddress = Annotated[str, AfterValidator(_check_address)]
 
 
 class ServerTable(ConfigTable):

@@ -57,6 +57,11 @@ def load_projects(tx: Session) -> list[Project]:
     return sorted(projects, key=lambda project: project.slug)
 
 
+def find_repository_slug(tx: Session, project_id: int) -> str:
+    """The ``owner/name`` of the GitHub repository of a project; empty where none is stored."""
+    return tx.scalar(sa.select(PROJECTS.c.repository).where(PROJECTS.c.id == project_id)) or ""
+
+
 def create_project(tx: Session, slug: str, visibility: str, at: datetime) -> Project:
     """Add a project under a new name."""
     row = {

@@ -75,7 +75,7 @@ def create_app(
     )
     load_policies = partial(build_project_policies, settings)
     request_limiter = RateLimiter(settings.server.requests_per_minute)
-    context = WebContext(store, clock, load_policies, authenticator, group_commit, request_limiter)
+    context = WebContext(store, clock, load_policies, authenticator, group_commit, request_limiter, settings)
     app.extensions[EXTENSION_KEY] = context
     metrics = prometheus.register_prometheus_metrics(app, store, clock)
     request_hooks.register_request_hooks(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import cast
 
 from flask import current_app, request
 
 from perfci.auth.permissions import AccessRequirement, Actor, decide_access
+from perfci.config import Settings
 from perfci.project_policies import LoadPolicies
 from perfci.store import Store
 from perfci.store.projects import Project
@@ -32,6 +33,7 @@ class WebContext:
     authenticator: Authenticator
     group_commit: GroupCommitter
     request_limiter: RateLimiter
+    settings: Settings = field(default_factory=Settings)
 
 
 def web_context() -> WebContext:

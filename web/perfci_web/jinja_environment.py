@@ -19,6 +19,7 @@ from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
 from perfci_web.application_context import current_actor
 from perfci_web.authentication.authenticator import Authenticator
+from perfci_web.forge_links import forge_links_of_project
 from perfci_web.overview.view_model import CoverageShare
 from perfci_web.request_hooks import style_nonce
 
@@ -71,6 +72,7 @@ def register_filters_and_globals(
         "count_noun": number_format.format_count,
         "coverage_bar": coverage_bar,
         "csrf_token": lambda: authenticator.csrf_token(current_actor()),
+        "forge_links": forge_links_of_project,
         "format_in_common_unit": lambda metric, *values: verdict_text.format_in_common_unit(values, metric),
         "interval_bar": interval_bar,
         "kind_tone": lambda kind: verdict_text.TONES[kind],

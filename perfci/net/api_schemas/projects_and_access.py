@@ -36,6 +36,23 @@ class HistoryTableShape(RequestShape):
     canaries: Annotated[tuple[PatternText, ...], Field(max_length=50)] | None = None
 
 
+AddressText = Annotated[str, Field(max_length=500, pattern=r"^(https?://[^\s]+)?$")]
+AddressPatternText = Annotated[str, Field(max_length=500, pattern=r"^((https?://|\{repository\}/)[^\s]+)?$")]
+
+
+class ForgeTableShape(RequestShape):
+    """Where people read the repository; the patterns have {repository}, {sha}, {base}, {head}, {number} and
+    {path} in them.
+    """
+
+    repository: AddressText | None = None
+    kind: Literal["", "github", "gitlab", "bitbucket", "gitea"] | None = None
+    commit: AddressPatternText | None = None
+    diff: AddressPatternText | None = None
+    pull_request: AddressPatternText | None = None
+    blame: AddressPatternText | None = None
+
+
 class PolicyTableShape(RequestShape):
     """``match`` is a regular expression."""
 
@@ -54,6 +71,7 @@ class ProjectTablesShape(RequestShape):
 
     judge: JudgeTableShape | None = None
     history: HistoryTableShape | None = None
+    forge: ForgeTableShape | None = None
     policy: Annotated[tuple[PolicyTableShape, ...], Field(max_length=100)] | None = None
 
 
