@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from perfci.config import Secrets, load_config
+from perfci.config import Secrets, fix_pair_count, load_config
 from perfci.config.loader import SERVICE_TABLES, environment_variable_name
 from perfci.config.settings import Settings
 from perfci.model import PerfciError
@@ -128,6 +128,11 @@ def test_more_pairs_can_be_asked_for_before_a_comparison_decides(tmp_path: Path)
     (tmp_path / "perfci.toml").write_text("[judge]\nmin_pairs = 25\nmax_pairs = 40\n")
 
     assert build_policy(load_config(tmp_path, {}).settings).default.planned_looks[:3] == [25, 27, 29]
+
+
+@pytest.mark.parametrize(("pairs", "looks"), [(4, [4]), (30, [30]), (None, list(range(5, 21)))])
+def test_a_fixed_number_of_pairs_is_the_only_look(pairs: int | None, looks: list[int]) -> None:
+    assert build_policy(fix_pair_count(Settings(), pairs)).default.planned_looks == looks
 
 
 def test_more_pairs_than_a_benchmark_may_cost_are_refused(tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def test_jobs_that_run_foreign_code_hold_no_credential() -> None:
         "compare": {"contents": "read"},
         "history": {"contents": "read"},
         "aa": {"contents": "read"},
+        "order": {"contents": "read"},
     }
     assert "secrets." not in MEASURE_WORKFLOW
     assert [name for name, job in jobs.items() if "github.token" in str(job)] == ["upload"]
@@ -195,6 +196,18 @@ def test_the_action_calls_perfci_with_its_inputs(
     assert done.stdout.splitlines() == ["github", "compare", "--results", "out", "--budget", "30m", *asked]
 
 
+def test_what_was_ordered_reaches_no_shell_and_no_history() -> None:
+    jobs = yaml.safe_load(MEASURE_WORKFLOW)["jobs"]
+
+    inputs = {"head", "base", "bench", "pairs", "suite", "order"}
+    assert [
+        name for name, job in jobs.items() for item in inputs if f"inputs.{item}" in str(job["steps"])
+    ] == []
+    assert "inputs.head != ''" in jobs["order"]["if"]
+    assert "order" not in jobs["upload"]["needs"]
+    assert all("inputs.head == ''" in jobs[name]["if"] for name in ("history", "upload"))
+
+
 def test_the_uploading_job_runs_no_foreign_code() -> None:
     job = yaml.safe_load(MEASURE_WORKFLOW)["jobs"]["upload"]
 
@@ -214,6 +227,7 @@ def test_a_machine_of_ones_own_runs_no_code_of_forks() -> None:
         "compare": ["self-hosted", "gpu-h100", "pull-requests"],
         "history": ["self-hosted", "gpu-h100", "trusted"],
         "aa": ["self-hosted", "gpu-h100", "trusted"],
+        "order": ["self-hosted", "gpu-h100", "pull-requests"],
         "upload": "ubuntu-latest",
     }
     assert jobs["compare"]["if"] == (

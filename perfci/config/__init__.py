@@ -14,6 +14,7 @@ from perfci.config.settings import (
     ProjectTables,
     Settings,
     apply_project_override_tables,
+    fix_pair_count,
     parse_project_override_tables,
 )
 from perfci.config.toml_tables import (
@@ -47,6 +48,7 @@ __all__ = [
     "apply_project_override_tables",
     "check_project_name",
     "find_lock_path",
+    "fix_pair_count",
     "load_config",
     "load_project_override_tables",
     "parse_project_override_tables",

@@ -80,6 +80,16 @@ def apply_project_override_tables(settings: Settings, tables: ProjectTables) -> 
     return settings.model_copy(update=updates)
 
 
+def fix_pair_count(settings: Settings, pairs: int | None) -> Settings:
+    """Let every comparison take exactly this many pairs, instead of as many as decide it; None changes
+    nothing.
+    """
+    if pairs is None:
+        return settings
+    judge = settings.judge.model_copy(update={"min_pairs": pairs, "max_pairs": pairs})
+    return settings.model_copy(update={"judge": judge})
+
+
 def format_validation_error(error: ValidationError) -> str:
     """Format a validation error with the key and the reason."""
     # A misspelt key is an unknown key, and often a missing one too: name the unknown one.

@@ -119,6 +119,14 @@ class IssueCommentEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkflowDispatchEvent:
+    """A workflow that somebody started by hand; ``inputs`` are texts, whatever the workflow declares."""
+
+    repository: RepositoryRef
+    inputs: dict[str, str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Installation:
     id: GitHubNumber
     account: Account
@@ -144,6 +152,7 @@ WebhookEvent = (
     | CheckRunEvent
     | CheckSuiteEvent
     | IssueCommentEvent
+    | WorkflowDispatchEvent
     | InstallationEvent
     | PingEvent
 )
@@ -155,6 +164,7 @@ EVENT_TYPES: dict[str, type[WebhookEvent]] = {
     "check_run": CheckRunEvent,
     "check_suite": CheckSuiteEvent,
     "issue_comment": IssueCommentEvent,
+    "workflow_dispatch": WorkflowDispatchEvent,
     "installation": InstallationEvent,
     "ping": PingEvent,
 }

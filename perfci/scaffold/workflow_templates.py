@@ -45,9 +45,12 @@ AA_CACHE_OPTIONS = """\
 
 WORKFLOW_RUN_URL = "${{ github.server_url }}/${{ github.repository }}/actions/runs/${{ github.run_id }}"
 
+ORDER_RUN_NAME = "perfci order {0}"
+"""How a run is called that carries out an order, by which the server finds it again."""
+
 MEASURING_JOB_RUNNER = re.compile(r"    runs-on: ubuntu-latest # .*\n")
-"""The line that names the machine, in each of the three jobs that measure."""
-MACHINE_GROUPS = ("pull-requests", "trusted", "trusted")
+"""The line that names the machine, in each of the four jobs that measure."""
+MACHINE_GROUPS = ("pull-requests", "trusted", "trusted", "pull-requests")
 FORK_GUARD = """\
     # such a machine keeps what a job leaves behind: no code of strangers runs there
     if: >-
@@ -64,10 +67,13 @@ MEASURE_WORKFLOW = f"""\
 # machine, and, every night, a commit with itself (A/A run) to measure the noise floor and the false-alarm
 # rate.
 # The measured code is untrusted, so the jobs that measure hold no credential; perf-report.yml posts the
-# result. Where the repository's variable PERFCI_SERVER names a perfci server that is bound to this file
-# (`perfci project bind`), commits of the main branch are measured as well, older ones when started by hand
-# with `since`, and a job that runs none of them sends the server everything.
+# result. The job `order` compares any two commits: started by hand, or by a perfci server that is a GitHub
+# App, as which it also answers `/perfci run` on a pull request. Where the repository's variable
+# PERFCI_SERVER names a perfci server that is bound to this file (`perfci project bind`), commits of the main
+# branch are measured as well, older ones when started by hand with `since`, and a job that runs none of them
+# sends the server everything.
 name: perf
+run-name: ${{{{ inputs.order && format('{ORDER_RUN_NAME}', inputs.order) || '' }}}}
 on:
   pull_request:
   push:
@@ -82,6 +88,24 @@ on:
         default: ""
       rounds:
         description: How often each of them is measured; nothing, as perfci.toml says
+        default: ""
+      head:
+        description: Instead of all that, compare this commit (a branch, tag or sha) with another one
+        default: ""
+      base:
+        description: The commit it is compared with; nothing, the one before it
+        default: ""
+      bench:
+        description: Only benchmarks in whose name(parameters) this expression is found
+        default: ""
+      pairs:
+        description: Measure exactly so many pairs, 4 to 200; nothing, as many as decide it
+        default: ""
+      suite:
+        description: default or full; nothing, full where an expression selects
+        default: ""
+      order:
+        description: The number of the order, which a server gives
         default: ""
 permissions: {{}}
 concurrency: # a newer commit of a pull request makes measuring the older one pointless
@@ -113,7 +137,9 @@ jobs:
 {UPLOAD_RESULTS_STEP}
   history:
     name: measure commits of the main branch
-    if: vars.PERFCI_SERVER != '' && (github.event_name == 'push' || github.event_name == 'workflow_dispatch')
+    if: >-
+      vars.PERFCI_SERVER != '' && (github.event_name == 'push' ||
+      github.event_name == 'workflow_dispatch' && inputs.head == '')
     runs-on: ubuntu-latest # the same kind of machine as above
     timeout-minutes: 360
     permissions:
@@ -154,12 +180,31 @@ jobs:
           perfci compare HEAD HEAD --smoke --budget 30m --results perfci-results || test $? -eq 1
           perfci calibration | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
 {UPLOAD_RESULTS_STEP}
+  order: # its inputs are read from the event, so that no shell and no expression sees them
+    name: compare the commits of an order
+    if: github.event_name == 'workflow_dispatch' && inputs.head != ''
+    runs-on: ubuntu-latest # the same kind of machine as above
+    timeout-minutes: 120
+    permissions:
+      contents: read
+    steps: # commits that are on no branch or tag, such as those of a fork, are not in this clone
+{SETUP_STEPS}
+      - name: Restore A/A results
+        uses: {CACHE_RESTORE_ACTION}
+        with:
+{AA_CACHE_OPTIONS}
+      - name: Compare the commits
+        run: |
+          test ! -e .perfci/perfci.db || perfci db upgrade
+          perfci github compare --smoke --budget 90m
+{UPLOAD_RESULTS_STEP}
   upload:
     name: upload measurements to the server
     needs: [compare, history, aa]
-    # GitHub signs nothing for a pull request of a fork
+    # GitHub signs nothing for a pull request of a fork; what was ordered the server fetches itself: it is of
+    # code that nobody has merged, and what is uploaded by hand from a bound branch enters the history
     if: >-
-      ${{{{ !cancelled() && vars.PERFCI_SERVER != '' &&
+      ${{{{ !cancelled() && vars.PERFCI_SERVER != '' && inputs.head == '' &&
       (github.event_name != 'pull_request' ||
       github.event.pull_request.head.repo.full_name == github.repository) }}}}
     runs-on: ubuntu-latest
@@ -255,10 +300,10 @@ def render_measure_workflow(branch: str = "", runner: str = "") -> str:
 
 def _measure_on_own_runner(text: str, runner: str) -> str:
     """Name the machine in each job that measures, which then measures real sizes."""
-    compare, history, aa = (
+    compare, history, aa, order = (
         f"    runs-on: [self-hosted, {runner}, {group}] # zizmor: ignore[self-hosted-runner] none of a fork\n"
         for group in MACHINE_GROUPS
     )
     before, *jobs = MEASURING_JOB_RUNNER.split(text)
-    text = "".join((before, compare, jobs[0], history, jobs[1], aa, jobs[2]))
+    text = "".join((before, compare, jobs[0], history, jobs[1], aa, jobs[2], order, jobs[3]))
     return text.replace("    if: github.event_name == 'pull_request'\n", FORK_GUARD).replace(" --smoke", "")

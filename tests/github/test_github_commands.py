@@ -18,6 +18,7 @@ from perfci.formats import run_document
 from perfci.github.client import open_github_client
 from perfci.model import PerfciError, Role
 from tests.support.git_project import GitProject
+from tests.support.github_payloads import dispatched
 from tests.support.stateful_github import FakeGitHub, Grant, comment, pull
 
 SUITE = """
@@ -144,6 +145,50 @@ def test_compares_a_pull_request_with_its_merge_base(job: Job) -> None:
     assert handed["head"]["sha"] == job.head
     assert job.outputs == "verdict=worse\nregressions=1\n"
     assert job.summary.startswith("### perfci: 1 regression")
+
+
+def test_compares_a_commit_given_by_hand_with_the_one_before_it(job: Job) -> None:
+    inputs = {"head": "faster", "base": "", "bench": "track_", "pairs": "6", "suite": "", "order": ""}
+    job.set_event("workflow_dispatch", dispatched(**inputs))
+
+    code = run_cli(["github", "compare"])
+
+    handed = json.loads(Path("perfci-results/findings.json").read_text())
+    assert (code, handed["base"]["subject"], handed["head"]["sha"]) == (0, "Begin", job.head)
+    assert (handed["findings"]["merge_base"], job.outputs) == (False, "verdict=worse\nregressions=1\n")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        ({}, "started by hand without the input head"),
+        ({"head": "--output=x"}, "'--output=x' is no revision"),
+        ({"head": "main", "base": "$(touch x)"}, "there is no commit '$(touch x)'"),
+        ({"head": "main", "bench": "["}, "'[' is not a regular expression"),
+        ({"head": "main", "bench": "--results=/tmp"}, "An expression must not begin with a dash"),
+        ({"head": "main", "pairs": "3"}, "4 to 200 pairs can be ordered, not 3"),
+        ({"head": "main", "pairs": "1e9"}, "the input pairs is a number, not '1e9'"),
+        ({"head": "main", "suite": "../other"}, "the input suite is one of default and full, or nothing"),
+    ],
+)
+def test_refuses_invalid_inputs_of_an_order(
+    job: Job, inputs: dict[str, str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.set_event("workflow_dispatch", dispatched(**inputs))
+
+    code = run_cli(["github", "compare"])
+
+    assert (code, sentence in capsys.readouterr().err) == (2, True)
+
+
+def test_an_order_of_a_commit_that_no_branch_has_is_answered(job: Job) -> None:
+    job.set_event("workflow_dispatch", dispatched(head="f" * 40, base="e" * 40))
+
+    code = run_cli(["github", "compare"])
+
+    handed = json.loads(Path("perfci-results/findings.json").read_text())
+    assert (code, handed["not_measured"], handed["head"]["sha"]) == (2, "broken", "f" * 40)
+    assert handed["detail"].startswith(f"there is no commit '{'f' * 40}'")
 
 
 def test_writes_measured_runs_to_the_artifact(job: Job) -> None:

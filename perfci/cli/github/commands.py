@@ -25,7 +25,7 @@ from perfci.cli.shared.options import (
 )
 from perfci.cli.shared.repository_and_config import current_config, current_repository, load_repository_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
-from perfci.config import Config
+from perfci.config import Config, fix_pair_count
 from perfci.config.github_job import GitHubJob
 from perfci.github.client import GitHubClient, open_github_client
 from perfci.github.pull_report import ACTIONS_AUTHOR, CommentAuthor, ReportOutdated
@@ -36,10 +36,13 @@ from perfci.report.pulls.check_result import GateMode
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.runner.git_repository import GitRepository
+from perfci.service.orders.check_order_content import FULL_SHA
 from perfci.service.pulls.download_results_artifact import ARTIFACT_NAME
 from perfci.service.pulls.expected_changes import fetch_expected_changes_of_push
 from perfci.service.pulls.job_trigger_event import (
+    OrderedComparison,
     PullRef,
+    get_ordered_comparison,
     get_pull_of_job,
     get_workflow_log_url,
     get_workflow_run_conclusion,
@@ -105,6 +108,9 @@ def compare_command(
 ) -> int:
     """Measure the job's pull request against its merge base, and write the results to a folder.
 
+    A job that was started by hand (workflow_dispatch) compares the commits of its inputs base and head, and
+    heeds the inputs bench, pairs and suite.
+
     A pull request that changes no file the benchmarks can see ([suite] ignored_files) is not measured. The
     job's summary and outputs hold the verdict; a regression does not fail this job, the check that `perfci
     github report` sets may. The worst slowdowns are profiled on both sides, within the budget. Both sides
@@ -112,6 +118,17 @@ def compare_command(
 
     Exit code 0 compared or nothing to compare, 2 usage, 4 nothing measured.
     """
+    repository = current_repository()
+    config = load_repository_config(repository)
+    job = require_github_job(config)
+    ordered = get_ordered_comparison(job)
+    if ordered is None:
+        base, head, main = resolve_pull_commits(repository, get_pull_of_job(job))
+    else:
+        base, head = _resolve_ordered_commits(repository, config, job, ordered, results)
+        main = base
+        bench, suite = ordered.bench or bench, replace(suite, name=ordered.suite or suite.name)
+        config = config.model_copy(update={"settings": fix_pair_count(config.settings, ordered.pairs)})
     options = ComparisonOptions(
         suite.folder,
         bench,
@@ -123,10 +140,6 @@ def compare_command(
         None,
         default_only=suite.is_default_suite_only(bench),
     )
-    repository = current_repository()
-    config = load_repository_config(repository)
-    job = require_github_job(config)
-    base, head, main = resolve_pull_commits(repository, get_pull_of_job(job))
     ignored_files = config.settings.suite.ignored_files
     if repository.differ_only_in_ignored_files(base, head, ignored_files):
         click.echo("no file that the benchmarks can see differs: nothing to measure")
@@ -149,7 +162,7 @@ def compare_command(
         sessions = [*sessions, *drift_sessions]
     with closing(open_store_to_read(config)) as store:
         write_run_documents(results, store, sessions)
-    findings = replace(findings, merge_base=True)
+    findings = replace(findings, merge_base=ordered is None)
     artifact = PullResults(config.project, base, head, findings)
     write_pull_results(results, artifact)  # complete by itself, should profiling fail or time out
     profiled = profile_slowdowns(repository, config, findings, options, results / PROFILES_FOLDER, deadline)
@@ -324,3 +337,24 @@ def resolve_pull_commits(repository: GitRepository, pull: PullRef) -> tuple[Comm
             "give actions/checkout `fetch-depth: 0`"
         )
     return repository.read_commit(base), repository.read_commit(head), repository.read_commit(target)
+
+
+def _resolve_ordered_commits(
+    repository: GitRepository, config: Config, job: GitHubJob, ordered: OrderedComparison, results: Path
+) -> tuple[Commit, Commit]:
+    """Base and head of an ordered comparison, which this clone has to have: nothing is fetched for it.
+
+    Where it lacks one, that is what the order came to: measuring again would not help.
+    """
+    try:
+        head = repository.resolve_revision(ordered.head)
+        base = repository.resolve_revision(ordered.base or f"{head}~1")
+    except PerfciError as error:
+        if FULL_SHA.fullmatch(ordered.base) and FULL_SHA.fullmatch(ordered.head):
+            sides = Commit(ordered.base), Commit(ordered.head)
+            broken = PullResults(
+                config.project, *sides, not_measured=NotMeasuredReason.BROKEN, detail=str(error)
+            )
+            _write_outputs(results, job, broken)
+        raise
+    return repository.read_commit(base), repository.read_commit(head)

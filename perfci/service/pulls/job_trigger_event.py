@@ -8,8 +8,19 @@ from perfci.config.github_job import GitHubJob
 from perfci.github import accept_comment, webhook_events
 from perfci.github.client import GitHubClient
 from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
-from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, PushEvent, WorkflowRunEvent
+from perfci.github.webhook_events import (
+    IssueCommentEvent,
+    PullRequestEvent,
+    PushEvent,
+    WorkflowDispatchEvent,
+    WorkflowRunEvent,
+)
 from perfci.model import PerfciError
+from perfci.service.orders.check_order_content import (
+    SUITES,
+    check_bench_expression,
+    check_pair_count,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,42 @@ class PullRef:
     number: int
     base: str
     head: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedComparison:
+    """What a workflow that was started by hand is to compare; base and head are revisions of the clone.
+
+    An empty ``base`` is the commit before the head.
+    """
+
+    base: str
+    head: str
+    bench: str = ""
+    pairs: int | None = None
+    suite: str = ""
+
+
+def get_ordered_comparison(job: GitHubJob) -> OrderedComparison | None:
+    """Return the comparison that somebody started this job for; None for a job of a pull request.
+
+    The inputs are checked here: no expression of a workflow and no shell ever sees them.
+    """
+    event = _read_event(job)
+    if not isinstance(event, WorkflowDispatchEvent):
+        return None
+    inputs = {name: (text or "").strip() for name, text in (event.inputs or {}).items()}
+    head, bench, suite = inputs.get("head", ""), inputs.get("bench", ""), inputs.get("suite", "")
+    if not head:
+        raise PerfciError(
+            "this job was started by hand without the input head: name the commit that is to be compared"
+        )
+    check_bench_expression(bench)
+    if suite not in SUITES:
+        raise PerfciError(f"the input suite is one of default and full, or nothing, not {suite[:80]!r}")
+    return OrderedComparison(
+        inputs.get("base", ""), head, bench, _parse_pair_count(inputs.get("pairs", "")), suite
+    )
 
 
 def get_pull_of_job(job: GitHubJob) -> PullRef:
@@ -76,6 +123,15 @@ def is_workflow_run_in_progress(job: GitHubJob) -> bool:
     """Return whether the workflow run that this job follows is in progress."""
     event = _read_event(job)
     return isinstance(event, WorkflowRunEvent) and event.action != "completed"
+
+
+def _parse_pair_count(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 5):
+        raise PerfciError(f"the input pairs is a number, not {text[:80]!r}")
+    check_pair_count(int(text))
+    return int(text)
 
 
 def _find_commented_pull(event: IssueCommentEvent, client: GitHubClient) -> list[PullRef]:
