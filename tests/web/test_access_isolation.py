@@ -135,6 +135,9 @@ PAGES = {
         "unresolved_results.unresolved_results_page",
         "impact.impact_page",
         "impact.impact_json",
+        "embeds.project_badge",
+        "embeds.series_badge",
+        "embeds.series_chart",
     },
     AccessRequirement.TRIAGE: {
         "incidents.change_selected",

@@ -30,6 +30,7 @@ from perfci_web.benchmarks import routes as benchmarks
 from perfci_web.commit_impacts import routes as impact
 from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
+from perfci_web.embeds import routes as embeds
 from perfci_web.false_alarm_calibration import routes as calibration
 from perfci_web.incidents import change_routes as incidents
 from perfci_web.invalid_marks import routes as invalid_marks
@@ -95,6 +96,7 @@ def create_app(
     for pages in (*page_modules, unresolved_results):
         app.register_blueprint(pages.blueprint)
     app.register_blueprint(invalid_marks.blueprint)
+    app.register_blueprint(embeds.blueprint)
     api.register_api_routes(
         app,
         context,

@@ -44,6 +44,7 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
         ),
         "commits.commit_page": 10.0,
         **dict.fromkeys(("impact.impact_page", "impact.impact_json"), 5.0),
+        "embeds.project_badge": 5.0,
         "authentication.begin_login": 5.0,
         "authentication.finish_login": 10.0,
         **dict.fromkeys(("calibration.calibration_page", "calibration.calibration_json"), 5.0),

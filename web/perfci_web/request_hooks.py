@@ -143,7 +143,7 @@ def register_request_hooks(
 
     @app.after_request
     def finish_response(response: Response) -> Response:
-        if g.is_page:
+        if g.is_page and not response.cache_control.public:
             # Shared caches must not give one caller's page to another.
             response.vary.update(("Cookie", "Authorization"))
             response.headers.setdefault("Cache-Control", "private, no-cache")

@@ -73,7 +73,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
 @blueprint.get(f"{SERIES_PATH}.json")
 def series_json(project: str, benchmark: str, metric: str) -> Response:
     """The whole series; ``?max_points=N`` merges neighbours down to about N points, for a chart."""
-    trend = _load_trend(project, benchmark, metric)
+    trend = load_trend(project, benchmark, metric)
     max_points = request.args.get("max_points", type=int)
     if max_points:
         trend = downsample_trend(trend, min(max(2, max_points), MAX_POINTS))
@@ -82,13 +82,13 @@ def series_json(project: str, benchmark: str, metric: str) -> Response:
 
 @blueprint.get(f"{SERIES_PATH}.svg")
 def series_svg(project: str, benchmark: str, metric: str) -> Response:
-    trend = _load_trend(project, benchmark, metric)
+    trend = load_trend(project, benchmark, metric)
     return Response(render_trend_chart(trend, standalone=True), content_type="image/svg+xml; charset=utf-8")
 
 
 @blueprint.get(f"{SERIES_PATH}.csv")
 def series_csv(project: str, benchmark: str, metric: str) -> Response:
-    rows = serialize_trend(_load_trend(project, benchmark, metric))["points"]
+    rows = serialize_trend(load_trend(project, benchmark, metric))["points"]
     file_name = f"{encode_segment(benchmark)}-{encode_segment(metric)}.csv"
     return build_csv_response(view_model.POINT_COLUMNS, rows, file_name)
 
@@ -137,7 +137,8 @@ def _build_no_series_error(project: str, candidates: list[SeriesRecord]) -> Page
     return PageNotFound(text, suggestions, "Choose one")
 
 
-def _load_trend(project: str, benchmark: str, metric: str) -> Trend:
+def load_trend(project: str, benchmark: str, metric: str) -> Trend:
+    """Load the trend of the series that the current address means."""
     with web_context().store.read() as tx:
         record, records = _find_series(tx, project, benchmark, metric)
         trends, _ = _load_trends(tx, record, view_model.find_series_of_other_clock(record, records))

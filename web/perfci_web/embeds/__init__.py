@@ -1,0 +1,1 @@
+"""Pictures of public projects for pages elsewhere: badges and charts."""
