@@ -1,4 +1,4 @@
-"""docs/operation.md names for each of its promises a test, or a target of the Makefile, that exists."""
+"""Tables of promises and of mended defects name tests, or targets of the Makefile, that exist."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-SECTION = (
+PROMISES = (
     (ROOT / "docs" / "operation.md").read_text().partition("## What is promised, and what holds it\n")[2]
 )
-ROWS = [row.strip("| ").split(" | ") for row in SECTION.splitlines() if row.startswith("| ")][1:]
+FINDINGS = (ROOT / "docs" / "studies" / "platform-findings.md").read_text()
+
+
+def list_rows(text: str) -> list[tuple[str, str]]:
+    """The first and the last cell of each row of the tables in a text."""
+    cells = [row.strip("| ").split(" | ") for row in text.splitlines() if row.startswith("| ")]
+    return [(row[0], row[-1]) for row in cells if "`" in row[-1]]
+
+
+ROWS = [*list_rows(PROMISES), *list_rows(FINDINGS)]
 TEST = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
 TARGET = re.compile(r"`make (\w+)`")
 
@@ -25,8 +34,9 @@ def list_tests(file: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def test_the_page_has_its_promises() -> None:
-    assert len(ROWS) > 20
+def test_the_pages_have_their_rows() -> None:
+    assert len(list_rows(PROMISES)) > 20
+    assert len(list_rows(FINDINGS)) == 20 + 8
 
 
 @pytest.mark.parametrize(("promise", "holders"), ROWS, ids=[promise for promise, _ in ROWS])

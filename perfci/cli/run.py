@@ -11,6 +11,7 @@ import click
 
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.format_measurement_plan import (
+    format_confirmation_cost,
     format_left_out_cells,
     format_plan_summary,
     write_measurement_plan,
@@ -46,6 +47,8 @@ from perfci.project_policies import build_policy
 from perfci.report.commits.commit_results import CommitReport
 from perfci.report.commits.commit_results_text import format_commit_report, serialize_commit_report
 from perfci.report.number_format import format_count
+from perfci.report.verdict_groups import group_verdicts
+from perfci.report.verdict_table import explanation_phrases
 from perfci.report.verdict_text import QUIET_KINDS, verdict_glyph, verdict_sentence
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
@@ -57,6 +60,7 @@ from perfci.service.uploads.send_to_server import (
 )
 from perfci.store import Store
 from perfci.store.writes.measured_sessions import finish_session
+from perfci.verdicts.judging_policy import Policy
 from perfci.verdicts.related_metrics import is_felt_by_users
 
 MAX_TABLE_ROWS = 40
@@ -107,7 +111,7 @@ def run_command(
     Exit code 0 if all cells were measured or skipped with a reason, 1 some failed, 2 usage, 4 nothing
     measured.
     """
-    repository, progress = current_repository(), TerminalProgress()
+    repository, progress = current_repository(), TerminalProgress(name_unavailable=False)
     config = load_repository_config(repository)
     address = resolve_server_url(config, server) if send or server else ""
     commits, budget_s = repository.list_commit_or_range(revision), parse_time_budget(budget)
@@ -115,11 +119,15 @@ def run_command(
         default_only = suite.is_default_suite_only(bench)
         scope = prepare_session_scope(runner, commits, bench, progress.report, default_only=default_only)
         count = rounds or config.settings.run.rounds
+        policy = build_policy(config.settings) if confirm and len(commits) > 1 else None
         if plan_only:
-            return write_planned_cells(config, runner, scope, len(commits) * count, json_file)
+            return write_planned_cells(config, runner, scope, len(commits) * count, json_file, policy)
         with lock_machine_and_open_store(config, "perfci run", progress, no_wait=no_wait) as store:
             scope = replace_declared_with_measured_costs(store, runner, config.project, scope)
             limit = TimeBudget(math.inf if budget_s is None else budget_s)
+            plan = [format_plan_summary(scope.cells, len(commits) * count)]
+            if policy:
+                plan.append(format_confirmation_cost(scope.cells, policy))
             result = measure_screen_confirm_range(
                 store,
                 runner,
@@ -129,7 +137,7 @@ def run_command(
                 progress,
                 confirm=confirm,
                 budget=limit,
-                plan_summary=format_plan_summary(scope.cells, len(commits) * count),
+                plan_summary="\n".join(plan),
             )
             evaluate_and_reconcile(store, config)
             reports = load_commit_reports(store, config, result, commits)
@@ -145,14 +153,15 @@ def load_complete_runs_to_send(
 ) -> list[Run]:
     """The runs of the sessions, once they are whole: a server takes no other content for a run it has.
 
-    A job of GitHub may have no store in the next call, so that its unfinished session ends here.
+    A job of GitHub may have no store in the next call, so that its unfinished sessions end here.
     """
     if any(left.fits_later for left in result.left_out):
         if config.github is None:
             progress.report("not sent yet: runs are sent by the call that measures the last of their cells")
             return []
         with store.begin() as tx:
-            finish_session(tx, result.sessions[0], datetime.now(UTC))
+            for uid in result.sessions:
+                finish_session(tx, uid, datetime.now(UTC))
     return [run for uid in result.sessions for run in load_runs_of_session(store, uid)]
 
 
@@ -169,12 +178,17 @@ def load_commit_reports(
 
 
 def write_planned_cells(
-    config: Config, runner: MeasurementRunner, scope: SessionScope, visits: int, json_file: str | None
+    config: Config,
+    runner: MeasurementRunner,
+    scope: SessionScope,
+    visits: int,
+    json_file: str | None,
+    policy: Policy | None = None,
 ) -> int:
     """Write what each cell costs by earlier runs or its declaration; return the exit code."""
     with closing(open_store_to_write(config)) as store:
         planned = replace_declared_with_measured_costs(store, runner, config.project, scope)
-    write_measurement_plan(planned.cells, visits, json_file)
+    write_measurement_plan(planned.cells, visits, json_file, policy)
     return 0
 
 
@@ -197,7 +211,7 @@ def write_range_report(
     click.echo(f"{len(result.statuses)} processes measured: {ended or 'nothing to measure'}")
     if result.left_out:
         click.echo(format_left_out_cells(result.left_out))
-    elif len(commits) > 1:
+    if len(commits) > 1 and not any(left.fits_later for left in result.left_out):
         click.echo("\n" + format_confirmed_changes(result, commits))
     if reports:
         click.echo("\n" + format_commit_report(reports[-1], most=MAX_TABLE_ROWS))
@@ -211,15 +225,18 @@ def format_confirmed_changes(result: RangeResult, commits: Sequence[Commit]) -> 
     lines, quiet = [], 0
     open_verdicts = [verdict for verdict in result.confirmed if verdict.kind is VerdictKind.INCONCLUSIVE]
     for commit in commits:
-        verdicts = [
-            verdict
-            for verdict in result.confirmed
-            if verdict.head == commit.sha and verdict.kind not in QUIET_KINDS
+        verdicts = [verdict for verdict in result.confirmed if verdict.head == commit.sha]
+        groups = [
+            group
+            for group in group_verdicts(verdicts, lambda series: True)
+            if group.primary.kind not in QUIET_KINDS
         ]
-        quiet += not verdicts
-        if verdicts:
+        quiet += not groups
+        if groups:
             lines.append(f"{commit.short_sha} {commit.subject}")
-            lines += [f"  {verdict_glyph(verdict)} {verdict_sentence(verdict)}" for verdict in verdicts]
+        for group in groups:
+            lines.append(f"  {verdict_glyph(group.primary)} {verdict_sentence(group.primary)}")
+            lines += [f"      {phrase}" for phrase in explanation_phrases(group)]
     lines.append(_format_quiet_commits(quiet, open_verdicts))
     return "\n".join(lines)
 

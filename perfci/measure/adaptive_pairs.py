@@ -48,12 +48,16 @@ OnLook = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class PairingResult:
-    """The verdicts on each question, how each was reached, and the pooled shift estimates."""
+    """The verdicts on each question, how each was reached, and the pooled shift estimates.
+
+    ``open_questions`` still wanted pairs when the deadline came, and are judged by those there are.
+    """
 
     verdicts: dict[ComparisonQuestion, list[Verdict]] = field(default_factory=dict)
     decisions: dict[DecisionKey, DecisionRecord] = field(default_factory=dict)
     shifts: dict[tuple[ComparisonQuestion, Series], Shift] = field(default_factory=dict)
     """As of the last look."""
+    open_questions: list[ComparisonQuestion] = field(default_factory=list)
 
     def list_verdicts(self) -> list[Verdict]:
         """The verdicts of all questions, one question after the other."""
@@ -84,7 +88,8 @@ class AdaptivePairing:
     def measure_until_decided(self) -> PairingResult:
         """Measure until every question is decided, its pairs are spent or the time is over."""
         self._restore()
-        needed = self._judge_questions(self.questions)
+        needed = {question: self._count_pairs_to_next_look(question) for question in self.questions}
+        needed |= self._judge_questions(self._select_due_questions(needed))
         has_judged = True
         while (open_questions := self._select_open_questions(needed)) and not self._is_past_deadline():
             if has_judged:
@@ -92,16 +97,22 @@ class AdaptivePairing:
             self._measure_pair(open_questions)
             for question in open_questions:
                 needed[question] -= 1
-            due = [
-                question
-                for question in open_questions
-                if needed[question] <= 0 or self._has_repeating_counts(question)
-            ]
+            due = self._select_due_questions({question: needed[question] for question in open_questions})
             needed |= self._judge_questions(due)
             has_judged = bool(due)
         # After a deadline the open questions are judged by the pairs there are.
         self._judge_questions(open_questions)
+        self._result.open_questions.extend(open_questions)
         return self._result
+
+    def _count_pairs_to_next_look(self, question: ComparisonQuestion) -> int:
+        """How many pairs are missing at the start, where a call before may have ended between two looks."""
+        spent = len(self._find_complete_pairs(question))
+        return next_look_pairs(self.policy.default.planned_looks, spent - 1) - spent
+
+    def _select_due_questions(self, needed: Mapping[ComparisonQuestion, int]) -> list[ComparisonQuestion]:
+        """The questions that have the pairs of their next look."""
+        return [q for q, pairs in needed.items() if pairs <= 0 or self._has_repeating_counts(q)]
 
     def _select_open_questions(self, needed: dict[ComparisonQuestion, int]) -> list[ComparisonQuestion]:
         """The questions that need more pairs.

@@ -40,6 +40,11 @@ class TimeBudget:
         """Seconds that are left."""
         return self.total_s - (self.clock() - self.started_s)
 
+    @property
+    def deadline(self) -> float | None:
+        """The moment on the clock at which it ends; None without a limit."""
+        return None if math.isinf(self.total_s) else self.started_s + self.total_s
+
     def has_room_for(self, cell: Cell) -> bool:
         """Whether a process of this cell is expected to end in time."""
         return cell.cost_s <= self.remaining_s

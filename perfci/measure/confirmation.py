@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.measure.adaptive_pairs import AdaptivePairing, OnLook, PairingResult
+from perfci.measure.cells_within_time_budget import TimeBudget
 from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
@@ -17,11 +18,16 @@ from perfci.verdicts.judging_policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationResult:
-    """The verdicts on fresh pairs and the session that measured them; empty where there was no candidate."""
+    """The verdicts on fresh pairs and the session that measured them; empty where there was no candidate.
+
+    ``open_questions`` are those that the time budget left without enough pairs: the session is unfinished,
+    has no verdict yet, and goes on when it is opened again.
+    """
 
     session: str = ""
     verdicts: Sequence[Verdict] = ()
     statuses: Sequence[Status] = ()
+    open_questions: Sequence[ComparisonQuestion] = ()
 
 
 def confirm_changes(
@@ -30,12 +36,20 @@ def confirm_changes(
     candidates: Sequence[Verdict],
     policy: Policy,
     progress: SessionProgress,
+    *,
+    budget: TimeBudget | None = None,
 ) -> ConfirmationResult:
-    """Judge each candidate on pairs that no earlier look has used, then control the false discoveries."""
+    """Judge each candidate on pairs that no earlier look has used, then control the false discoveries.
+
+    Together they are judged once all have their pairs: until then what a ``budget`` left open waits.
+    """
     if not candidates:
         return ConfirmationResult()
     questions = build_confirmation_questions(candidates, scope)
-    fresh, result = measure_fresh_pairs(session, scope, questions, policy, progress)
+    deadline = budget.deadline if budget else None
+    fresh, result = measure_fresh_pairs(session, scope, questions, policy, progress, deadline=deadline)
+    if result.open_questions:
+        return ConfirmationResult(fresh.uid, (), fresh.statuses, result.open_questions)
     verdicts = control_false_discoveries(result.list_verdicts(), FALSE_DISCOVERY_RATE)
     fresh.record_verdicts(verdicts, result.decisions, false_discovery_rate=FALSE_DISCOVERY_RATE)
     fresh.finish()
@@ -48,6 +62,8 @@ def measure_fresh_pairs(
     questions: Sequence[ComparisonQuestion],
     policy: Policy,
     progress: SessionProgress,
+    *,
+    deadline: float | None = None,
 ) -> tuple[MeasurementSession, PairingResult]:
     """Measure fresh pairs of the questions, by fresh processes in a session of their own."""
     progress.start_stage("fresh pairs", 2 * policy.default.looks[0] * len(questions))
@@ -69,6 +85,7 @@ def measure_fresh_pairs(
         questions,
         policy,
         Stage.CONFIRMATION,
+        deadline=deadline,
         on_look=build_interim_look_reporter(progress),
         false_discovery_rate=FALSE_DISCOVERY_RATE,
     )

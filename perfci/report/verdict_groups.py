@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfci.model import Series, Stage, Verdict, VerdictKind
 from perfci.verdicts.comparison_rule import MOVE_KINDS
-from perfci.verdicts.related_metrics import group_related, model_bench_key
+from perfci.verdicts.related_metrics import find_verdict_on_whole, group_related, model_bench_key
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictGroup:
     """Verdicts on one change: the primary one, and those that explain it.
 
-    One that does not gate is a count that moved by itself: it is shown, and fails nothing.
+    One that does not gate is a count that moved by itself: it is shown, and fails nothing. Where only parts
+    of a step or request moved, ``whole`` is the verdict on it.
     """
 
     primary: Verdict
     secondary: tuple[Verdict, ...] = ()
     gates: bool = True
+    whole: Verdict | None = None
 
 
 def group_verdicts(verdicts: Iterable[Verdict], gates: Callable[[Series], bool]) -> list[VerdictGroup]:
@@ -42,7 +44,13 @@ def group_verdicts(verdicts: Iterable[Verdict], gates: Callable[[Series], bool])
         else:
             groups += [VerdictGroup(verdict) for verdict in of_kind]
     groups += [VerdictGroup(v, gates=False) for v in silent if v.kind is VerdictKind.INCONCLUSIVE]
-    return groups
+    return [_add_whole(group, verdicts) for group in groups]
+
+
+def _add_whole(group: VerdictGroup, verdicts: Sequence[Verdict]) -> VerdictGroup:
+    if group.primary.kind not in MOVE_KINDS:
+        return group
+    return replace(group, whole=find_verdict_on_whole(group.primary, verdicts))
 
 
 def _verdict_size(verdict: Verdict) -> tuple[bool, float]:

@@ -15,6 +15,7 @@ from perfci.report.verdict_text import (
     format_in_common_unit,
     format_interval,
     next_step_or_reason,
+    part_of_whole_phrase,
     rank_verdicts_by_severity,
     tail_cell,
     verdict_glyph,
@@ -71,14 +72,23 @@ def format_next_steps_or_reasons(verdicts: Iterable[Verdict]) -> str:
 def _format_explanations(groups: Sequence[VerdictGroup]) -> str:
     """Name what moved with each change, and the counts that moved alone and gate nothing."""
     lines = [
-        f"{verdict_glyph(group.primary)} {make_printable(group.primary.series.label)} with "
-        f"{', '.join(map(_metric_change, group.secondary))}"
+        f"{verdict_glyph(group.primary)} {make_printable(group.primary.series.label)} {phrase}"
         for group in groups
-        if group.secondary
+        for phrase in explanation_phrases(group)
     ]
     counts = [group.primary for group in groups if not group.gates]
     moved = [f"{make_printable(verdict.series.cell)} · {_metric_change(verdict)}" for verdict in counts]
     return "\n".join([*lines, *([f"moved and gate nothing: {'; '.join(moved)}"] if moved else [])])
+
+
+def explanation_phrases(group: VerdictGroup) -> list[str]:
+    """Say what moved with a change, and what the whole did where only a part of it moved."""
+    phrases = []
+    if group.secondary:
+        phrases.append(f"with {', '.join(map(_metric_change, group.secondary))}")
+    if group.whole:
+        phrases.append(part_of_whole_phrase(group.primary, group.whole))
+    return phrases
 
 
 def _metric_change(verdict: Verdict) -> str:

@@ -216,6 +216,32 @@ def change_with_tail(verdict: Verdict) -> str:
     return f"{change} ({verdict.series.metric.tail_name} {tail_label(tail)} {size})"
 
 
+def part_of_whole_phrase(part: Verdict, whole: Verdict) -> str:
+    """Hold a part that moved against its whole: ``moved without its whole: cpu_step_time unchanged +0.1 %``.
+
+    A part cannot move by more than the whole of it moved: where the intervals say so, one of them is off.
+    """
+    estimate = f" {_estimate_phrase(whole)}" if whole.ratio is not None else ""
+    verb = "moved against its whole" if whole.kind in CHANGE_KINDS else "moved without its whole"
+    phrase = f"{verb}: {whole.series.metric.name} {verdict_kind_label(whole.kind)}{estimate}"
+    if _exceeds_whole(part, whole):
+        return f"{phrase}; a part cannot move by more than its whole, so one of the two is off"
+    return phrase
+
+
+def _exceeds_whole(part: Verdict, whole: Verdict) -> bool:
+    """Whether the least that a part moved by, in its unit, is more than the most that its whole did."""
+    if not (part.interval and whole.interval and part.base_level and whole.base_level):
+        return False
+    moves = [
+        sorted(verdict.base_level * (bound - 1) for bound in (verdict.interval.lo, verdict.interval.hi))
+        for verdict in (part, whole)
+        if verdict.base_level and verdict.interval
+    ]
+    (part_lo, part_hi), (whole_lo, whole_hi) = moves
+    return part_lo > max(whole_hi, 0.0) or part_hi < min(whole_lo, 0.0)
+
+
 def is_tail_moved_alone(verdict: Verdict) -> bool:
     """Whether the tail got worse or better and the median did not move the same way."""
     return verdict.tail is not None and verdict.tail.kind in CHANGE_KINDS - {verdict.kind}

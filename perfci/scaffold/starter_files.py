@@ -139,24 +139,30 @@ class {name}Bench(ModelBench):
         return loss_of(model(batch))
 
 
-@functools.cache
 def example_batch():
-    """Guess an input from the model's first layers; replace it by a batch of yours."""
-    torch.manual_seed(0)
+    """An input that the model takes, guessed from its first layers; replace it by a batch of yours."""
+    return guess_input()(generator=torch.Generator().manual_seed(0))
+
+
+@functools.cache
+def guess_input():
     model = {name}()
     guesses = []
     for layer in model.modules():
         if isinstance(layer, torch.nn.Embedding):
-            guesses.append(torch.randint(layer.num_embeddings, (4, 32)))
+            guesses.append(functools.partial(torch.randint, layer.num_embeddings, (4, 32)))
         elif isinstance(layer, torch.nn.Linear):
-            guesses += [torch.randn(32, layer.in_features), torch.randn(4, 32, layer.in_features)]
+            shapes = (32, layer.in_features), (4, 32, layer.in_features)
+            guesses += [functools.partial(torch.randn, shape) for shape in shapes]
         elif isinstance(layer, torch.nn.Conv2d):
-            guesses += [torch.randn(4, layer.in_channels, size, size) for size in (32, 28, 64, 224)]
+            shapes = [(4, layer.in_channels, size, size) for size in (32, 28, 64, 224)]
+            guesses += [functools.partial(torch.randn, shape) for shape in shapes]
         elif isinstance(layer, torch.nn.Conv1d):
-            guesses.append(torch.randn(4, layer.in_channels, 128))
-    for guess in [*guesses, torch.randn(4, 16), torch.randint(16, (4, 16))]:
+            guesses.append(functools.partial(torch.randn, (4, layer.in_channels, 128)))
+    guesses += [functools.partial(torch.randn, (4, 16)), functools.partial(torch.randint, 16, (4, 16))]
+    for guess in guesses:
         try:
-            model(guess)
+            model(guess())
             return guess
         except (RuntimeError, TypeError, ValueError, IndexError):
             continue

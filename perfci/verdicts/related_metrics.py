@@ -106,22 +106,51 @@ def leave_out_timed_parts(candidates: Iterable[Verdict], measured: Iterable[Seri
     A part explains how its whole moved; alone it is not worth pairs of its own. Counts and bytes are certain
     at once, and a failure is no part of anything.
     """
-    wholes = {
-        (*model_bench_key(series), related.name)
-        for series in measured
-        if (related := RELATED_BY_METRIC.get(metric_name_without_clock(series)))
-        and metric_name_without_clock(series) in related.primary
-    }
+    wholes = {key for series in measured if (key := _whole_key(series, is_whole=True))}
 
     def is_part(series: Series) -> bool:
-        related = RELATED_BY_METRIC.get(metric_name_without_clock(series))
-        if related is None or series.metric.unit in (*COUNT_UNITS, "bytes"):
-            return False
-        is_secondary = metric_name_without_clock(series) in related.secondary
-        return is_secondary and (*model_bench_key(series), related.name) in wholes
+        return _whole_key(series, is_whole=False) in wholes
 
     failed = VerdictKind.FAILED
     return [verdict for verdict in candidates if verdict.kind is failed or not is_part(verdict.series)]
+
+
+def find_verdict_on_whole(part: Verdict, verdicts: Iterable[Verdict]) -> Verdict | None:
+    """Find the verdict on the step or request that a timed part belongs to, read by the same clock if any.
+
+    None where the verdict is not on a part, or its whole was not judged between the same commits.
+    """
+    key = _whole_key(part.series, is_whole=False)
+    if key is None:
+        return None
+    on_wholes = [
+        verdict
+        for verdict in verdicts
+        if _whole_key(verdict.series, is_whole=True) == key
+        and (verdict.base, verdict.head) == (part.base, part.head)
+    ]
+    order = RELATED_BY_METRIC[metric_name_without_clock(part.series)].primary
+    is_cpu = _is_cpu_time(part.series)
+
+    def sort_key(verdict: Verdict) -> tuple[bool, int]:
+        name = metric_name_without_clock(verdict.series)
+        return _is_cpu_time(verdict.series) != is_cpu, order.index(name)
+
+    return min(on_wholes, key=sort_key, default=None)
+
+
+def _is_cpu_time(series: Series) -> bool:
+    return series.metric.name.startswith(CPU_METRIC_PREFIX)
+
+
+def _whole_key(series: Series, *, is_whole: bool) -> tuple[object, ...] | None:
+    """What a whole and its timed parts share; None of a series that is not the whole, or not a part."""
+    name = metric_name_without_clock(series)
+    related = RELATED_BY_METRIC.get(name)
+    if related is None or series.metric.unit in (*COUNT_UNITS, "bytes"):
+        return None
+    names = related.primary if is_whole else related.secondary
+    return (*model_bench_key(series), related.name) if name in names else None
 
 
 def model_bench_key(series: Series) -> tuple[object, ...]:

@@ -49,11 +49,15 @@ def test_init_run_and_compare_need_no_edit(working_folder: Path, capsys: pytest.
         run_cli(["compare", "HEAD~1", *HASTY]),
     ]
 
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
     assert codes == [0, 0, 0]
+    assert "not available here: max_error, max_relative_error: no reference was given" in out
+    assert err.count("no reference was given") == 1  # by compare, which has no such table
     assert "3 processes measured: 3 ok" in out
     assert "starter.NetBench.measure_training · cpu_step_time" in out
     assert "starter.NetBench.measure_step_counts · peak_tensor_bytes" in out
+    assert "starter.NetBench.measure_step_counts · fake_peak_bytes" in out
+    assert "AssertionError" not in out
 
 
 def test_init_never_overwrites(
@@ -80,6 +84,19 @@ def test_init_never_overwrites(
         "next:",
         "  perfci run --smoke",
     ]
+
+
+def test_the_written_configuration_names_the_page_of_its_keys(working_folder: Path) -> None:
+    GitProject(working_folder).commit("First")
+
+    assert run_cli(["init"]) == 0
+
+    (comment,) = (
+        line for line in (working_folder / "perfci.toml").read_text().splitlines() if line.startswith("#")
+    )
+    page = comment.split()[2]
+    assert page == "docs/settings.md"
+    assert (Path(__file__).parents[2] / page).is_file()
 
 
 def test_init_gives_no_branch_hint_for_an_existing_workflow(

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from perfci.cli import run_cli
+from perfci.measure.adaptive_pairs import AdaptivePairing
+from perfci.measure.commit_ranges.measure_screen_confirm_range import UNCONFIRMED
 from perfci.model import Run
 from tests.support.git_project import GitProject
 
@@ -142,6 +144,40 @@ def test_a_cell_that_takes_longer_than_planned_ends_the_call_and_the_next_goes_o
     assert len(first["left_out"]) == 4 - first["processes"]
     assert "took longer than planned" in first["left_out"][0]["reason"]
     assert second["left_out"] == []
+
+
+def test_fresh_pairs_that_do_not_fit_wait_for_the_next_call(
+    working_folder: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = """
+        from lib import LEVEL
+        def track_level():
+            return LEVEL
+        track_level.clock, track_level.cost_s = "exact", 1.0
+    """
+    project = GitProject(working_folder)
+    project.commit("Empty")
+    project.commit("A level", lib="LEVEL = 100\n", benchmarks__suite=suite)
+    project.commit("A higher one", lib="LEVEL = 130\n")
+    command = ("--budget", "1h", "HEAD~2..HEAD")
+
+    run_cli(["run", "--plan", command[-1]])
+    plan = capsys.readouterr().out
+    with monkeypatch.context() as patch:
+        patch.setattr(AdaptivePairing, "_is_past_deadline", lambda pairing: len(pairing._pair_commits) >= 2)
+        first = run_json(capsys, *command)
+    second = run_json(capsys, *command)
+
+    assert [(left["cell"], left["reason"]) for left in first["left_out"]] == [
+        ("suite.track_level", UNCONFIRMED)
+    ]
+    assert {verdict["stage"] for verdict in first["verdicts"]} == {"screening"}
+    assert (second["session"], second["left_out"]) == (first["session"], [])
+    assert [(v["kind"], v["stage"], v["pairs"]) for v in second["verdicts"]] == [
+        ("regression", "confirmation", 5)
+    ]
+    assert second["processes"] == 2 * 3
+    assert "fresh pairs add 10 s to 40 s for each candidate change; --budget limits both" in plan
 
 
 SEND = ["run", "--rounds", "1", "--suite", "full", "--budget", "20s", "--server", "http://127.0.0.1:9"]

@@ -13,7 +13,7 @@ import pytest
 from perfci.cli import run_cli
 from perfci.model import Clock, Status, Variant
 from perfci.report.commits.commit_results import CommitReport, CommitResult
-from perfci.report.commits.commit_results_text import format_commit_report
+from perfci.report.commits.commit_results_text import format_commit_report, format_unavailable
 from perfci.report.series_trend import Dot
 from perfci.store import open_store
 from perfci.store.verdicts_and_change_points import add_verdicts
@@ -186,3 +186,16 @@ def test_a_commit_without_a_subject_is_named_by_its_sha() -> None:
     commit = replace(a_commit(1), subject="")
 
     assert format_commit_report(CommitReport(commit, [])) == f"{commit.short_sha}: not measured"
+
+
+def test_a_reason_why_metrics_are_missing_is_said_once() -> None:
+    missing = Dot(0, a_commit(1), Status.SKIPPED, reason="no GPU: measure on a machine with one")
+    results = [
+        CommitResult(a_series(cell, metric), missing, informational=False, bar=0.05)
+        for cell in ("gpt.Small", "gpt.Large")
+        for metric in ("mfu", "step_energy")
+    ]
+
+    assert format_unavailable(results) == [
+        "not available here: mfu, step_energy: no GPU: measure on a machine with one"
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 from perfci.history.pooled_comparison_noise import PooledComparisonNoise
 from perfci.measure.adaptive_pairs import AdaptivePairing
-from perfci.measure.comparison_questions import ComparisonQuestion
+from perfci.measure.comparison_questions import ComparisonQuestion, plan_question_pair_visits
 from perfci.measure.measure_and_store_session import MeasurementSession, SessionReadings
 from perfci.model import Clock, Process, Stage, VerdictKind
 from perfci.runner.suite_cells import Cell
@@ -81,3 +81,20 @@ def test_times_that_agree_by_chance_get_all_their_pairs() -> None:
     _, pairs = decide(lambda sha, pair: a_process(1000))
 
     assert pairs >= 5
+
+
+def test_what_a_deadline_interrupted_is_judged_at_the_next_planned_look() -> None:
+    session = FakeSession(lambda sha, pair: counted(1000 if sha == BASE else 1100))
+    question = ComparisonQuestion(BASE, HEAD, CELL)
+    pairing = [cast(MeasurementSession, session), [question], Policy(), Stage.CONFIRMATION]
+
+    interrupted = AdaptivePairing(*pairing, deadline=0.0).measure_until_decided()  # type: ignore[arg-type]
+    for pair in (0, 1):
+        session.measure_interleaved_visits(plan_question_pair_visits([question], pair, 1))
+    result = AdaptivePairing(*pairing).measure_until_decided()  # type: ignore[arg-type]
+
+    (verdict,) = result.list_verdicts()
+    (decision,) = result.decisions.values()
+    assert (interrupted.open_questions, result.open_questions) == ([question], [])
+    assert (verdict.kind, verdict.pairs) == (VerdictKind.REGRESSION, 5)
+    assert [look.pairs for look in decision.looks] == [5]

@@ -54,6 +54,31 @@ def test_what_explains_a_change_has_its_tail_beside_it() -> None:
     assert "with e2el +250 % (p90 ▲ worse +350 %)\n" in format_comparison(findings.verdict_groups)
 
 
+def test_the_whole_speaks_where_only_a_part_moved() -> None:
+    step = a_verdict(
+        VerdictKind.UNCHANGED,
+        ratio=1.002,
+        interval=(0.99, 1.01),
+        levels=(32e-3, 32.06e-3),
+        series=a_metric("cpu_step_time", "training"),
+    )
+    phase = a_verdict(
+        ratio=1.247,
+        interval=(1.144, 1.359),
+        levels=(9.7e-3, 12.1e-3),
+        series=a_metric("cpu_forward_time", "training"),
+    )
+    sentence = (
+        "moved without its whole: cpu_step_time unchanged +0.2 % [−1.0, +1.0], 10 pairs; "
+        "a part cannot move by more than its whole, so one of the two is off"
+    )
+
+    findings = build_findings([phase, step])
+
+    assert f"· cpu_forward_time {sentence}\n" in format_comparison(findings.verdict_groups)
+    assert f"· cpu_forward_time` {sentence}\n" in render_pull_comment(findings)
+
+
 def test_counts_that_moved_alone_fail_nothing_and_are_listed() -> None:
     (count,) = dropped_cache()[3:]
     findings = build_findings([count])

@@ -81,6 +81,20 @@ def test_a_phase_speaks_where_the_step_did_not_move() -> None:
     assert describe(group_verdicts([a_change("forward_time", 1.2)], GATES)) == [("forward_time", [])]
 
 
+def test_a_phase_that_moved_alone_stands_beside_its_step() -> None:
+    phase = a_change("cpu_optimizer_time", 0.85, group="training")
+    steps = [
+        replace(a_change(name, 1.0, group="training"), kind=VerdictKind.UNCHANGED)
+        for name in ("step_time", "cpu_step_time")
+    ]
+    other_commit = replace(steps[1], head="elsewhere")
+
+    (group, *_) = (g for g in group_verdicts([phase, *steps], GATES) if g.primary == phase)
+    (alone, *_) = (g for g in group_verdicts([phase, other_commit], GATES) if g.primary == phase)
+
+    assert (group.whole, alone.whole) == (steps[1], None)
+
+
 def test_a_confirmed_change_comes_before_a_larger_candidate() -> None:
     candidate = replace(a_change("e2el", 2.0), stage=Stage.SCREENING)
 

@@ -12,6 +12,7 @@ from perfci.measure.cells_within_time_budget import LeftOutCell
 from perfci.report.number_format import format_count, format_duration
 from perfci.report.text_table import align_table
 from perfci.runner.suite_cells import Cell, CostSource
+from perfci.verdicts.judging_policy import Policy
 
 MAX_CELLS_SHOWN = 8
 """Cells that are named for one reason; --json has them all."""
@@ -28,8 +29,24 @@ def format_plan_summary(cells: Sequence[Cell], visits: int) -> str:
     )
 
 
-def write_measurement_plan(cells: Sequence[Cell], visits: int, json_file: str | None) -> None:
-    """Write every cell with its cost, the source of that and its time limit, dearest first."""
+def format_confirmation_cost(cells: Sequence[Cell], policy: Policy) -> str:
+    """Say what each candidate change of a range may add: few pairs of the cheapest to many of the dearest."""
+    costs_s = [cell.cost_s for cell in cells]
+    fewest, most = policy.default.looks[0], policy.default.looks[-1]
+    least, greatest = 2 * fewest * min(costs_s), 2 * most * max(costs_s)
+    return (
+        f"fresh pairs add {format_duration(least)} to {format_duration(greatest)} for each candidate change; "
+        "--budget limits both"
+    )
+
+
+def write_measurement_plan(
+    cells: Sequence[Cell], visits: int, json_file: str | None, policy: Policy | None = None
+) -> None:
+    """Write every cell with its cost, the source of that and its time limit, dearest first.
+
+    Where changes are going to be confirmed by a ``policy``, what each may add stands below.
+    """
     dearest_first = sorted(cells, key=lambda cell: -cell.cost_s)
     if json_file:
         rows = [
@@ -52,6 +69,8 @@ def write_measurement_plan(cells: Sequence[Cell], visits: int, json_file: str | 
         table.append([cell.name, cost, limit, str(cell.cost_source), suite])
     click.echo(align_table(["cell", "cost", "time limit", "known by", "suite"], table, frozenset({0, 3, 4})))
     click.echo(format_plan_summary(cells, visits))
+    if policy:
+        click.echo(format_confirmation_cost(cells, policy))
 
 
 def format_left_out_cells(left_out: Sequence[LeftOutCell]) -> str:

@@ -16,11 +16,19 @@ from perfci.runner.visit_plan import CommitVisit
 
 
 class TerminalProgress:
-    """Reports which processes were measured; ``total`` is the number expected."""
+    """Reports which processes were measured; ``total`` is the number expected.
+
+    A verb whose last table says what cannot be measured leaves it out here (``name_unavailable``).
+    """
 
     def __init__(
-        self, *, clock: Callable[[], float] = time.monotonic, echo: Callable[[str], None] | None = None
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        echo: Callable[[str], None] | None = None,
+        name_unavailable: bool = True,
     ) -> None:
+        self._name_unavailable = name_unavailable
         self._clock = clock
         self._live = stderr_is_terminal() and echo is None
         self._echo = echo or (lambda line: click.echo(line, err=True))
@@ -64,7 +72,8 @@ class TerminalProgress:
             )
         elif outcome.status is not Status.OK:
             self._report_once(f"  {name} at {visit.sha[:10]}: {outcome.status}: {outcome.reason}")
-        for reason, metrics in group_unavailable_metrics_by_reason(outcome).items():
+        unavailable = group_unavailable_metrics_by_reason(outcome) if self._name_unavailable else {}
+        for reason, metrics in unavailable.items():
             new = [metric for metric in metrics if f"{metric}: {reason}" not in self._reported]
             self._reported.update(f"{metric}: {reason}" for metric in new)
             if new:

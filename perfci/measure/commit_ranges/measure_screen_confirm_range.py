@@ -21,9 +21,13 @@ from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Status, Verdict
 from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
+from perfci.runner.suite_cells import Cell
 from perfci.store import Store
 from perfci.store.queries.measured_series import load_series_ids_of_session
 from perfci.verdicts.judging_policy import Policy
+
+UNCONFIRMED = "candidate changes wait for more fresh pairs"
+"""Why a cell is left out whose rounds are complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,8 @@ def measure_screen_confirm_range(
     """Measure and screen a range and, with ``confirm``, judge every candidate on fresh interleaved pairs.
 
     ``plan_summary`` is reported once the session is open, which is when nothing can be refused any more.
-    Within a ``budget`` rounds are measured as far as it goes; a range is screened once they are complete,
-    and its candidates are confirmed to the end.
+    Within a ``budget`` rounds are measured as far as it goes; a range is screened once they are complete.
+    Where the budget ends before all candidates have their fresh pairs, the next call goes on with those.
     """
     session = open_measurement_session(
         store,
@@ -74,7 +78,8 @@ def measure_screen_confirm_range(
     if plan_summary:
         progress.report(plan_summary)
     progress.start_stage("rounds", len(scope.commits) * len(scope.cells) * rounds)
-    left_out = measure_commit_rounds(session, scope, rounds, progress, budget or TimeBudget())
+    budget = budget or TimeBudget()
+    left_out = measure_commit_rounds(session, scope, rounds, progress, budget)
     policy = build_policy(config.settings)
     if any(left.fits_later for left in left_out):
         _update_change_points(session, config, policy)
@@ -84,9 +89,19 @@ def measure_screen_confirm_range(
     _update_change_points(session, config, policy)
     confirmation = ConfirmationResult()
     if confirm:
-        confirmation = confirm_changes(session, scope, screening.candidates, policy, progress)
-    session.finish()
+        confirmation = confirm_changes(session, scope, screening.candidates, policy, progress, budget=budget)
+    left_out = [*left_out, *_list_unconfirmed_cells(confirmation)]
+    if not confirmation.open_questions:
+        session.finish()
     return _build_result(session, screening, confirmation, left_out)
+
+
+def _list_unconfirmed_cells(confirmation: ConfirmationResult) -> list[LeftOutCell]:
+    """The cells whose candidate changes wait for fresh pairs, each with the cost of one pair per question."""
+    costs_s: dict[Cell, float] = {}
+    for question in confirmation.open_questions:
+        costs_s[question.cell] = costs_s.get(question.cell, 0.0) + 2 * question.cell.cost_s
+    return [LeftOutCell(cell, cost_s, UNCONFIRMED) for cell, cost_s in costs_s.items()]
 
 
 def _update_change_points(session: MeasurementSession, config: Config, policy: Policy) -> None:

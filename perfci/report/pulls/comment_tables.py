@@ -23,7 +23,7 @@ from perfci.report.pulls.comparison_findings import (
     may_fail_check,
     verdict_count_label,
 )
-from perfci.report.verdict_text import CHANGE_KINDS, change_with_tail
+from perfci.report.verdict_text import CHANGE_KINDS, change_with_tail, part_of_whole_phrase
 
 MAX_ROWS = 10
 """The number of regressions shown unfolded."""
@@ -159,15 +159,19 @@ def _worse_verdicts(findings: Findings) -> list[Verdict]:
 
 def _explanation_lines(findings: Findings, rows: Sequence[Verdict]) -> list[str]:
     """Say beside each row what else moved with it: related metrics and counts."""
-    explanations = {id(group.primary): group.secondary for group in findings.verdict_groups}
+    groups = {id(group.primary): group for group in findings.verdict_groups}
     lines = []
     for verdict in rows:
-        others = explanations.get(id(verdict), ())
+        group = groups.get(id(verdict))
+        others = group.secondary if group else ()
         shown = [f"{code_span(other.series.metric.name)} {change_with_tail(other)}" for other in others]
         more = [f"and {len(shown) - MAX_EXPLANATIONS} more"] if len(shown) > MAX_EXPLANATIONS else []
         if shown:
             name = code_span(verdict.series.label)
             lines.append(f"- {name} with {', '.join([*shown[:MAX_EXPLANATIONS], *more])}")
+        if group and group.whole:
+            phrase = part_of_whole_phrase(verdict, group.whole)
+            lines.append(f"- {code_span(verdict.series.label)} {phrase}")
     return lines
 
 
