@@ -20,6 +20,19 @@ from perfci.net.api_schemas.commits_machines_environments import (
 )
 from perfci.net.api_schemas.incidents import IncidentDetailShape, IncidentPage, IncidentPatch, IncidentShape
 from perfci.net.api_schemas.invalid_marks import InvalidMarkPage, InvalidMarkShape
+from perfci.net.api_schemas.measurement_orders import (
+    ClaimedOrder,
+    NewOrder,
+    NewOrderResult,
+    OrderClaim,
+    OrderFailure,
+    OrderFinish,
+    OrderHeartbeat,
+    OrderLeaseShape,
+    OrderPage,
+    OrderRelease,
+    OrderShape,
+)
 from perfci.net.api_schemas.projects_and_access import (
     CreatedToken,
     NewProject,
@@ -287,6 +300,43 @@ class ApiClient:
             ReportingSchedulePage, "PUT", f"{_project_path(project)}/reporting-schedules", json=body
         ).items
 
+    def list_orders(self, project: str, **filters: Any) -> Iterator[OrderShape]:
+        return self._list_all(OrderPage, f"{_project_path(project)}/orders", **filters)
+
+    def get_order(self, project: str, number: int) -> OrderShape:
+        return self._request(OrderShape, "GET", _order_path(project, number))
+
+    def place_order(self, project: str, order: NewOrder) -> OrderShape:
+        """Order a measurement, or join the open order of equal content."""
+        body = order.model_dump(mode="json", exclude_none=True)
+        return self._request(OrderShape, "POST", f"{_project_path(project)}/orders", json=body)
+
+    def cancel_order(self, project: str, number: int) -> OrderShape:
+        return self._request(OrderShape, "POST", f"{_order_path(project, number)}/cancel")
+
+    def claim_order(self, project: str, claim: OrderClaim) -> ClaimedOrder | None:
+        """Claim the oldest order that waits for a worker; None without one."""
+        path = f"{_project_path(project)}/orders/claim"
+        answer = self._send("POST", path, json=claim.model_dump(mode="json"))
+        return None if answer.status_code == 204 else self._parse(ClaimedOrder, answer)
+
+    def heartbeat_order(self, project: str, number: int, lease: int, progress: str) -> OrderLeaseShape:
+        body = OrderHeartbeat(lease=lease, progress=progress).model_dump(mode="json")
+        path = f"{_order_path(project, number)}/heartbeat"
+        return self._request(OrderLeaseShape, "POST", path, json=body)
+
+    def finish_order(self, project: str, number: int, lease: int, result: NewOrderResult) -> OrderShape:
+        body = OrderFinish(lease=lease, result=result).model_dump(mode="json")
+        return self._request(OrderShape, "POST", f"{_order_path(project, number)}/finish", json=body)
+
+    def fail_order(self, project: str, number: int, lease: int, problem: str) -> OrderShape:
+        body = OrderFailure(lease=lease, problem=problem).model_dump(mode="json")
+        return self._request(OrderShape, "POST", f"{_order_path(project, number)}/fail", json=body)
+
+    def release_order(self, project: str, number: int, lease: int) -> OrderShape:
+        body = OrderRelease(lease=lease).model_dump(mode="json")
+        return self._request(OrderShape, "POST", f"{_order_path(project, number)}/release", json=body)
+
     def download_project_export(self, project: str, extension: str) -> Iterator[bytes]:
         """Download a whole project in chunks; the extension is csv, json, pytorch.json or asv.tar."""
         try:
@@ -311,7 +361,9 @@ class ApiClient:
             parameters["cursor"] = response.next
 
     def _request(self, response_type: type[T], method: str, path: str, **request_options: Any) -> T:
-        answer = self._send(method, path, **request_options)
+        return self._parse(response_type, self._send(method, path, **request_options))
+
+    def _parse(self, response_type: type[T], answer: httpx.Response) -> T:
         try:
             return response_type.model_validate_json(answer.content)
         except ValidationError as error:
@@ -336,6 +388,10 @@ class ApiClient:
 
 def _comparison_path(project: str, base: str, head: str) -> str:
     return f"{_project_path(project)}/comparisons/{encode_segment(base)}...{encode_segment(head)}"
+
+
+def _order_path(project: str, number: int) -> str:
+    return f"{_project_path(project)}/orders/{number}"
 
 
 def _project_path(project: str) -> str:

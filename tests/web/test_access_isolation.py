@@ -61,8 +61,18 @@ OPERATIONS = {
         "get_comparison",
         "list_result_summaries",
         "list_invalid_marks",
+        "list_orders",
+        "get_order",
     },
-    AccessRequirement.WRITE_RESULTS: {"upload_run", "add_expected_changes"},
+    AccessRequirement.WRITE_RESULTS: {
+        "upload_run",
+        "add_expected_changes",
+        "claim_order",
+        "heartbeat_order",
+        "finish_order",
+        "fail_order",
+        "release_order",
+    },
     AccessRequirement.TRIAGE: {
         "set_muted_benchmark",
         "change_incident",
@@ -77,6 +87,8 @@ OPERATIONS = {
         "mark_run_valid",
         "mark_point_invalid",
         "mark_point_valid",
+        "place_order",
+        "cancel_order",
     },
     AccessRequirement.ADMIN: {
         "change_project",

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from perfci.model import PerfciError
+from perfci.net.api_schemas.measurement_orders import NewOrder
 from perfci.store.jobs.measurement_orders import OrderContent
 
 COMPARE, MEASURE = "compare", "measure"
@@ -21,6 +22,20 @@ SUITES: Final = ("", "default", "full")
 MAX_BENCH_LENGTH: Final = 200
 MIN_PAIRS, MAX_PAIRS = 4, 200
 FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def build_order_content(new_order: NewOrder) -> OrderContent:
+    """Build the content of an order that came as a request: a comparison where it names a base."""
+    kind = MEASURE if new_order.base is None else COMPARE
+    return OrderContent(
+        kind,
+        new_order.base,
+        new_order.head,
+        new_order.bench,
+        new_order.pairs,
+        new_order.suite,
+        new_order.engine,
+    )
 
 
 def check_order_content(content: OrderContent) -> None:

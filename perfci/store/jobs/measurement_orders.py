@@ -145,6 +145,13 @@ def find_open_order(tx: Session, project_id: int, content: OrderContent) -> Meas
     return orders[0] if orders else None
 
 
+def find_held_order(tx: Session, project_id: int, engine: str, holder: str) -> MeasurementOrder | None:
+    """Find the order of a project that a worker is carrying out."""
+    held = (ORDERS.c.engine == engine, ORDERS.c.holder == holder, ORDERS.c.state == RUNNING)
+    orders = _load_orders(tx, ORDERS.c.project_id == project_id, *held, limit=1)
+    return orders[0] if orders else None
+
+
 def find_order_of_external_run(tx: Session, project_id: int, external_run: str) -> MeasurementOrder | None:
     """Find the order that an engine's run, such as GitHub's workflow run, carries out."""
     orders = _load_orders(tx, ORDERS.c.project_id == project_id, ORDERS.c.external_run == external_run)

@@ -26,6 +26,7 @@ TAGS_BY_MODULE = {
     "comparisons": "verdicts",
     "github_trusted_publishing": "trusted_publishers",
     "incident_changes": "triage",
+    "measurement_orders": "orders",
     "project_access_and_audit": "access",
     "suite_reporting_schedules": "reporting_schedules",
 }

@@ -14,6 +14,7 @@ from perfci_web.api.operations import (
     incident_changes,
     incidents,
     invalid_marks,
+    measurement_orders,
     muted_benchmarks,
     notifications,
     openapi,
@@ -47,4 +48,5 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *expected_changes.OPERATIONS,
     *deletions.OPERATIONS,
     *invalid_marks.OPERATIONS,
+    *measurement_orders.OPERATIONS,
 )
