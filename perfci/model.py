@@ -98,10 +98,12 @@ class VerdictKind(StrEnum):
 
 class Stage(StrEnum):
     """Screening is sensitive and selects candidates; confirmation rests on fresh pairs that no
-    earlier look has seen."""
+    earlier look has seen. Separate runs were not measured side by side: their noise is known from the
+    history."""
 
     SCREENING = "screening"
     CONFIRMATION = "confirmation"
+    SEPARATE_RUNS = "separate_runs"
 
 
 class IncidentKind(StrEnum):
@@ -458,9 +460,10 @@ class Verdict:
     ``ratio`` is head/base of the raw value (1.08 = 8 % more), whatever the direction; ``kind``
     accounts for which way is good. Where ``ratio`` is estimated from pairs, ``head_level`` is
     ``base_level`` times it. ``noise_floor`` and ``mde`` are ratios minus 1 (0.03 = 3 %).
-    ``pairs_to_decide`` is how many more pairs would probably settle an inconclusive verdict: 0 for
-    a settled one, absent where no reasonable number would. ``tail`` is absent where processes have too few
-    samples to have one, and in verdicts from before it was stored.
+    ``pairs_to_decide`` is how many more pairs (of separate runs: runs of the head) would probably
+    settle an inconclusive verdict: 0 for a settled one, absent where no reasonable number would.
+    ``tail`` is absent where processes have too few samples to have one, and in verdicts from before
+    it was stored.
     """
 
     kind: VerdictKind

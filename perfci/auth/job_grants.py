@@ -24,6 +24,9 @@ OTHER_COMMIT: Final = (
     "Older ones are for runs that were started by hand on a bound ref, "
     "and for tokens of `perfci token create`."
 )
+OTHER_PULL_REQUEST: Final = (
+    "This token is for {}, and the document is of the pull request {}: upload it from a job of that one."
+)
 OTHER_EXPECTED_CHANGE: Final = "This token is for the commit {}, and what was announced is of {}."
 WORKFLOW_DISPATCH: Final = "workflow_dispatch"
 
@@ -59,6 +62,9 @@ def explain_upload_refusal(grant: JobGrant, run: Run, *, history: bool) -> str:
         return OTHER_RUN.format(grant.run_id, grant.attempt)
     if history and not grant.baseline:
         return NO_BASELINE
+    if (claimed := origin.get("pull_request")) and claimed != str(grant.pull_request):
+        own = f"the pull request {grant.pull_request}" if grant.pull_request else "no pull request"
+        return OTHER_PULL_REQUEST.format(own, claimed[:12])
     is_bound = grant.pull_request is None and not grant.can_backfill
     if is_bound and run.commit.sha != grant.sha:
         roles = {process.role for result in run.results for process in result.processes}

@@ -9,11 +9,20 @@ import click
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option, server_option
 from perfci.cli.shared.repository_and_config import current_config
-from perfci.cli.shared.result_file_options import build_file_reading_context, result_file_options
+from perfci.cli.shared.result_file_options import (
+    build_file_reading_context,
+    find_repository,
+    index_first_parent_commits,
+    result_file_options,
+)
+from perfci.config import Config
+from perfci.config.ci_job import PULL_REQUEST, JobPullRequest
 from perfci.formats.format_types import WarnOnce
 from perfci.model import Direction
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
+from perfci.service.pulls.job_trigger_event import get_pull_of_job
+from perfci.service.uploads.pull_request_of_run import UploadPullRequest, build_upload_pull_request
 from perfci.service.uploads.read_result_files import find_files
 from perfci.service.uploads.resolve_units import parse_metric_option
 from perfci.service.uploads.send_to_server import (
@@ -28,6 +37,16 @@ from perfci.service.uploads.send_to_server import (
 @click.command("upload")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
 @result_file_options
+@click.option(
+    "--pull-request",
+    "pull_request_number",
+    type=click.IntRange(1, 999_999_999),
+    metavar="N",
+    help="the pull or merge request that was measured  [default: that of the CI job]",
+)
+@click.option(
+    "--base", "base_revision", metavar="REV", help="where it starts from  [default: the merge base]"
+)
 @server_option
 @json_option
 @global_options
@@ -38,12 +57,17 @@ def upload_command(
     machine: str,
     direction: Direction | None,
     metric_meanings: tuple[str, ...],
+    pull_request_number: int | None,
+    base_revision: str | None,
     server: str,
     json_file: str | None,
 ) -> int:
     """Send result files or folders of any format to a server; the same file again adds nothing.
 
     Spool results on disk, then send them; a run leaves the spool once the server has stored it.
+
+    What a job of a pull or merge request measured is compared with recent runs of the main branch and never
+    enters its history.
 
     The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0
     if everything is stored there, 1 if a run was rejected or is pending, 2 usage.
@@ -57,7 +81,12 @@ def upload_command(
     # perfci's own documents say everything, so that the repository's history need not be read for them.
     if any(name != "perfci" for _, name in files):
         reading = build_file_reading_context(config, revision, machine, direction)
-    runs = (run for file, name in files for run in read_runs_to_send(file, name, reading, units, warn))
+    pull_request = find_pull_request(config, pull_request_number, base_revision)
+    runs = [
+        pull_request.assign_to(run) if pull_request else run
+        for file, name in files
+        for run in read_runs_to_send(file, name, reading, units, warn)
+    ]
     report = spool_and_send_runs(config, address, runs)
     print_flush_report(report, address, err=json_file == "-")
     if json_file:
@@ -86,6 +115,26 @@ def flush_command(server: str, json_file: str | None) -> int:
             json_file, {address: serialize_flush_report(report) for address, report in reports.items()}
         )
     return max((flush_exit_code(report) for report in reports.values()), default=0)
+
+
+def find_pull_request(config: Config, number: int | None, base: str | None) -> UploadPullRequest | None:
+    """Find the pull request that was measured: by the options, else by the CI job."""
+    job = config.ci_job.pull_request if config.ci_job else None
+    if config.github and config.github.event_name == PULL_REQUEST and config.github.event:
+        pull = get_pull_of_job(config.github)
+        job = JobPullRequest(number=str(pull.number), head=pull.head, base=pull.base, merge=config.github.sha)
+    if job is None and number is None and base is None:
+        return None
+    repository = find_repository(Path.cwd())
+
+    def resolve(revision: str) -> str:
+        return repository.resolve_revision(revision) if repository else revision
+
+    def find_merge_base(target: str, head: str) -> str | None:
+        return repository.find_merge_base(resolve(target), resolve(head)) if repository else None
+
+    commits = index_first_parent_commits(repository)
+    return build_upload_pull_request(job, number, resolve(base) if base else "", commits, find_merge_base)
 
 
 def print_flush_report(report: FlushReport, server: str, *, err: bool = False) -> None:

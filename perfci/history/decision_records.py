@@ -20,8 +20,9 @@ DecisionKey = tuple[Series, str, str]
 """What a decision is about: a series, the base and the head."""
 
 
-METHOD_PAIRS, METHOD_ROUNDS = "pairs", "rounds"
-"""How the samples of a verdict were measured: in interleaved pairs, or in rounds over a range."""
+METHOD_PAIRS, METHOD_ROUNDS, METHOD_SEPARATE_RUNS = "pairs", "rounds", "separate_runs"
+"""How the samples of a verdict were measured: in interleaved pairs, in rounds over a range, or in runs of
+their own, at different times."""
 
 
 SOFTWARE_VERSIONS = f"perfci {perfci.__version__}, numpy {numpy.__version__}, scipy {scipy.__version__}"

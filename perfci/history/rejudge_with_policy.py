@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.decision_records import METHOD_PAIRS
+from perfci.history.decision_records import METHOD_PAIRS, METHOD_SEPARATE_RUNS
+from perfci.history.judge_pull_request_uploads import replay_separate_runs
 from perfci.history.series_histories import SeriesHistories
 from perfci.history.session_replay import SessionSamples
 from perfci.model import ChangePoint, Series, Verdict, VerdictKind
@@ -100,10 +101,11 @@ def _rejudge_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator
         }
         aa_results = load_aa_results_by_series(tx, project, own_decisions[own[0].id].aa_verdicts_until)
         samples = SessionSamples.from_rows(load_session_processes(tx, session.uid))
-        yield from _rejudge_session(session, own, own_decisions, samples, policy, aa_results)
+        yield from _rejudge_session(tx, session, own, own_decisions, samples, policy, aa_results)
 
 
 def _rejudge_session(
+    tx: Transaction,
     session: SessionRecord,
     records: Sequence[VerdictRecord],
     decisions_by_id: Mapping[int, DecisionRecord],
@@ -116,7 +118,9 @@ def _rejudge_session(
         rejudged = _rejudge_rounds([record.verdict for record in judged], samples, policy)
     else:
         rejudged = [
-            _rejudge_pairs(record.verdict, decisions_by_id[record.id], samples, policy, aa_results)
+            _rejudge_separate_runs(tx, record.verdict, decisions_by_id[record.id], policy)
+            if decisions_by_id[record.id].method == METHOD_SEPARATE_RUNS
+            else _rejudge_pairs(record.verdict, decisions_by_id[record.id], samples, policy, aa_results)
             for record in judged
         ]
     if session.kind == "confirm" or any(decisions_by_id[record.id].rate for record in judged):
@@ -153,6 +157,13 @@ def _rejudge_pairs(
     last = decision.looks[-1] if decision.looks else None
     look = samples.replay_interim_analysis(verdict, policy.rule_for(verdict.series), last, aa_runs)
     return look.verdict if look else verdict
+
+
+def _rejudge_separate_runs(
+    tx: Transaction, verdict: Verdict, decision: DecisionRecord, policy: Policy
+) -> Verdict:
+    """Judge the runs that were compared then."""
+    return replay_separate_runs(tx, verdict, decision, policy.rule_for(verdict.series)) or verdict
 
 
 def _rejudge_histories(tx: Transaction, project: str, policy: Policy) -> Iterator[RejudgedHistory]:

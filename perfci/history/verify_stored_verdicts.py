@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.decision_records import METHOD_ROUNDS, SOFTWARE_VERSIONS, parse_recorded_rule
+from perfci.history.decision_records import (
+    METHOD_ROUNDS,
+    METHOD_SEPARATE_RUNS,
+    SOFTWARE_VERSIONS,
+    parse_recorded_rule,
+)
+from perfci.history.judge_pull_request_uploads import replay_separate_runs
 from perfci.history.session_replay import SessionSamples
 from perfci.model import Series, TailVerdict, Verdict
 from perfci.store import Store
@@ -86,17 +93,22 @@ def _find_differences(
         for verdict_id in {decision.aa_verdicts_until for _, decision in own} - aa_results.keys():
             aa_results[verdict_id] = load_aa_results_by_series(tx, project, verdict_id)
         samples = SessionSamples.from_rows(load_session_processes(tx, uid))
-        yield from _verify_session(own, samples, aa_results, before_tails)
+        yield from _verify_session(tx, own, samples, aa_results, before_tails)
 
 
 def _verify_session(
+    tx: Transaction,
     recorded: Sequence[RecordedDecision],
     samples: SessionSamples,
     aa_results: Mapping[int, AAResultsBySeries],
     before_tails: Container[int],
 ) -> Iterator[VerdictDifference]:
-    verdicts = []
+    verdicts: list[Verdict | None] = []
     for record, decision in recorded:
+        if decision.method == METHOD_SEPARATE_RUNS:
+            rule = parse_recorded_rule(decision)
+            verdicts.append(replay_separate_runs(tx, record.verdict, decision, rule))
+            continue
         looks = _replay_looks(record.verdict, decision, samples, aa_results[decision.aa_verdicts_until])
         for stored, replayed in zip(decision.looks, looks, strict=True):
             for text in _compare_looks(stored, replayed):
@@ -129,16 +141,18 @@ def _replay_looks(
 def _apply_discovery_control(
     recorded: Sequence[RecordedDecision], replayed: Sequence[Verdict | None]
 ) -> list[Verdict | None]:
-    """Control the false discoveries among the verdicts that were controlled together, which share a rate."""
+    """Control the false discoveries among the verdicts that were controlled together: those of one rate, of
+    separate runs those that were given at one moment.
+    """
     result = list(replayed)
-    for rate in {decision.rate for _, decision in recorded} - {None}:
-        group = {
-            index: verdict
-            for index, verdict in enumerate(replayed)
-            if recorded[index][1].rate == rate and verdict is not None
-        }
-        controlled = control_false_discoveries(list(group.values()), rate or 0.0)
-        for index, verdict in zip(group, controlled, strict=True):
+    groups: dict[tuple[float, object], dict[int, Verdict]] = defaultdict(dict)
+    for index, (record, decision) in enumerate(recorded):
+        verdict = replayed[index]
+        given_at = record.created_at if decision.method == METHOD_SEPARATE_RUNS else None
+        if decision.rate is not None and verdict is not None:
+            groups[decision.rate, given_at][index] = verdict
+    for (rate, _), group in groups.items():
+        for index, verdict in zip(group, control_false_discoveries(list(group.values()), rate), strict=True):
             result[index] = verdict
     return result
 

@@ -18,7 +18,7 @@ from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
 from perfci.verdicts.compare.pooled_verdict import PooledVerdict, pooled_verdict_of_series
 from perfci.verdicts.comparison_rule import MOVE_KINDS
-from perfci.verdicts.history.step_evidence import diff_environments
+from perfci.verdicts.environment_changes import diff_environments
 from perfci.verdicts.judging_policy import Policy
 
 

@@ -384,7 +384,8 @@ def _pairs_suffix(verdict: Verdict) -> str:
 
 def _next_step(verdict: Verdict) -> str:
     if verdict.pairs_to_decide is not None:
-        return f"about {format_count(verdict.pairs_to_decide, 'more pair')} would decide"
+        noun = "more run" if verdict.stage is Stage.SEPARATE_RUNS else "more pair"
+        return f"about {format_count(verdict.pairs_to_decide, noun)} would decide"
     if verdict.reason:
         return make_printable(verdict.reason, MAX_REASON_LENGTH)
     if verdict.stage is Stage.SCREENING:

@@ -25,7 +25,8 @@ class LookRecord:
 
     ``spent`` counts the measured pairs, ``pairs`` the usable ones. ``tail`` is the error probability on
     either side of the interval; None where no statistics were needed. ``more`` is how many pairs were
-    requested.
+    requested. ``base_results`` and ``head_results`` are the ids of the results that were compared where
+    runs were not measured side by side.
     """
 
     spent: int
@@ -35,16 +36,18 @@ class LookRecord:
     more: int = 0
     prior_sd: float | None = None
     prior_df: float | None = None
+    base_results: Sequence[int] = ()
+    head_results: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """How one verdict was reached.
 
-    ``method`` is ``pairs`` (looks at pairs) or ``rounds`` (neighbours screened once). ``rule`` holds the
-    fields of the rule by name. A/A runs up to the verdict ``aa_verdicts_until`` were known. ``rate`` is
-    the false discovery rate controlled over the verdicts of the session; None where none was. ``made_by``
-    names the versions of the software.
+    ``method`` is ``pairs`` (looks at pairs), ``rounds`` (neighbours screened once) or ``separate_runs``.
+    ``rule`` holds the fields of the rule by name. A/A runs up to the verdict ``aa_verdicts_until`` were
+    known. ``rate`` is the false discovery rate controlled over the verdicts of the session; None where none
+    was. ``made_by`` names the versions of the software.
     """
 
     method: str
@@ -76,13 +79,18 @@ def add_verdict_decision_records(tx: Session, records: Mapping[int, DecisionReco
             "rule": dict(record.rule),
             "aa_verdicts_until": record.aa_verdicts_until,
             "rate": record.rate,
-            "looks": [asdict(look) for look in record.looks],
+            "looks": [_drop_empty_sides(asdict(look)) for look in record.looks],
             "made_by": record.made_by,
         }
         for verdict_id, record in records.items()
     ]
     if rows:
         tx.execute(sa.insert(DecisionRow.__table__), rows)
+
+
+def _drop_empty_sides(look: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the results of looks at pairs, which are those of their session."""
+    return {name: value for name, value in look.items() if not name.endswith("_results") or value}
 
 
 def load_verdict_decision_records(tx: Session, project: str) -> dict[int, DecisionRecord]:

@@ -24,7 +24,7 @@ MAX_RESULT_SUMMARIES = 10_000
 VerdictKindName = Literal[
     "regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"
 ]
-StageName = Literal["screening", "confirmation"]
+StageName = Literal["screening", "confirmation", "separate_runs"]
 
 
 class VerdictShape(Shape):

@@ -21,6 +21,11 @@ from perfci.store.jobs.work_queue_and_leases import enqueue_work
 from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND
+from perfci.store.queries.pull_request_uploads import (
+    BASE_FIELD,
+    BASE_POSITION_FIELD,
+    PULL_REQUEST_FIELD,
+)
 from perfci.store.queries.series_commits_machines import is_commit_stored
 from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.find_or_add_rows import NEW_SERIES, load_session_projects_and_kinds
@@ -30,6 +35,19 @@ KIND_HISTORY, KIND_COMPARE, KIND_AA = "history", "compare", "aa"
 
 SESSION_SUFFIX, SUFFIXED_SESSION = " @ {}", re.compile(r" @ \S+$")
 """What stands behind the name of a session that another project may have as well."""
+
+PULL_REQUEST_FIELDS = {
+    PULL_REQUEST_FIELD: "[1-9][0-9]{0,8}",
+    BASE_FIELD: "[0-9a-f]{40}|[0-9a-f]{64}",
+    BASE_POSITION_FIELD: "[0-9]{1,9}",
+}
+"""What a run may say of its pull request, and of the commit of the main branch that this starts from."""
+
+PULL_REQUEST_VALUES = {
+    PULL_REQUEST_FIELD: "the number of a pull request",
+    BASE_FIELD: "a full sha",
+    BASE_POSITION_FIELD: "a number of commits",
+}
 
 AUDIT_RECEIVE = "run.receive"
 """Audit action of uploads, recorded once a day for each actor, since uploads are many."""
@@ -87,7 +105,8 @@ def derive_session_kind(run: Run, grant: JobGrant | None) -> str:
     The server decides from the measured data and from the right of the job that sends it, not from what the
     document claims to be.
     """
-    is_from_pull = dict(run.origin).get("event", "").startswith("pull_request")
+    origin = dict(run.origin)
+    is_from_pull = PULL_REQUEST_FIELD in origin or origin.get("event", "").startswith("pull_request")
     roles = {process.role for result in run.results for process in result.processes}
     if not is_from_pull and not run.commit.dirty and roles <= {Role.HISTORY}:
         return KIND_HISTORY
@@ -168,8 +187,26 @@ def _name_session(incoming: IncomingRun, owners: Mapping[str, tuple[int, str]]) 
     return replace(incoming, run=replace(run, session=run.session + suffix))
 
 
+def _check_pull_request(run: Run) -> Run:
+    """Check what a run says of its pull request; pairs say nothing: they are compared with each other."""
+    origin = dict(run.origin)
+    if PULL_REQUEST_FIELD not in origin:
+        return run
+    roles = {process.role for result in run.results for process in result.processes}
+    if not roles <= {Role.HISTORY}:
+        kept = tuple((name, value) for name, value in run.origin if name not in PULL_REQUEST_FIELDS)
+        return replace(run, origin=kept)
+    for name, pattern in PULL_REQUEST_FIELDS.items():
+        if name in origin and not re.fullmatch(pattern, origin[name], re.ASCII):
+            raise PerfciError(
+                f"origin.{name} was expected to be {PULL_REQUEST_VALUES[name]}, not {origin[name][:60]!r}."
+            )
+    return run
+
+
 def _admit_run(tx: Session, incoming: IncomingRun, kind: str) -> IncomingRun:
     """Refuse a run that a job's token does not cover, and strip what its sender may not set."""
+    incoming = replace(incoming, run=_check_pull_request(incoming.run))
     run, grant = incoming.run, incoming.context.actor.grant
     if grant is None:
         return incoming

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
+from perfci.history.judge_pull_request_uploads import PullRequestUploads
 from perfci.history.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
 from perfci.history.series_histories import SeriesHistories
 from perfci.model import PerfciError
@@ -27,10 +29,12 @@ from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.jobs import work_queue_and_leases
 from perfci.store.jobs.work_queue_and_leases import OutboxItem
-from perfci.store.projects import find_project, load_projects, mark_projects_changed
+from perfci.store.projects import Project, find_project, load_projects, mark_projects_changed
 from perfci.store.queries import judging_inputs
+from perfci.store.queries.pull_request_uploads import PullRequestHead, load_pull_request_heads
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_points_and_jumps import SegmentationCache
+from perfci.verdicts.judging_policy import Policy
 
 JUDGE_LEASE = "judge"
 WORK_KINDS = ("judge", "judge_pr", "evaluate")
@@ -41,6 +45,7 @@ MAX_BATCH = 256
 JOB_INTERVAL = timedelta(minutes=1)
 
 PeriodicJob = Callable[[datetime], object]
+ReportPullRequest = Callable[[Session, Project, PullRequestHead, datetime], object]
 
 log = logging.getLogger("perfci.judge")
 
@@ -49,14 +54,16 @@ log = logging.getLogger("perfci.judge")
 class JudgeWorker:
     """Evaluates uploads, one project after the other; of several such processes the lease lets one work.
 
-    ``periodic_jobs`` run between evaluations and are called with the time. Cached segmentations live in
-    this process only; what is not cached is computed again with the same result.
+    ``periodic_jobs`` run between evaluations and are called with the time. ``report_pull_request`` is
+    called for each head of a pull request whose uploads were judged, with their verdicts. Cached
+    segmentations live in this process only; what is not cached is computed again with the same result.
     """
 
     store: Store
     load_policies: LoadPolicies
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     periodic_jobs: Sequence[PeriodicJob] = ()
+    report_pull_request: ReportPullRequest = field(default=lambda *_: None)
     lease: Lease = field(init=False)
     _segmentation_cache: SegmentationCache = field(init=False, default_factory=SegmentationCache)
 
@@ -157,6 +164,7 @@ class JudgeWorker:
                 for uid, decisions in verdicts.items():
                     if decisions:
                         save_verdicts_with_decisions(tx, project.slug, uid, decisions, now)
+            self._judge_pull_requests(project, list(sessions), policies.policy)
             with self.store.read() as tx:
                 evaluation = evaluate_project(tx, project.slug, policies.policy, policies.history)
             reconcile_incidents(
@@ -165,6 +173,19 @@ class JudgeWorker:
         with self.lease.begin_transaction() as tx:
             work_queue_and_leases.delete_work(tx, [item.id for item in work])
             mark_projects_changed(tx, [project.id])
+
+    def _judge_pull_requests(self, project: Project, sessions: Sequence[str], policy: Policy) -> None:
+        """Judge what pull requests uploaded against the main branch, whose change points are stored."""
+        with self.store.read() as tx:
+            heads = load_pull_request_heads(tx, sessions)
+            uploads = {head: PullRequestUploads.load(tx, project.slug, head) for head in heads}
+        for head, runs in uploads.items():
+            decisions = runs.judge(policy) if runs else []
+            now = self.clock()
+            with self.lease.begin_transaction() as tx:
+                if runs and decisions:
+                    save_verdicts_with_decisions(tx, project.slug, runs.session, decisions, now)
+                self.report_pull_request(tx, project, head, now)
 
 
 class PeriodicJobs:

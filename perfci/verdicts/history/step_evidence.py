@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from perfci.model import ChangePoint, Environment, EnvironmentChange
+from perfci.verdicts.environment_changes import MAX_CHANGE_SHARE, diff_environments
 
 MAX_SIDE_POINTS = 15
 """Points either side that estimate a step; what lies further back belongs to another time."""
@@ -18,10 +19,6 @@ MIN_LEVEL_POINTS = 3
 BAI_FACTOR = 11.0
 """With 95 % the true position lies within 11 (sigma / step)^2 points of the estimated one (Bai
 1997)."""
-
-MAX_CHANGE_SHARE = 0.2
-"""A value that changes at more than one boundary in five (a host name, a timestamp) coincides with
-steps by chance and explains nothing."""
 
 MAX_REVERSAL_COMMITS = 8
 """A level gone within eight commits is a note: observed reverts came after four to six
@@ -66,16 +63,6 @@ class EnvironmentCoincidence:
 
     changes: tuple[EnvironmentChange, ...]
     ambiguous: bool
-
-
-def diff_environments(before: Environment, after: Environment) -> tuple[EnvironmentChange, ...]:
-    """Values that differ, in the order of their names."""
-    old, new = dict(before.values), dict(after.values)
-    return tuple(
-        EnvironmentChange(name, old.get(name, ""), new.get(name, ""))
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name, "") != new.get(name, "")
-    )
 
 
 def find_environment_coincidence(
