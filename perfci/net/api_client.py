@@ -33,6 +33,7 @@ from perfci.net.api_schemas.measurement_orders import (
     OrderRelease,
     OrderShape,
 )
+from perfci.net.api_schemas.monitoring import ChartedPointsShape
 from perfci.net.api_schemas.projects_and_access import (
     CreatedToken,
     NewProject,
@@ -147,6 +148,10 @@ class ApiClient:
             f"{_project_path(project)}/series/{series}/points",
             params=_drop_none(filters),
         )
+
+    def list_points_of_many_series(self, project: str, **filters: Any) -> ChartedPointsShape:
+        path = f"{_project_path(project)}/points"
+        return self._request(ChartedPointsShape, "GET", path, params=_drop_none(filters))
 
     def list_commits(self, project: str, **filters: Any) -> Iterator[CommitShape]:
         return self._list_all(CommitPage, f"{_project_path(project)}/commits", **filters)

@@ -61,6 +61,8 @@ OPERATIONS = {
         "get_comparison",
         "list_result_summaries",
         "list_invalid_marks",
+        "list_points_of_many_series",
+        "scrape_levels",
         "list_orders",
         "get_order",
     },

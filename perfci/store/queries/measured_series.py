@@ -46,6 +46,7 @@ class NewestSeriesCommit(NamedTuple):
 
     position: int
     sha: str
+    commit_id: int
     result_id: int
     measured_result_id: int | None
 
@@ -129,7 +130,7 @@ def load_newest_series_commits(
         some = newest_first[start : start + count]
         here = _filter_series(left, grouped.where(RunRow.commit_id.in_(some)))
         for series_id, commit_id, *outcome in tx.connection().execute(here):
-            end = NewestSeriesCommit(places[commit_id], commits[commit_id].sha, *outcome)
+            end = NewestSeriesCommit(places[commit_id], commits[commit_id].sha, commit_id, *outcome)
             ends[series_id] = max(ends.get(series_id, end), end)
         left.difference_update(ends)
         start, count = start + count, min(count * BATCH_GROWTH, CHUNK)

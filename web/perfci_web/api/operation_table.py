@@ -15,6 +15,7 @@ from perfci_web.api.operations import (
     incidents,
     invalid_marks,
     measurement_orders,
+    monitoring,
     muted_benchmarks,
     notifications,
     openapi,
@@ -49,4 +50,5 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *deletions.OPERATIONS,
     *invalid_marks.OPERATIONS,
     *measurement_orders.OPERATIONS,
+    *monitoring.OPERATIONS,
 )
