@@ -179,7 +179,7 @@ def test_every_document_has_the_same_size(
     listed = client.get(f"{api}/series").get_json()["items"]
     paths = [
         f"{P}/incidents/1.json",
-        f"{P}/impact.json",
+        f"{P}/changes.json?since=all",
         f"{P}/compare/{a_sha(AT - 1)}...{a_sha(AT)}.json",
         f"{api}/incidents/1",
         f"{api}/impact",
@@ -210,7 +210,7 @@ def test_every_text_has_the_same_size(
         record = find_incident(tx, project.id, 1)
         assert record is not None
         notification = notification_body(build_notification_content(tx, project, record))
-    pages = [f"{P}/incidents/1", f"{P}/incidents", f"{P}/impact", f"{P}/benchmarks", f"{P}/"]
+    pages = [f"{P}/incidents/1", f"{P}/incidents", f"{P}/changes?since=all", f"{P}/benchmarks", f"{P}/"]
     texts = {path: read_page(client, path) for path in pages}
     texts["compare"] = read_page(client, f"{P}/compare/{a_sha(AT - 1)}...{a_sha(AT)}")
     texts["notification"] = notification

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -148,6 +149,11 @@ def format_count(count: int, noun: str, plural: str = "") -> str:
 def format_age(seconds: float) -> str:
     """Format roughly how long ago something was: ``3 hours ago``, ``just now``."""
     return f"{format_rough_duration(seconds)} ago" if seconds >= 60 else "just now"
+
+
+def format_day(moment: datetime) -> str:
+    """Format a date: ``7 Sep 2026``."""
+    return f"{moment.day} {moment:%b %Y}"
 
 
 def format_duration(seconds: float) -> str:

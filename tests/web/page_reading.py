@@ -23,7 +23,7 @@ EVERY_PAGE = [
     f"{MANY}/mfu{MANY_BF16}",
     f"{SERIES}{BF16}",
     f"{P}/compare",
-    f"{P}/calibration",
+    f"{P}/noise",
     COMPARE,
     f"{P}/commit/{a_commit(STEP).sha}",
 ]

@@ -35,7 +35,7 @@ PAGES = [
     f"{P}/",
     f"{P}/incidents",
     f"{P}/incidents/1",
-    f"{P}/impact",
+    f"{P}/changes?since=all",
     f"{P}/benchmarks",
     f"{P}/benchmarks?show=unavailable",
     f"{P}/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",

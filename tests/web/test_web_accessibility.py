@@ -18,9 +18,9 @@ from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 pytestmark = pytest.mark.browser
 
 SCHEMES = ("light", "dark")
-MORE_PAGES = ["/acme:tiny-lm/impact", "/acme:tiny-lm/benchmarks?q=nothing", "/nothing/here", "/login"]
+MORE_PAGES = ["/acme:tiny-lm/changes", "/acme:tiny-lm/benchmarks?q=nothing", "/nothing/here", "/login"]
 LIST = "/acme:model/incidents"
-TRIAGE = [LIST, f"{LIST}/1", f"{LIST}?changed=1", "/acme:model/impact"]
+TRIAGE = [LIST, f"{LIST}/1", f"{LIST}?changed=1", "/acme:model/changes?since=all"]
 
 
 @pytest.fixture(scope="module", params=SCHEMES)

@@ -38,7 +38,7 @@ EVERY_PAGE = [
     FAILING,
     f"{P}/s/train.Step.track_flops/flops",
     f"{P}/compare",
-    f"{P}/calibration",
+    f"{P}/noise",
     UNMEASURED,
     f"{P}/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",
     f"{P}/compare/{a_commit(2).sha}...{a_commit(FASTER).sha}",

@@ -50,7 +50,7 @@ def test_refuses_more_pages_than_requests_of_the_api(public_app: Flask) -> None:
     assert public_app.test_client().get("/healthz").status_code == 200
 
 
-@pytest.mark.parametrize(("end", "cost"), [("benchmarks", 5), ("benchmarks.csv", 30), ("impact", 5)])
+@pytest.mark.parametrize(("end", "cost"), [("benchmarks", 5), ("benchmarks.csv", 30), ("changes", 5)])
 def test_costly_pages_count_as_several_requests(public_app: Flask, end: str, cost: int) -> None:
     assert count_answers(public_app, OVERVIEW + end) == LIMIT / cost
 

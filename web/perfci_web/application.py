@@ -27,14 +27,15 @@ from perfci_web.application_context import EXTENSION_KEY, WebContext
 from perfci_web.authentication import routes as authentication
 from perfci_web.authentication.authenticator import build_authenticator
 from perfci_web.benchmarks import routes as benchmarks
-from perfci_web.commit_impacts import routes as impact
+from perfci_web.changes import routes as changes
 from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
 from perfci_web.embeds import routes as embeds
-from perfci_web.false_alarm_calibration import routes as calibration
 from perfci_web.incidents import change_routes as incidents
 from perfci_web.invalid_marks import routes as invalid_marks
+from perfci_web.noise import routes as noise
 from perfci_web.overview import routes as overview
+from perfci_web.search import routes as search
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_static_files
 from perfci_web.unresolved_results import routes as unresolved_results
@@ -92,8 +93,8 @@ def create_app(
     register_static_files(app)
     app.url_map.converters |= CONVERTERS  # before the rules that use them
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
-    page_modules = (overview, benchmarks, series, comparisons, commits, calibration, incidents, impact)
-    for pages in (*page_modules, unresolved_results):
+    page_modules = (overview, benchmarks, series, comparisons, commits, noise, incidents, changes)
+    for pages in (*page_modules, search, unresolved_results):
         app.register_blueprint(pages.blueprint)
     app.register_blueprint(invalid_marks.blueprint)
     app.register_blueprint(embeds.blueprint)

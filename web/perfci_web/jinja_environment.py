@@ -5,7 +5,7 @@ and the caller.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 from flask import Flask, g, request
@@ -21,7 +21,9 @@ from perfci_web.application_context import current_actor
 from perfci_web.authentication.authenticator import Authenticator
 from perfci_web.forge_links import forge_links_of_project
 from perfci_web.overview.view_model import CoverageShare
+from perfci_web.page_urls import format_query
 from perfci_web.request_hooks import style_nonce
+from perfci_web.view_parts.navigation import build_navigation
 
 THEMES = ("light", "dark")
 
@@ -54,6 +56,7 @@ def register_filters_and_globals(
         "moment": format_moment,
         "percent": number_format.format_percent,
         "printable": make_printable,
+        "query_string": join_query,
         "sentence": verdict_text.verdict_sentence,
         "sentences": split_after_first_sentence,
         "signed": number_format.format_signed_percent,
@@ -64,6 +67,7 @@ def register_filters_and_globals(
     }
     app.jinja_env.globals |= {
         "arrow": verdict_text.direction_arrow,
+        "navigation": build_navigation,
         "asset": lambda name: f"{request.script_root}{static_files.asset_url_path(name)}",
         "calibration_text": calibration_text,
         "change_levels_phrase": verdict_text.change_levels_phrase,
@@ -110,13 +114,18 @@ def break_long_name(text: str, limit: int = MAX_NAME_LENGTH) -> Markup:
 
 
 def format_date(moment: datetime) -> Markup:
-    text = f"{moment.day} {moment:%b %Y}"
+    text = number_format.format_day(moment)
     return Markup('<time datetime="{}">{}</time>').format(moment.isoformat(timespec="seconds"), text)
 
 
 def format_moment(time: datetime) -> str:
     """Format a time to the minute: ``2026-03-01 12:00 UTC``."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def join_query(query: Mapping[str, str], more: Mapping[str, str]) -> str:
+    """Write two queries as one, with its question mark; empty where both are."""
+    return format_query({**query, **more})
 
 
 def capitalize_first(text: str) -> str:

@@ -43,11 +43,13 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
             ("comparisons.compare_page", "comparisons.compare_json", "comparisons.compare_markdown"), 10.0
         ),
         "commits.commit_page": 10.0,
-        **dict.fromkeys(("impact.impact_page", "impact.impact_json"), 5.0),
+        **dict.fromkeys(("changes.changes_page", "changes.changes_feed"), 5.0),
+        **dict.fromkeys(("changes.changes_json", "changes.changes_csv"), 30.0),
+        "search.search_page": 5.0,
         "embeds.project_badge": 5.0,
         "authentication.begin_login": 5.0,
         "authentication.finish_login": 10.0,
-        **dict.fromkeys(("calibration.calibration_page", "calibration.calibration_json"), 5.0),
+        **dict.fromkeys(("noise.noise_page", "noise.noise_json"), 5.0),
     }
 )
 """As how many requests a page counts that reads a whole project or two whole commits, or asks GitHub; others

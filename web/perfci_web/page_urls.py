@@ -43,40 +43,52 @@ class ProjectLinks:
     def overview(self) -> str:
         return f"{self.project_url}/"
 
+    def overview_with(self, **query: object) -> str:
+        return f"{self.overview}{format_query(query)}"
+
+    def search(self, **query: object) -> str:
+        return f"{self.project_url}/search{format_query(query)}"
+
     def incidents(self, extension: str = "", **query: object) -> str:
-        return f"{self.project_url}/incidents{_format_extension(extension)}{_format_query(query)}"
+        return f"{self.project_url}/incidents{_format_extension(extension)}{format_query(query)}"
 
     def incident(self, number: int, extension: str = "") -> str:
         return f"{self.project_url}/incidents/{number}{_format_extension(extension)}"
 
-    def impact(self, extension: str = "", **query: object) -> str:
-        return f"{self.project_url}/impact{_format_extension(extension)}{_format_query(query)}"
+    def changes(self, extension: str = "", **query: object) -> str:
+        return f"{self.project_url}/changes{_format_extension(extension)}{format_query(query)}"
 
     def benchmarks(self, extension: str = "", **query: object) -> str:
-        return f"{self.project_url}/benchmarks{_format_extension(extension)}{_format_query(query)}"
+        return f"{self.project_url}/benchmarks{_format_extension(extension)}{format_query(query)}"
 
     def benchmark(self, name: str, extension: str = "", **query: object) -> str:
         """The page of all series of one benchmark."""
         path = f"{self.project_url}/b/{encode_segment(name)}{_format_extension(extension)}"
-        return f"{path}{_format_query(query)}"
+        return f"{path}{format_query(query)}"
 
     def series(self, series: Series, extension: str = "", **query: object) -> str:
         path = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}"
-        query_text = _format_query(query, self._identifying_query(series))
+        query_text = format_query(query, self._identifying_query(series))
         return f"{self.project_url}/s/{path}{_format_extension(extension)}{query_text}"
 
     def compare(self, base: str, head: str, extension: str = "", **query: object) -> str:
         pair = f"{encode_segment(base)}...{encode_segment(head)}"
-        return f"{self.project_url}/compare/{pair}{_format_extension(extension)}{_format_query(query)}"
+        return f"{self.project_url}/compare/{pair}{_format_extension(extension)}{format_query(query)}"
 
     def unresolved_results(self) -> str:
         return f"{self.project_url}/unresolved-results"
 
-    def calibration(self, extension: str = "") -> str:
-        return f"{self.project_url}/calibration{_format_extension(extension)}"
+    def noise(self, extension: str = "") -> str:
+        return f"{self.project_url}/noise{_format_extension(extension)}"
+
+    def choose_comparison(self) -> str:
+        return f"{self.project_url}/compare"
+
+    def api_description(self) -> str:
+        return f"{self.root}/api/v1/openapi.json"
 
     def commit(self, sha: str, **query: object) -> str:
-        return f"{self.project_url}/commit/{encode_segment(sha)}{_format_query(query)}"
+        return f"{self.project_url}/commit/{encode_segment(sha)}{format_query(query)}"
 
     @property
     def invalid_mark(self) -> str:
@@ -140,7 +152,7 @@ def _format_extension(extension: str) -> str:
     return f".{extension}" if extension else ""
 
 
-def _format_query(values: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
+def format_query(values: Mapping[str, object], names: Mapping[str, str] | None = None) -> str:
     """Format a query; empty ``values`` are left out, ``names`` are kept even when empty."""
     query = dict(names or {}) | {key: str(value) for key, value in values.items() if value not in ("", None)}
     # Slash, colon and comma may stand in a query as they are, and read better.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from perfci.report.number_format import format_day
+
 HEADINGS: Mapping[str, str] = {
     "state": "State",
     "undo": "Undone",
@@ -53,6 +55,5 @@ def _format_field_value(field: str, value: str) -> str:
     if field == "duplicate_of" and value:
         return f"#{value}"
     if value and field.endswith(("_at", "_until")):
-        day = datetime.fromisoformat(value)
-        return f"{day.day} {day:%b %Y}"
+        return format_day(datetime.fromisoformat(value))
     return value

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind, TailVerdict
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count, format_signed_percent
+from perfci.report.number_format import format_count, format_day, format_signed_percent
 from perfci.report.verdict_text import (
     Tone,
     change_levels_phrase,
@@ -84,7 +84,7 @@ def incident_headline(incident: Incident, commits: CommitsBySha) -> str:
     place = f"between {incident.last_good[:10]} (last good) and {name}"
     if last and (incident.last_good in last.parents or (good and is_next_commit(good, last))):
         place = f"at {name}"
-    date = f" ({last.committed_at:%-d %b %Y})" if last and last.committed_at else ""
+    date = f" ({format_day(last.committed_at)})" if last and last.committed_at else ""
     return f"{_change_summary(incident)} {place}{date}"
 
 

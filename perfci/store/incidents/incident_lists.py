@@ -64,10 +64,13 @@ def count_and_load_open_incidents(
 ) -> tuple[int, list[IncidentRecord]]:
     """Count the open incidents and load the newest."""
     records = load_incidents(tx, project_id, OPEN, limit=limit)
-    if len(records) < limit:
-        return len(records), records
+    return len(records) if len(records) < limit else count_open_incidents(tx, project_id), records
+
+
+def count_open_incidents(tx: Session, project_id: int) -> int:
+    """Count the open incidents."""
     counted = sa.select(sa.func.count()).select_from(INCIDENTS)
-    return tx.scalar(counted.where(INCIDENTS.c.project_id == project_id, OPEN)) or 0, records
+    return tx.scalar(counted.where(INCIDENTS.c.project_id == project_id, OPEN)) or 0
 
 
 def count_incidents_by_section(tx: Session, project_id: int) -> dict[str, int]:

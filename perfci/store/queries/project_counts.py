@@ -49,6 +49,13 @@ def load_projects_with_counts(tx: Session, only_slug: str | None = None) -> list
     ]
 
 
+def find_last_result_time(tx: Session, project_id: int) -> datetime | None:
+    """Find when the last run of a project ended."""
+    last = sa.func.max(sa.func.coalesce(RunRow.finished_at, RunRow.started_at), type_=RunRow.started_at.type)
+    query = sa.select(last).join(SessionRow, RunRow.session_id == SessionRow.id)
+    return tx.scalar(query.where(SessionRow.project_id == project_id))
+
+
 def _count_by_project(tx: Session, by_project: sa.Select[Any], project_ids: Sequence[int]) -> dict[int, int]:
     """Count the rows of a query by project id, its first column."""
     key = by_project.selected_columns[0]

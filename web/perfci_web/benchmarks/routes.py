@@ -18,10 +18,10 @@ from perfci.store.queries.measured_series import count_series_commits, load_seri
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries
 from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
-from perfci_web.csv_response import build_csv_response, format_name_value_pairs
 from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
 from perfci_web.page_urls import PARAMETER_PREFIX
 from perfci_web.url_lookups import build_benchmark_not_found_error, build_project_links, require_project
+from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
 from perfci_web.view_parts.table_row_groups import CellRows
 
 blueprint = Blueprint("benchmarks", __name__)

@@ -18,7 +18,6 @@ from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import may_triage, web_context
-from perfci_web.csv_response import build_csv_response
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.page_urls import PARAMETER_PREFIX, names_place
 from perfci_web.series import view_model
@@ -29,6 +28,7 @@ from perfci_web.url_lookups import (
     build_project_links,
     require_project,
 )
+from perfci_web.view_parts.csv_response import build_csv_response
 
 blueprint = Blueprint("series", __name__)
 

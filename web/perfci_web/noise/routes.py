@@ -1,10 +1,11 @@
-"""Routes of the calibration: false alarms of A/A runs and the noise floors of series."""
+"""Routes of the noise of a project: false alarms of A/A runs and the noise floors of series."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from flask import Blueprint, Response, jsonify, render_template
+from flask import Blueprint, Response, jsonify, redirect, render_template
+from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.false_alarm_calibration import compute_calibration
 from perfci.model import Series
@@ -15,17 +16,17 @@ from perfci.verdicts.false_alarm_calibration import Calibration
 from perfci_web.application_context import web_context
 from perfci_web.url_lookups import build_project_links, require_project
 
-blueprint = Blueprint("calibration", __name__)
+blueprint = Blueprint("noise", __name__)
 
-CALIBRATION_PATH = "/<project:project>/calibration"
+NOISE_PATH = "/<project:project>/noise"
 
 
-@blueprint.get(CALIBRATION_PATH)
-def calibration_page(project: str) -> str:
+@blueprint.get(NOISE_PATH)
+def noise_page(project: str) -> str:
     calibration, series = _load_calibration(project)
     links = build_project_links(project, series)
     return render_template(
-        "calibration/calibration.html",
+        "noise/noise.html",
         project=project,
         page=calibration,
         links=links,
@@ -33,10 +34,21 @@ def calibration_page(project: str) -> str:
     )
 
 
-@blueprint.get(f"{CALIBRATION_PATH}.json")
-def calibration_json(project: str) -> Response:
+@blueprint.get(f"{NOISE_PATH}.json")
+def noise_json(project: str) -> Response:
     calibration, _ = _load_calibration(project)
     return jsonify(serialize_calibration(project, calibration))
+
+
+@blueprint.get("/<project:project>/calibration")
+def old_noise_page(project: str) -> BaseResponse:
+    """Redirect the address that this page had."""
+    return redirect(build_project_links(project).noise(), 301)
+
+
+@blueprint.get("/<project:project>/calibration.json")
+def old_noise_json(project: str) -> BaseResponse:
+    return redirect(build_project_links(project).noise("json"), 301)
 
 
 def _load_calibration(project: str) -> tuple[Calibration, Collection[Series]]:

@@ -22,7 +22,7 @@ from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci_web import create_app
 
-PAGE = "/acme:tiny-lm/calibration"
+PAGE = "/acme:tiny-lm/noise"
 NIGHTS = 40
 
 

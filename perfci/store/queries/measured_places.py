@@ -1,0 +1,92 @@
+"""Load where a project is measured (branches, machines, variants), and restrict queries to some of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import Machine, Variant
+from perfci.store.queries.history_conditions import Condition
+from perfci.store.queries.series_commits_machines import load_machines_by_id, load_variants_by_id
+from perfci.store.tables.measurements import BenchmarkRow, CommitRow, SeriesRow
+
+MAX_BRANCHES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPlace:
+    """A machine and variant that series are measured on, with their number."""
+
+    machine_id: int
+    variant_id: int
+    machine: Machine
+    variant: Variant
+    series_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFilter:
+    """Which series a list keeps: those of some pairs of machine and variant; None keeps all."""
+
+    places: frozenset[tuple[int, int]] | None = None
+
+    def conditions(self) -> Sequence[Condition]:
+        """Return the conditions on columns of series."""
+        if self.places is None:
+            return ()
+        pairs = sorted(self.places)
+        return (
+            sa.or_(
+                sa.false(),
+                *(
+                    sa.and_(SeriesRow.machine_id == machine_id, SeriesRow.variant_id == variant_id)
+                    for machine_id, variant_id in pairs
+                ),
+            ),
+        )
+
+
+EVERYWHERE = PlaceFilter()
+
+
+def load_measured_places(tx: Session, project_id: int) -> list[MeasuredPlace]:
+    """Load the places of a project, those of most series first."""
+    query = (
+        sa.select(SeriesRow.machine_id, SeriesRow.variant_id, sa.func.count().label("series_count"))
+        .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
+        .where(BenchmarkRow.project_id == project_id, SeriesRow.renamed_to.is_(None))
+        .group_by(SeriesRow.machine_id, SeriesRow.variant_id)
+        .order_by(sa.desc("series_count"), SeriesRow.machine_id, SeriesRow.variant_id)
+    )
+    rows = tx.execute(query).all()
+    machines, variants = load_machines_by_id(tx), load_variants_by_id(tx)
+    return [
+        MeasuredPlace(
+            row.machine_id,
+            row.variant_id,
+            machines[row.machine_id],
+            variants[row.variant_id],
+            row.series_count,
+        )
+        for row in rows
+    ]
+
+
+def count_commits_by_branch(tx: Session, project_id: int) -> dict[str, int]:
+    """Count the commits of each branch, the longest first."""
+    query = (
+        sa.select(CommitRow.branch, sa.func.count().label("commits"))
+        .where(CommitRow.project_id == project_id, CommitRow.branch != "")
+        .group_by(CommitRow.branch)
+        .order_by(sa.desc("commits"), CommitRow.branch)
+        .limit(MAX_BRANCHES)
+    )
+    return dict(tx.execute(query).all())
+
+
+def place_filter_of(places: Iterable[MeasuredPlace]) -> PlaceFilter:
+    """Build the filter that keeps some places."""
+    return PlaceFilter(frozenset((place.machine_id, place.variant_id) for place in places))

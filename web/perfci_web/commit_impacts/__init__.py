@@ -1,1 +1,0 @@
-"""Which commit moved which series, and by how much."""

@@ -1,1 +1,0 @@
-"""How often verdicts were wrong, and the noise floors."""

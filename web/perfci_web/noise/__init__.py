@@ -1,0 +1,1 @@
+"""The page of noise: how often alarms are false, and the noise floor of each series."""

@@ -1,0 +1,1 @@
+"""The search box: a benchmark, commit, author or incident of a project."""

@@ -1,0 +1,85 @@
+"""The route of the search box: the one page that a few words mean, else a list of those they may mean."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from flask import Blueprint, redirect, render_template, request
+from sqlalchemy.orm import Session
+from werkzeug.wrappers import Response as BaseResponse
+
+from perfci.model import Commit
+from perfci.store.incidents.incident_store import find_incident
+from perfci.store.projects import Project
+from perfci.store.queries.project_search import (
+    find_benchmark_names,
+    find_commits,
+    find_incident_headlines,
+)
+from perfci_web.application_context import web_context
+from perfci_web.page_urls import ProjectLinks
+from perfci_web.url_lookups import build_project_links, require_project
+
+blueprint = Blueprint("search", __name__)
+
+MAX_RESULTS, MAX_LENGTH = 50, 200
+"""Results of one kind, and characters of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResults:
+    """What some words may mean; ``incidents`` as number and headline."""
+
+    benchmarks: tuple[str, ...] = ()
+    commits: tuple[Commit, ...] = ()
+    incidents: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.benchmarks) + len(self.commits) + len(self.incidents)
+
+
+@blueprint.get("/<project:project>/search")
+def search_page(project: str) -> str | BaseResponse:
+    text = request.args.get("q", "").replace("\x00", "").strip()[:MAX_LENGTH]
+    links = build_project_links(project)
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+        results = search_project(tx, record, text) if text else SearchResults()
+    address = find_only_address(results, text, links)
+    if address:
+        return redirect(address)
+    return render_template(
+        "search/search.html",
+        project=project,
+        searched=text,
+        results=results,
+        max_results=MAX_RESULTS,
+        links=links,
+    )
+
+
+def search_project(tx: Session, project: Project, text: str) -> SearchResults:
+    """Find what some words may mean; ``#12`` is an incident and nothing else."""
+    if re.fullmatch(r"#\d{1,9}", text):
+        incident = find_incident(tx, project.id, int(text[1:]))
+        return SearchResults(incidents=((incident.number, incident.headline),) if incident else ())
+    return SearchResults(
+        tuple(find_benchmark_names(tx, project.id, text, limit=MAX_RESULTS)),
+        tuple(find_commits(tx, project.id, text, limit=MAX_RESULTS)),
+        tuple(find_incident_headlines(tx, project.id, text, limit=MAX_RESULTS)),
+    )
+
+
+def find_only_address(results: SearchResults, text: str, links: ProjectLinks) -> str:
+    """Return the page that a search means: that of its only result or of the benchmark of this very name."""
+    if text in results.benchmarks:
+        return links.benchmark(text)
+    if results.count != 1:
+        return ""
+    if results.benchmarks:
+        return links.benchmark(results.benchmarks[0])
+    if results.commits:
+        return links.commit(results.commits[0].sha)
+    return links.incident(results.incidents[0][0])
