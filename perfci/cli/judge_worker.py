@@ -21,8 +21,7 @@ from perfci.service.notify.destination_encryption import reencrypt_destinations
 from perfci.service.notify.senders import build_sender_config
 from perfci.service.prune_samples import SamplePruningJob
 from perfci.service.pulls.build_github_app import build_github_app
-from perfci.service.pulls.github_event_handler import GitHubEventHandler
-from perfci.service.pulls.github_event_worker import GitHubEventWorker
+from perfci.service.pulls.github_inbox import build_github_inbox
 from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, ReconciliationPoll
 from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
 from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
@@ -37,8 +36,8 @@ from perfci.store import Store
 def judge_worker_command(once: bool) -> None:
     """Judge uploads. Of several workers one is active at a time; another takes over when it dies.
 
-    It also sends notifications. If the server is a GitHub App ([app]), it reports results on pull requests
-    and polls GitHub every 15 minutes for missed deliveries.
+    It also sends notifications. If the server is a GitHub App ([app]), it reports results on pull requests,
+    carries out orders on GitHub and polls it every 15 minutes for missed deliveries.
     """
     config = current_config()
     configure_logging(config.settings.server.log)
@@ -85,8 +84,7 @@ def _github_app_loops(config: Config, store: Store) -> tuple[list[LeasedLoop], l
     if not config.settings.app.id:
         return [], []
     app = build_github_app(config)
-    handler = GitHubEventHandler(store, app, config.settings)
-    inbox = LeasedLoop(store, INBOX_LEASE, GitHubEventWorker(store, handler))
+    inbox = LeasedLoop(store, INBOX_LEASE, build_github_inbox(store, app, config.settings))
     poll = LeasedLoop(
         store, POLL_LEASE, ReconciliationPoll(store, app), interval_s=POLL_INTERVAL.total_seconds()
     )

@@ -299,6 +299,8 @@ class AppTable(ConfigTable):
     key_file: str = ""  # the private key, where PERFCI_APP_PRIVATE_KEY does not hold it
     api: HttpAddress = "https://api.github.com"
     gate: Literal["advisory", "block"] = "advisory"
+    order_label: str = "perfci"  # set on a pull request, it orders a measurement; empty = no label does
+    order_engine: Literal["github", "local"] = "github"  # who measures what is ordered on a pull request
 
 
 class ClientTable(ConfigTable):

@@ -86,6 +86,25 @@ LIST_COMMENTS = GitHubOperation(
 LIST_REPOSITORY_COMMENTS = GitHubOperation(
     "GET", REPOSITORY_PATH + "/issues/comments", "list the newest comments in {owner}/{repo}", READ_COMMENTS
 )
+GET_COMMENT = GitHubOperation(
+    "GET",
+    REPOSITORY_PATH + "/issues/comments/{comment_id}",
+    "read comment {comment_id} of {owner}/{repo}",
+    READ_COMMENTS,
+)
+CREATE_REACTION = GitHubOperation(
+    "POST",
+    REPOSITORY_PATH + "/issues/comments/{comment_id}/reactions",
+    "react to comment {comment_id} of {owner}/{repo}",
+    WRITE_COMMENTS,
+)
+"""May be asked for twice: GitHub keeps one reaction of a kind."""
+LIST_ISSUE_EVENTS = GitHubOperation(
+    "GET",
+    REPOSITORY_PATH + "/issues/{issue_number}/events",
+    "list what happened to {owner}/{repo}#{issue_number}",
+    READ_COMMENTS,
+)
 CREATE_COMMENT = GitHubOperation(
     "POST",
     REPOSITORY_PATH + "/issues/{issue_number}/comments",
@@ -149,6 +168,31 @@ GET_WORKFLOW_RUN = GitHubOperation(
 )
 LIST_WORKFLOW_RUNS = GitHubOperation(
     "GET", REPOSITORY_PATH + "/actions/runs", "list the workflow runs of {owner}/{repo}", ("actions: read",)
+)
+LIST_RUNS_OF_WORKFLOW = GitHubOperation(
+    "GET",
+    REPOSITORY_PATH + "/actions/workflows/{workflow_id}/runs",
+    "list the runs of {workflow_id} in {owner}/{repo}",
+    ("actions: read",),
+)
+DISPATCH_WORKFLOW = GitHubOperation(
+    "POST",
+    REPOSITORY_PATH + "/actions/workflows/{workflow_id}/dispatches",
+    "start {workflow_id} of {owner}/{repo}",
+    ("actions: write",),
+    repeatable=False,
+)
+CANCEL_WORKFLOW_RUN = GitHubOperation(
+    "POST",
+    REPOSITORY_PATH + "/actions/runs/{run_id}/cancel",
+    "cancel workflow run {run_id} of {owner}/{repo}",
+    ("actions: write",),
+)
+COMPARE_COMMITS = GitHubOperation(
+    "GET",
+    REPOSITORY_PATH + "/compare/{basehead}",
+    "find the merge base of {basehead} in {owner}/{repo}",
+    ("contents: read",),
 )
 LIST_ARTIFACTS = GitHubOperation(
     "GET",

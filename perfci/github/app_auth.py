@@ -37,6 +37,12 @@ PERMISSIONS: Mapping[str, str] = {
 }
 """What a token for reading a run and answering on its pull request is made with."""
 
+DISPATCH_PERMISSIONS: Mapping[str, str] = {"actions": "write", "metadata": "read"}
+"""What a token is made with that starts or cancels a run of the workflow, and is used for nothing else."""
+
+MERGE_BASE_PERMISSIONS: Mapping[str, str] = {"contents": "read", "metadata": "read"}
+"""What a token is made with that asks for the merge base of an order."""
+
 
 @dataclass(frozen=True, slots=True)
 class AppKey:

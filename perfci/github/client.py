@@ -118,6 +118,20 @@ class GitHubClient:
             payloads.Comment, ask.LIST_REPOSITORY_COMMENTS, repository_path_parameters(repository), query
         )
 
+    def get_comment(self, repository: str, comment: int) -> payloads.Comment:
+        where = repository_path_parameters(repository) | {"comment_id": comment}
+        return self._request_one(payloads.Comment, ask.GET_COMMENT, where)
+
+    def create_reaction(self, repository: str, comment: int, content: str) -> None:
+        """React to a comment, such as with "eyes"; a reaction that is there stays."""
+        where = repository_path_parameters(repository) | {"comment_id": comment}
+        self._requester.send(ask.CREATE_REACTION, where, body={"content": content})
+
+    def list_issue_events(self, repository: str, number: int) -> Iterator[payloads.IssueEvent]:
+        """List what happened to an issue or a pull request, oldest first."""
+        where = repository_path_parameters(repository) | {"issue_number": number}
+        return self._list_all(payloads.IssueEvent, ask.LIST_ISSUE_EVENTS, where)
+
     def create_comment(self, repository: str, number: int, body: str) -> payloads.Comment:
         where = repository_path_parameters(repository) | {"issue_number": number}
         return self._request_one(payloads.Comment, ask.CREATE_COMMENT, where, {"body": body})
@@ -208,6 +222,38 @@ class GitHubClient:
             for page in pages
             for run in self._parse(payloads.WorkflowRuns, operation, where, page).workflow_runs
         )
+
+    def list_newest_dispatched_runs(self, repository: str, workflow: str) -> tuple[payloads.WorkflowRun, ...]:
+        """List the hundred newest runs of a workflow file that were started by hand."""
+        where = repository_path_parameters(repository) | {"workflow_id": workflow}
+        query = {"event": "workflow_dispatch", "exclude_pull_requests": True, "per_page": 100}
+        return self._request_one(
+            payloads.WorkflowRuns, ask.LIST_RUNS_OF_WORKFLOW, where, query=query
+        ).workflow_runs
+
+    def dispatch_workflow(self, repository: str, workflow: str, ref: str, inputs: Mapping[str, str]) -> None:
+        """Start a workflow file by hand on a branch or tag.
+
+        GitHub names the run that it starts only on request, and an Enterprise Server not at all, so that its
+        name has to tell it.
+        """
+        where = repository_path_parameters(repository) | {"workflow_id": workflow}
+        self._requester.send(ask.DISPATCH_WORKFLOW, where, body={"ref": ref, "inputs": dict(inputs)})
+
+    def cancel_workflow_run(self, repository: str, run: int) -> None:
+        self._requester.send(
+            ask.CANCEL_WORKFLOW_RUN, repository_path_parameters(repository) | {"run_id": run}
+        )
+
+    def find_merge_base(self, repository: str, base: str, head: str) -> str:
+        """Find the newest commit that two commits have in common."""
+        sides = f"{require_full_sha(base)}...{require_full_sha(head)}"
+        where = repository_path_parameters(repository) | {"basehead": sides}
+        # The files that differ come with the first page only.
+        query = {"page": 2, "per_page": 1}
+        return self._request_one(
+            payloads.MergeBase, ask.COMPARE_COMMITS, where, query=query
+        ).merge_base_commit.sha
 
     def list_workflow_run_artifacts(
         self, repository: str, run: int, name: str

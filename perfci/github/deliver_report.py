@@ -17,6 +17,7 @@ from perfci.github.pull_report import (
     ReportOutdated,
     format_comment_marker,
     format_commit_marker,
+    format_reply_marker,
 )
 from perfci.model import PerfciError
 
@@ -60,7 +61,7 @@ def mark_comment_outdated(
     mark_outdated: Callable[[str], str],
 ) -> str:
     """Mark the comment on another commit than the head as outdated, and return its URL; empty without one."""
-    for comment in _list_own_comments(client, author, repository, pull, key)[:1]:
+    for comment in _list_own_comments(client, author, repository, pull, format_comment_marker(key))[:1]:
         # Whoever edits a comment in a browser leaves CRLF in it.
         first, second, text = [*comment.body.replace("\r", "").split("\n", 2), "", ""][:3]
         if second == format_commit_marker(head):
@@ -70,6 +71,39 @@ def mark_comment_outdated(
             client.update_comment(repository, comment.id, body)
         return comment.html_url
     return ""
+
+
+def edit_report_comment(
+    client: GitHubClient,
+    author: CommentAuthor,
+    repository: str,
+    pull: int,
+    key: str,
+    head: str,
+    edit: Callable[[str], str],
+) -> bool:
+    """Edit the text of the comment, or create it where there is none; return whether anything was written."""
+    for comment in _list_own_comments(client, author, repository, pull, format_comment_marker(key))[:1]:
+        first, second, text = [*comment.body.replace("\r", "").split("\n", 2), "", ""][:3]
+        body = f"{first}\n{second}\n{edit(text)}"
+        if _is_same_text(comment.body, body):
+            return False
+        client.update_comment(repository, comment.id, body)
+        return True
+    text = edit("")
+    if text:
+        body = f"{format_comment_marker(key)}\n{format_commit_marker(head)}\n{text}"
+        _create_own_comment(client, author, repository, pull, body)
+    return bool(text)
+
+
+def post_reply(
+    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, event: str, text: str
+) -> None:
+    """Answer an event, known by its id, in a comment of its own; one that was answered stays as it is."""
+    marker = format_reply_marker(event)
+    if not _list_own_comments(client, author, repository, pull, marker):
+        _create_own_comment(client, author, repository, pull, f"{marker}\n{text}")
 
 
 def _publish_check(client: GitHubClient, author: CommentAuthor, report: PullReport) -> tuple[str, list[str]]:
@@ -163,9 +197,13 @@ def _publish_comment(
     client: GitHubClient, author: CommentAuthor, report: PullReport
 ) -> tuple[str, list[str]]:
     """Return where the comment is (nowhere, where there is none), and what had to be written for it."""
-    ours = _list_own_comments(client, author, report.repository, report.pull, report.key)
+    marker = format_comment_marker(report.key)
+    ours = _list_own_comments(client, author, report.repository, report.pull, marker)
+    if not ours and not report.may_create_comment:
+        return "", []
     if not ours:
-        return _create_comment(client, author, report) if report.may_create_comment else ("", [])
+        made = _create_own_comment(client, author, report.repository, report.pull, report.comment_body)
+        return made.html_url, ["comment"]
     # Two senders at once may both have seen no comment and written one each; the first of them stays.
     first, *others = ours
     written = []
@@ -179,7 +217,7 @@ def _publish_comment(
 
 
 def _list_own_comments(
-    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, key: str
+    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, marker: str
 ) -> list[Comment]:
     """The oldest first. Anybody can type the mark, and text of users may stand in others of ours: it comes
     first.
@@ -187,22 +225,24 @@ def _list_own_comments(
     comments = [
         comment
         for comment in client.list_comments(repository, pull)
-        if comment.body.startswith(format_comment_marker(key)) and _is_by(comment, author)
+        if comment.body.startswith(marker) and _is_by(comment, author)
     ]
     return sorted(comments, key=lambda comment: comment.id)
 
 
-def _create_comment(client: GitHubClient, author: CommentAuthor, report: PullReport) -> tuple[str, list[str]]:
-    """Delete a comment that the next run would not recognise, and so would duplicate."""
-    made = client.create_comment(report.repository, report.pull, report.comment_body)
+def _create_own_comment(
+    client: GitHubClient, author: CommentAuthor, repository: str, pull: int, body: str
+) -> Comment:
+    """Create a comment; delete one that the next run would not recognise, and so would duplicate."""
+    made = client.create_comment(repository, pull, body)
     if not _is_by(made, author):
-        client.delete_comment(report.repository, made.id)
+        client.delete_comment(repository, made.id)
         login = made.user.login if made.user else "nobody"
         raise PerfciError(
             f"Comments with this token appear as {login}, and {author.login} was expected: the next run "
             f"would not find its own comment. Name {login} as the author."
         )
-    return made.html_url, ["comment"]
+    return made
 
 
 def _is_by(comment: Comment, author: CommentAuthor) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -13,6 +14,10 @@ T = TypeVar("T")
 
 GitHubNumber = Annotated[int, Field(ge=0, lt=2**63)]
 """A number of GitHub's: an id, the number of a pull request, a count. It fits a column of the database."""
+
+
+PULL_COMMENT_URL = re.compile(r"https?://.+/pull/(\d{1,18})#issuecomment-\d+")
+"""URL of a comment on a pull request, in contrast to one on an issue."""
 
 
 class UnexpectedPayload(ValueError):
@@ -76,6 +81,16 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class EventLabel:
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRef:
+    sha: str
+
+
+@dataclass(frozen=True, slots=True)
 class PullRequestSide:
     """Head or base of a pull request; the repository of a fork that was deleted is none."""
 
@@ -107,6 +122,28 @@ class Comment:
     body: str = ""
     user: Account | None = None
     updated_at: datetime | None = None
+
+    @property
+    def pull_number(self) -> int | None:
+        """The pull request that the comment is on; None for one on an issue."""
+        url = PULL_COMMENT_URL.fullmatch(self.html_url)
+        return int(url[1]) if url else None
+
+
+@dataclass(frozen=True, slots=True)
+class IssueEvent:
+    """Something that happened to an issue or a pull request; ``label`` is the one that came or went."""
+
+    event: str
+    actor: Account | None = None
+    label: EventLabel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBase:
+    """What two commits have in common."""
+
+    merge_base_commit: CommitRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +216,7 @@ class WorkflowRun:
     head_branch: str | None = None
     head_repository: RepositoryRef | None = None
     path: str = ""
+    display_title: str = ""
     status: str | None = None
     conclusion: str | None = None
     run_attempt: GitHubNumber = 1

@@ -103,6 +103,11 @@ def format_commit_marker(sha: str) -> str:
     return f"<!-- at {require_full_sha(sha)} -->"
 
 
+def format_reply_marker(event: str) -> str:
+    """The first line of our reply to an event, such as a comment that could not be understood."""
+    return f"<!-- perfci reply {quote(event, safe='').replace('-', '%2D')} -->"
+
+
 def _require_max_length(text: str, limit: int, label: str) -> None:
     if len(text) > limit:
         raise PerfciError(f"{label} has {len(text):,} characters; GitHub takes {limit:,}.")

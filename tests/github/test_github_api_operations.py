@@ -7,7 +7,7 @@ from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.github.requester import DownloadLimits, GitHubRetryPolicy
 from tests.support.builders import NOON
-from tests.support.stateful_github import HEAD, STORE, FakeGitHub, Grant
+from tests.support.stateful_github import BASE, HEAD, STORE, FakeGitHub, Grant
 
 CHECK = {"name": "perfci/H100", "status": "queued"}
 STATUS = {"state": "success", "context": "perfci/H100", "description": "unchanged"}
@@ -23,6 +23,9 @@ def ask_everything(client: GitHubClient, where: str = "acme/model") -> None:
     comment = client.create_comment(where, 7, "hello")
     list(client.list_comments(where, 7))
     list(client.list_repository_comments(where, NOON))
+    client.get_comment(where, comment.id)
+    client.create_reaction(where, comment.id, "eyes")
+    list(client.list_issue_events(where, 7))
     client.update_comment(where, comment.id, "hello again")
     client.delete_comment(where, comment.id)
     client.create_issue(where, "slower", "by 9 %", ["perfci"])
@@ -32,6 +35,10 @@ def ask_everything(client: GitHubClient, where: str = "acme/model") -> None:
     client.get_workflow_run(where, 4)
     client.list_workflow_run_artifacts(where, 4, "perfci-run")
     list(client.list_completed_workflow_runs(where, "pull_request"))
+    client.dispatch_workflow(where, "perf.yml", "main", {"head": HEAD, "base": "", "order": "3-ab"})
+    client.list_newest_dispatched_runs(where, "perf.yml")
+    client.cancel_workflow_run(where, 4)
+    client.find_merge_base(where, BASE, HEAD)
     list(client.list_repository_artifacts(where, "perfci-results"))
     client.download_artifact(where, 5, DownloadLimits(1000))
 

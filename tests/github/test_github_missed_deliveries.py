@@ -135,7 +135,7 @@ def test_recovers_a_lost_accept_comment(
 
     assert (outcomes, [check["conclusion"] for check in server.hub.checks]) == ([1, 0], ["success"])
     assert server.deliveries() == ["d-1", "missed-comment-5000-1772364600"]
-    assert "recovered missed events of acme/model: acceptance comments (1)" in caplog.text
+    assert "recovered missed events of acme/model: commands in comments (1)" in caplog.text
 
 
 @pytest.mark.parametrize(

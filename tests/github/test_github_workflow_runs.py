@@ -127,7 +127,7 @@ def test_another_worker_takes_over_after_a_crash(server: Server, monkeypatch: py
         raise KeyboardInterrupt
 
     server.receive_run_event()
-    monkeypatch.setattr("perfci.service.pulls.github_event_handler.report_to_pull", dies)
+    monkeypatch.setattr("perfci.service.pulls.pull_reporter.report_to_pull", dies)
     with pytest.raises(KeyboardInterrupt):
         server.process_due_events()
     monkeypatch.undo()

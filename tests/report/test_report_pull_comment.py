@@ -25,6 +25,7 @@ from perfci.model import (
 from perfci.report.ablation_text import render_ablations_markdown
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_not_measured_comment
+from perfci.report.pulls.order_lines import OrderLine, render_order_lines, replace_order_lines
 from perfci.report.pulls.outdated_comment import render_outdated_comment
 from perfci.report.pulls.pull_comment import MAX_COMMENT_BYTES, render_pull_comment, should_comment
 from perfci.verdicts.expected_change import ExpectedChange
@@ -364,3 +365,18 @@ def test_a_smoke_comparison_is_reproduced_with_smoke() -> None:
     comment = render_pull_comment(build_findings([slower()], smoke=True))
 
     assert "perfci compare 0011001100 0012001200 --smoke --bench model.Gpt.measure_training" in comment
+
+
+def test_order_lines_are_replaced_and_leave_with_an_older_head() -> None:
+    report = render_pull_comment(build_findings([slower()]))
+    first, second = (
+        render_order_lines([OrderLine(["bob"], "", None, state)]) for state in ("queued", "done")
+    )
+
+    shown = replace_order_lines(replace_order_lines(report, first), second)
+
+    assert shown == f"{second}\n{report}"
+    assert replace_order_lines(shown, "") == report
+    assert render_outdated_comment(shown, a_commit(19)) == render_outdated_comment(report, a_commit(19))
+    assert render_outdated_comment(first, a_commit(19)).count("\n") == 1
+    assert len(render_order_lines([OrderLine(["bob"], "", None, "queued")] * 9).splitlines()) == 5

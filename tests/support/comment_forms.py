@@ -23,6 +23,7 @@ from perfci.model import (
 )
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_not_measured_comment
+from perfci.report.pulls.order_lines import OrderLine, render_order_lines, replace_order_lines
 from perfci.report.pulls.outdated_comment import render_outdated_comment
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
@@ -35,6 +36,12 @@ EXPECTED = Path(__file__).parents[1] / "expected"
 PAGE = "https://perf.example.com/acme/tiny-lm/compare/0011001100...0012001200"
 H200 = Machine(accelerator="NVIDIA H200", accelerators=1)
 NO_ESTIMATE = {"ratio": None, "interval": None, "noise_floor": None, "mde": None, "pairs": 0}
+
+ORDERS = (
+    OrderLine(["ada"], "", None, "failed", "no benchmark is in the default suite"),
+    OrderLine(["bob", "ada"], "^training", 20, "running", "3 of 20 pairs", PAGE),
+    OrderLine(["eve"], "`|` @team fixes #1 \n> **Ordered** by `me`", 4, "queued"),
+)
 
 
 def on_machine(machine: Machine, series: Series) -> Series:
@@ -228,6 +235,9 @@ FORMS: dict[str, Callable[[], str]] = {
     "pooled-shift": lambda: render_pull_comment(build_findings(same(2), pooled=pooled_regression())),
     "outdated": lambda: render_outdated_comment(
         render_pull_comment(build_findings([slower()])), a_commit(19)
+    ),
+    "ordered": lambda: replace_order_lines(
+        render_pull_comment(build_findings([slower()])), render_order_lines(ORDERS)
     ),
     "three-way": lambda: render_pull_comment(
         build_findings(

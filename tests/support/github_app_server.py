@@ -21,8 +21,7 @@ from perfci.formats import run_document
 from perfci.github.app_auth import AppKey, GitHubApp
 from perfci.github.requester import GitHubRetryPolicy
 from perfci.model import Commit, Role, Run
-from perfci.service.pulls.github_event_handler import GitHubEventHandler
-from perfci.service.pulls.github_event_worker import GitHubEventWorker
+from perfci.service.pulls.github_inbox import build_github_inbox
 from perfci.service.pulls.results_artifact_files import PullResults, write_pull_results
 from perfci.service.worker.lease import INBOX_LEASE, LeasedLoop
 from perfci.store import Store
@@ -115,8 +114,8 @@ class Server:
             retry_policy=patience,
             transport=self.hub,
         )
-        reporting = GitHubEventWorker(self.store, GitHubEventHandler(self.store, self.app, self.settings))
-        self.inbox_loop = LeasedLoop(self.store, INBOX_LEASE, reporting, lambda: self.now)
+        inbox = build_github_inbox(self.store, self.app, self.settings)
+        self.inbox_loop = LeasedLoop(self.store, INBOX_LEASE, inbox, lambda: self.now)
 
     def receive_run_event(self, delivery: str = "d-1", **about: Any) -> int:
         return post(self.web, "workflow_run", workflow_run_event(**about), delivery).status_code

@@ -73,6 +73,12 @@ class FakeGitHub(httpx.BaseTransport):
     checks: list[Json] = field(default_factory=list)
     statuses: list[Json] = field(default_factory=list)
     issues: list[Json] = field(default_factory=list)
+    reactions: list[tuple[int, str]] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    merge_base: str = BASE
+    dispatched: list[Json] = field(default_factory=list)
+    cancelled: list[int] = field(default_factory=list)
+    artifacts: dict[int, bytes] = field(default_factory=dict)
     artifact: bytes = b"PK"
     run: Json = field(default_factory=dict)
     runs: list[Json] = field(default_factory=list)
@@ -136,7 +142,7 @@ def _hold_against_what_the_description_leaves_out(requests: httpx.Request) -> No
     assert requests.headers["Authorization"].startswith("Bearer ")
     if "/check-runs" in requests.url.path and body:
         assert (body["status"] == "completed") == ("conclusion" in body)
-    if "/comments" in requests.url.path and body:
+    if "/comments" in requests.url.path and "/reactions" not in requests.url.path and body:
         assert len(body["body"]) <= 65_536
     if "/statuses/" in requests.url.path and body:
         assert len(body["description"]) <= 140
@@ -259,6 +265,26 @@ def _app(hub: FakeGitHub) -> Flask:
         hub.comments.append(made)
         return made, 201
 
+    @on("GET", f"{repository_url}/issues/comments/<int:number>")
+    def one_comment(number: int) -> Json:
+        return _found(hub.comments, "id", number)
+
+    @on("POST", f"{repository_url}/issues/comments/<int:number>/reactions")
+    def react(number: int) -> tuple[Json, int]:
+        _found(hub.comments, "id", number)
+        reaction = (number, request.json["content"])
+        is_new = reaction not in hub.reactions
+        hub.reactions += [reaction] if is_new else []
+        return {"id": 1, "content": reaction[1]}, 201 if is_new else 200
+
+    @on("GET", f"{repository_url}/issues/<int:number>/events")
+    def issue_events(number: int) -> Response:
+        return _page([event for event in hub.events if event["issue"] == number])
+
+    @on("GET", f"{repository_url}/compare/<basehead>")
+    def compare(basehead: str) -> Json:
+        return {"merge_base_commit": {"sha": hub.merge_base}}
+
     @on("PATCH", f"{repository_url}/issues/comments/<int:number>")
     def update_comment(number: int) -> Json:
         return _changed(_found(hub.comments, "id", number), request.json)
@@ -326,7 +352,35 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{repository_url}/actions/runs/<int:number>")
     def workflow_run(number: int) -> Json:
-        return a_workflow_run(number) | hub.run
+        started = [run for run in hub.dispatched if run["id"] == number]
+        return started[0] if started else a_workflow_run(number) | hub.run
+
+    @on("POST", f"{repository_url}/actions/workflows/perf.yml/dispatches")
+    def dispatch() -> tuple[str, int]:
+        """A run begins to exist; its name is what ``run-name`` of the workflow makes of the inputs."""
+        number, inputs = 900 + len(hub.dispatched), request.json["inputs"]
+        branch = request.json["ref"]
+        head = next((item["head"]["sha"] for item in hub.pulls if item["head"]["ref"] == branch), BASE)
+        about = {
+            "event": "workflow_dispatch",
+            "head_branch": branch,
+            "head_sha": head,
+            "status": "queued",
+            "conclusion": None,
+            "display_title": f"perfci order {inputs['order']}",
+            "inputs": inputs,
+        }
+        hub.dispatched.append(a_workflow_run(number) | about)
+        return "", 204
+
+    @on("GET", f"{repository_url}/actions/workflows/perf.yml/runs")
+    def runs_of_workflow() -> Response:
+        return _page(hub.dispatched[::-1], "workflow_runs")
+
+    @on("POST", f"{repository_url}/actions/runs/<int:number>/cancel")
+    def cancel(number: int) -> tuple[Json, int]:
+        hub.cancelled.append(number)
+        return {}, 202
 
     @on("GET", f"{repository_url}/actions/runs")
     def workflow_runs() -> Response:
@@ -338,9 +392,10 @@ def _app(hub: FakeGitHub) -> Flask:
 
     @on("GET", f"{repository_url}/actions/runs/<int:number>/artifacts")
     def artifacts(number: int) -> Response:
-        size = len(hub.artifact)
-        results = [{"id": 5, "name": request.args["name"], "size_in_bytes": size, "expired": False}]
-        return _page(results if hub.artifact else [], "artifacts")
+        is_ordered = any(run["id"] == number for run in hub.dispatched)
+        content = hub.artifacts.get(number, b"") if is_ordered else hub.artifact
+        about = {"name": request.args["name"], "size_in_bytes": len(content), "expired": False}
+        return _page([about | {"id": number if is_ordered else 5}] if content else [], "artifacts")
 
     @on("GET", f"{repository_url}/actions/artifacts")
     def newest_artifacts() -> Response:
@@ -348,13 +403,14 @@ def _app(hub: FakeGitHub) -> Flask:
         runs = [{"id": 17 - age, "head_sha": sha} for age, sha in enumerate(hub.measured)]
         return _page([about | {"workflow_run": run} for run in runs], "artifacts")
 
-    @on("GET", f"{repository_url}/actions/artifacts/5/zip")
-    def artifact() -> Response:
-        return Response(status=302, headers={"Location": f"https://{STORE}/signed/5?sig=s3cret"})
+    @on("GET", f"{repository_url}/actions/artifacts/<int:number>/zip")
+    def artifact(number: int) -> Response:
+        return Response(status=302, headers={"Location": f"https://{STORE}/signed/{number}?sig=s3cret"})
 
-    @on("GET", "/signed/5")
-    def stored() -> Response:
-        return Response(hub.artifact[i : i + 1000] for i in range(0, len(hub.artifact), 1000))
+    @on("GET", "/signed/<int:number>")
+    def stored(number: int) -> Response:
+        content = hub.artifacts.get(number, hub.artifact)
+        return Response(content[i : i + 1000] for i in range(0, len(content), 1000))
 
     @on("GET", f"{prefix}/app")
     def itself() -> Json:

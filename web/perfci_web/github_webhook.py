@@ -52,7 +52,7 @@ def register_github_webhook(
                 )
             event = _parse_event(request, raw.body)
             delivery = _require_header(request, "X-GitHub-Delivery", DELIVERY_ID_PATTERN)
-        return _store_event(group_commit, event, delivery, clock())
+        return _store_event(group_commit, event, delivery, clock(), settings.app.order_label)
 
     app.add_url_rule(
         WEBHOOK_PATH, "github.webhook", webhook, methods=["POST"], provide_automatic_options=False
@@ -93,18 +93,20 @@ def _require_header(incoming: Request, header: str, pattern: re.Pattern[str]) ->
 
 
 def _store_event(
-    group_commit: GroupCommitter, event: WebhookEvent | None, delivery: str, now: datetime
+    group_commit: GroupCommitter, event: WebhookEvent | None, delivery: str, now: datetime, order_label: str
 ) -> Response:
     """Store an event; the text of the answer is shown in GitHub's list of deliveries."""
     try:
         is_new = (
-            group_commit.submit(lambda tx: store_webhook_event(tx, event, delivery, now)) if event else False
+            group_commit.submit(lambda tx: store_webhook_event(tx, event, delivery, now, order_label))
+            if event
+            else False
         )
     except StoreUnavailable as error:
         raise ProblemError("unavailable", "The server cannot store it now: redeliver it later.") from error
     if not is_new:
         text, status = "Nothing to do, or already processed.", 200
-    elif isinstance(event, PullRequestEvent):
+    elif isinstance(event, PullRequestEvent) and event.action == "closed":
         text, status = "Expected changes will be recorded.", 202
     else:
         text, status = "The pull request will be updated.", 202

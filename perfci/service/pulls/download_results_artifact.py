@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
 from perfci.github.artifact_archive import read_artifact_archive, select_run_documents
 from perfci.github.client import GitHubClient
+from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
 from perfci.github.payloads import Artifact
 from perfci.github.requester import DownloadLimits
 from perfci.model import PerfciError
 from perfci.service.pulls.results_artifact_files import RESULTS_FILE, PullResults, parse_pull_results
+from perfci.store.jobs.measurement_orders import OrderContent
 
 ARTIFACT_NAME = "perfci-results"
 """Artifact that the measuring job leaves for the reporting one."""
@@ -21,6 +24,8 @@ MAX_ARTIFACT_BYTES = 32 * 2**20
 
 MAX_ARTIFACTS = 300
 """Newest artifacts among which that of a commit is searched."""
+
+log = logging.getLogger("perfci.github")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +37,13 @@ class ResultsArtifact:
     problem: str = ""
 
 
-def find_artifact_of_commit(client: GitHubClient, repository: str, sha: str) -> Artifact | None:
-    """Find the newest unexpired artifact of a commit."""
+def find_artifact_of_commit(
+    client: GitHubClient, repository: str, sha: str, other_runs: Collection[int] = ()
+) -> Artifact | None:
+    """Find the newest unexpired artifact of a commit, not of ``other_runs``."""
     for artifact in islice(client.list_repository_artifacts(repository, ARTIFACT_NAME), MAX_ARTIFACTS):
-        if artifact.workflow_run and artifact.workflow_run.head_sha == sha and not artifact.expired:
+        run = artifact.workflow_run
+        if run and run.head_sha == sha and run.id not in other_runs and not artifact.expired:
             return artifact
     return None
 
@@ -48,6 +56,39 @@ def find_artifact_of_run(client: GitHubClient, repository: str, run: int) -> Art
         if artifact.name == ARTIFACT_NAME and not artifact.expired
     ]
     return max(artifacts, key=lambda artifact: artifact.id, default=None)
+
+
+def fetch_run_artifact(client: GitHubClient, repository: str, run: int, sha: str) -> ResultsArtifact:
+    """Fetch the newest artifact of a run that was to measure a commit; an empty one without any."""
+    newest = find_artifact_of_run(client, repository, run)
+    if newest is None:
+        return ResultsArtifact()
+    return download_artifact_or_problem(client, repository, newest, sha)
+
+
+def fetch_order_artifact(
+    client: GitHubClient, repository: str, run: int, content: OrderContent
+) -> ResultsArtifact:
+    """Fetch what the run of an order left; results of other commits than the ordered ones are a problem."""
+    artifact = fetch_run_artifact(client, repository, run, content.head_sha)
+    base = artifact.results.base.sha if artifact.results else content.base_sha
+    if base == content.base_sha:
+        return artifact
+    problem = f"{RESULTS_FILE} is about the base {base or 'none':.12}, and another one was ordered."
+    return ResultsArtifact(problem=problem)
+
+
+def download_artifact_or_problem(
+    client: GitHubClient, repository: str, artifact: Artifact, sha: str
+) -> ResultsArtifact:
+    """Download an artifact; an unreadable one is a result, not a failure to retry."""
+    try:
+        return download_results_artifact(client, repository, artifact, sha)
+    except (GitHubError, GitHubNoResponse, GitHubUnreachable):
+        raise
+    except PerfciError as error:
+        log.warning("artifact %d of %s: %s", artifact.id, repository, error)
+        return ResultsArtifact(problem=str(error))
 
 
 def download_results_artifact(

@@ -3,54 +3,45 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 
 from perfci.auth.permissions import Actor, ProjectRole, Scope
-from perfci.config import Settings
-from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
-from perfci.github.errors import GitHubError, GitHubNoResponse, GitHubUnreachable
 from perfci.github.payloads import WorkflowRun
-from perfci.github.pull_report import CommentAuthor, ReportOutdated
+from perfci.github.pull_report import ReportOutdated
 from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
-from perfci.model import Commit, PerfciError
+from perfci.model import Commit
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
+from perfci.service.pulls.artifact_intake import ArtifactIntake
 from perfci.service.pulls.download_results_artifact import (
     ResultsArtifact,
-    download_results_artifact,
+    fetch_run_artifact,
     find_artifact_of_commit,
-    find_artifact_of_run,
 )
 from perfci.service.pulls.expected_changes import (
     build_expected_changes_of_merge,
     is_pull_merged_into,
     save_expected_changes,
 )
-from perfci.service.pulls.github_event_worker import UploadsTooFast
 from perfci.service.pulls.job_trigger_event import PullRef
-from perfci.service.pulls.report_pull import (
-    build_comparison_page_url,
-    build_results_without_artifact,
-    mark_comment_outdated,
-    report_to_pull,
-)
+from perfci.service.pulls.place_pull_orders import PullOrderPlacer
+from perfci.service.pulls.pull_reporter import PullReporter
+from perfci.service.pulls.report_pull import build_results_without_artifact, mark_comment_outdated
 from perfci.service.pulls.results_artifact_files import PullResults
-from perfci.service.pulls.store_artifact_runs import (
-    build_pull_request_quota,
-    build_workflow_run_actor,
-    store_artifact_runs,
-)
+from perfci.service.pulls.store_artifact_runs import build_workflow_run_actor
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
     MERGED_PULL,
+    ORDER_COMMENT,
+    ORDER_LABEL,
+    ORDER_RUN,
     STARTED_ACTIONS,
     is_bound_workflow_run,
     is_same_repository,
 )
-from perfci.service.token_buckets import TokenBuckets
 from perfci.store import Store
 from perfci.store.access import github_bindings
 from perfci.store.access.github_bindings import BoundRepository
@@ -60,118 +51,122 @@ from perfci.store.projects import Project, find_project
 UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
 """Conclusions of runs that measured nothing; a run awaiting approval is reported once it ran."""
 
-MIB = 1024 * 1024
-
 log = logging.getLogger("perfci.github")
 
 
 @dataclass(frozen=True)
 class GitHubEventHandler:
-    """Processes received events with the key of the App, without trusting content of pull requests."""
+    """Processes received events with the key of the App, without trusting content of pull requests.
 
-    store: Store
-    app: GitHubApp
-    settings: Settings
+    ``wake_order_engine`` is called for events about the runs of orders.
+    """
+
+    reporter: PullReporter
+    intake: ArtifactIntake
+    wake_order_engine: Callable[[], None]
 
     def __call__(self, event: StoredGitHubEvent, now: datetime) -> str:
         """Process an event; return why there was nothing to do. Repeated calls have no further effect."""
-        with self.store.read() as tx:
+        payload, store = event.payload, self.reporter.store
+        if payload.action == ORDER_RUN:
+            self.wake_order_engine()
+            return ""
+        with store.read() as tx:
             project, bound = (
                 find_project(tx, event.project),
                 github_bindings.find_repository_of_project(tx, event.project_id),
             )
         if project is None or project.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
-        payload, client = (
-            event.payload,
-            self.app.open_installation_client(event.payload.installation, [bound.repository_id]),
-        )
-        if payload.action == MERGED_PULL:
-            return _save_merged_pull(self.store, client, payload, project, bound, now)
-        ran = _fetch_workflow_run(client, payload)
-        if ran is None:
-            return "No results of the newest commit are kept: they have to be measured again."
-        if not is_bound_workflow_run(ran, bound):
-            return "The project is bound to another repository or workflow by now."
-        if (payload.action in STARTED_ACTIONS) == (ran.status == "completed"):
-            return f"The run is {ran.status} by now; GitHub sends its own event."
+        client = self.reporter.app.open_installation_client(payload.installation, [bound.repository_id])
+        placer = PullOrderPlacer(self.reporter)
         try:
-            return self._handle_run(
-                client,
-                ran,
-                payload.action in STARTED_ACTIONS,
-                project,
-                AuditContext(build_workflow_run_actor(project, ran), now, payload.delivery),
-            )
+            if payload.action == MERGED_PULL:
+                return _save_merged_pull(store, client, payload, project, bound, now)
+            if payload.action == ORDER_COMMENT:
+                return placer.place_comment_order(client, event, project, bound, now)
+            if payload.action == ORDER_LABEL:
+                return placer.place_label_order(client, event, project, bound, now)
+            if payload.action == ACCEPT_COMMENT:
+                return self._report_again(client, payload, project, bound, now)
+            return self._handle_run_event(client, payload, project, bound, now)
         except ReportOutdated as gone:
             return str(gone)
 
-    def _handle_run(
+    def _handle_run_event(
+        self,
+        client: GitHubClient,
+        payload: GitHubEventPayload,
+        project: Project,
+        bound: BoundRepository,
+        now: datetime,
+    ) -> str:
+        ran = client.get_workflow_run(payload.repository, payload.number)
+        has_only_started = payload.action in STARTED_ACTIONS
+        if not is_bound_workflow_run(ran, bound):
+            return "The project is bound to another repository or workflow by now."
+        if has_only_started == (ran.status == "completed"):
+            return f"The run is {ran.status} by now; GitHub sends its own event."
+        if not has_only_started:
+            return self._report_run(client, ran, project, payload, now)
+        for pull in _list_pulls_of_run(client, ran):
+            mark_comment_outdated(client, self.reporter.author, pull, project.slug)
+        return ""
+
+    def _report_again(
+        self,
+        client: GitHubClient,
+        payload: GitHubEventPayload,
+        project: Project,
+        bound: BoundRepository,
+        now: datetime,
+    ) -> str:
+        """Report what was measured of the newest commit, by the pull request's own run or by orders."""
+        reporter, number = self.reporter, payload.number
+        pull = client.get_pull(payload.repository, number)
+        artifact = find_artifact_of_commit(
+            client, payload.repository, pull.head.sha, reporter.list_order_runs(project, number)
+        )
+        measured_by = artifact.workflow_run.id if artifact and artifact.workflow_run else None
+        if measured_by is not None:
+            ran = client.get_workflow_run(payload.repository, measured_by)
+            if not is_bound_workflow_run(ran, bound):
+                return "The project is bound to another repository or workflow by now."
+            return self._report_run(client, ran, project, payload, now)
+        place = PullRef(payload.repository, number, pull.base.sha, pull.head.sha)
+        if reporter.report(client, place, project, None, "", has_page=True) is None:
+            return "No results of the newest commit are kept: they have to be measured again."
+        return ""
+
+    def _report_run(
         self,
         client: GitHubClient,
         workflow_run: WorkflowRun,
-        started: bool,
         project: Project,
-        context: AuditContext,
+        payload: GitHubEventPayload,
+        now: datetime,
     ) -> str:
         repository = workflow_run.repository.full_name
-        pulls = [
-            PullRef(repository, pull.number, pull.base.sha, pull.head.sha)
-            for pull in find_open_pulls_of_run(client, workflow_run)
-        ]
-        if started:
-            for pull in pulls:
-                mark_comment_outdated(client, self._author, pull, project.slug)
-            return ""
-        left = _fetch_artifact(client, workflow_run)
+        pulls = _list_pulls_of_run(client, workflow_run)
+        left = fetch_run_artifact(client, repository, workflow_run.id, workflow_run.head_sha)
         if left.results is None and workflow_run.conclusion in UNMEASURED_CONCLUSIONS:
             return f"Nothing was measured: the run ended as {workflow_run.conclusion}."
-        self._require_upload_allowance(project, left)
-        page = self._store_and_link(workflow_run, left, project, context)
+        context = AuditContext(build_workflow_run_actor(project, workflow_run), now, payload.delivery)
+        sessions = self.intake.store_runs(workflow_run, left, project, context)
         for pull in pulls:
-            shown, gate = _build_results(left, pull, project.slug, workflow_run), self.settings.app.gate
-            result = report_to_pull(
-                client,
-                self._author,
-                pull,
-                project.slug,
-                shown,
-                gate=gate,
-                page_url=page,
-                log_url=workflow_run.attempt_page_url,
-            )
-            log.info("%s#%d updated: %s", repository, pull.number, ", ".join(result.written) or "nothing new")
+            shown = _build_results(left, pull, project.slug, workflow_run)
+            url = workflow_run.attempt_page_url
+            result = self.reporter.report(client, pull, project, shown, url, has_page=bool(sessions))
+            written = result.written if result else ()
+            log.info("%s#%d updated: %s", repository, pull.number, ", ".join(written) or "nothing new")
         return ""
 
-    def _require_upload_allowance(self, project: Project, artifact: ResultsArtifact) -> None:
-        """Let artifacts count as the uploads that they are; what is too much now is taken later."""
-        size = sum(map(len, artifact.runs.values()))
-        if wait_s := self._upload_buckets.take(project.slug, size):
-            raise UploadsTooFast(wait_s)
 
-    def _store_and_link(
-        self, workflow_run: WorkflowRun, artifact: ResultsArtifact, project: Project, context: AuditContext
-    ) -> str:
-        """Store the runs and return the page URL of the comparison; empty if nothing could be stored."""
-        quota = build_pull_request_quota(self.settings.server, workflow_run)
-        runs = artifact.runs
-        here, refused = store_artifact_runs(self.store, project, workflow_run, runs, context, quota)
-        if refused:
-            problem = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"
-            log.warning("run %d of %s: %s", workflow_run.id, workflow_run.repository.full_name, problem)
-        if not here or artifact.results is None or artifact.results.findings is None:
-            return ""
-        return build_comparison_page_url(
-            self.settings.server.public_url, replace(artifact.results, project=project.slug)
-        )
-
-    @cached_property
-    def _upload_buckets(self) -> TokenBuckets:
-        return TokenBuckets(self.settings.server.uploads_per_minute_mb * MIB)
-
-    @cached_property
-    def _author(self) -> CommentAuthor:
-        return self.app.fetch_app_comment_author()
+def _list_pulls_of_run(client: GitHubClient, workflow_run: WorkflowRun) -> list[PullRef]:
+    return [
+        PullRef(workflow_run.repository.full_name, pull.number, pull.base.sha, pull.head.sha)
+        for pull in find_open_pulls_of_run(client, workflow_run)
+    ]
 
 
 def _save_merged_pull(
@@ -196,31 +191,6 @@ def _save_merged_pull(
     with store.begin() as tx:
         save_expected_changes(tx, project, changes, AuditContext(actor, now, payload.delivery))
     return ""
-
-
-def _fetch_workflow_run(client: GitHubClient, payload: GitHubEventPayload) -> WorkflowRun | None:
-    """Fetch the current workflow run; for an acceptance, the one that measured the newest commit."""
-    if payload.action != ACCEPT_COMMENT:
-        return client.get_workflow_run(payload.repository, payload.number)
-    head = client.get_pull(payload.repository, payload.number).head.sha
-    artifact = find_artifact_of_commit(client, payload.repository, head)
-    measured_by = artifact.workflow_run.id if artifact and artifact.workflow_run else None
-    return None if measured_by is None else client.get_workflow_run(payload.repository, measured_by)
-
-
-def _fetch_artifact(client: GitHubClient, workflow_run: WorkflowRun) -> ResultsArtifact:
-    """Fetch the newest artifact of a run; an unreadable one is a result, not a failure to retry."""
-    repository = workflow_run.repository.full_name
-    newest = find_artifact_of_run(client, repository, workflow_run.id)
-    if newest is None:
-        return ResultsArtifact()
-    try:
-        return download_results_artifact(client, repository, newest, workflow_run.head_sha)
-    except (GitHubError, GitHubNoResponse, GitHubUnreachable):
-        raise
-    except PerfciError as error:
-        log.warning("run %d of %s: %s", workflow_run.id, repository, error)
-        return ResultsArtifact(problem=str(error))
 
 
 def _build_results(

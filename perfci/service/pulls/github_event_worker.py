@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from perfci.github.errors import GitHubError
 from perfci.model import PerfciError
+from perfci.service.pulls.artifact_intake import UploadsTooFast
 from perfci.service.retry_backoff import compute_next_attempt_time
 from perfci.store import Store
 from perfci.store.jobs import github_events
@@ -22,14 +23,6 @@ EVENT_RETENTION = timedelta(days=30)
 log = logging.getLogger("perfci.github")
 
 HandleEvent = Callable[[StoredGitHubEvent, datetime], str]
-
-
-class UploadsTooFast(PerfciError):
-    """The artifacts of a project are more than it may upload in a minute."""
-
-    def __init__(self, wait_s: int) -> None:
-        super().__init__("The pull requests of this project bring more than [server] uploads_per_minute_mb.")
-        self.retry_after_s = wait_s
 
 
 @dataclass(frozen=True, slots=True)

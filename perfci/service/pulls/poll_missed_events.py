@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,12 +16,14 @@ from perfci.auth.github_job_authorization import PULL_REQUEST
 from perfci.github.accept_comment import is_accept_comment
 from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
+from perfci.github.run_comment import is_run_comment
 from perfci.model import PerfciError
 from perfci.service.pulls.parse_pull_description import parse_expected_changes
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
     COMPLETED_ACTION,
     MERGED_PULL,
+    ORDER_COMMENT,
     is_bound_workflow_run,
 )
 from perfci.store import Store
@@ -41,9 +42,6 @@ DELIVERY_GRACE = timedelta(minutes=5)
 
 MAX_LISTED = 1000
 """Comments or pull requests of one poll, in ten requests."""
-
-PULL_COMMENT_URL = re.compile(r"https?://.+/pull/(\d+)#issuecomment-\d+")
-"""URL of a comment on a pull request, in contrast to one on an issue."""
 
 log = logging.getLogger("perfci.github")
 
@@ -86,20 +84,20 @@ def list_overdue_completed_runs(polled: PolledRepository) -> Iterator[OverdueEve
             yield OverdueEvent(payload, run.run_started_at, partial(is_bound_workflow_run, run))
 
 
-def list_overdue_acceptance_comments(polled: PolledRepository) -> Iterator[OverdueEvent]:
-    """List acceptance comments on pull requests; deleted comments are not found."""
+def list_overdue_commands(polled: PolledRepository) -> Iterator[OverdueEvent]:
+    """List comments on pull requests that accept or order something; deleted comments are not found."""
     for comment in islice(
         polled.client.list_repository_comments(polled.slug, polled.oldest_polled_event_time), MAX_LISTED
     ):
-        pull = PULL_COMMENT_URL.fullmatch(comment.html_url)
-        at = comment.updated_at
-        if pull and at and polled.is_delivery_overdue(at) and is_accept_comment(comment.body):
-            yield OverdueEvent(
-                polled.build_event_payload(
-                    f"comment-{comment.id}-{at.timestamp():.0f}", int(pull[1]), ACCEPT_COMMENT
-                ),
-                at,
-            )
+        pull, at = comment.pull_number, comment.updated_at
+        if pull is None or at is None or not polled.is_delivery_overdue(at):
+            continue
+        delivery = f"comment-{comment.id}-{at.timestamp():.0f}"
+        if is_accept_comment(comment.body):
+            yield OverdueEvent(polled.build_event_payload(delivery, pull, ACCEPT_COMMENT), at)
+        elif is_run_comment(comment.body):
+            # A comment orders once, however often it is edited.
+            yield OverdueEvent(polled.build_event_payload(delivery, comment.id, ORDER_COMMENT), None)
 
 
 def list_overdue_merges(polled: PolledRepository) -> Iterator[OverdueEvent]:
@@ -120,7 +118,7 @@ EventSource = Callable[[PolledRepository], Iterator[OverdueEvent]]
 
 EVENT_SOURCES: Mapping[str, EventSource] = {
     "completed runs": list_overdue_completed_runs,
-    "acceptance comments": list_overdue_acceptance_comments,
+    "commands in comments": list_overdue_commands,
     "merged expected changes": list_overdue_merges,
 }
 

@@ -22,6 +22,7 @@ from perfci.report.pulls.check_result import (
 )
 from perfci.report.pulls.comparison_findings import may_fail_check
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason, render_not_measured_comment
+from perfci.report.pulls.order_lines import replace_order_lines
 from perfci.report.pulls.outdated_comment import render_outdated_comment
 from perfci.report.pulls.pull_comment import render_pull_comment, should_comment
 from perfci.service.pulls.download_results_artifact import download_results_artifact, find_artifact_of_commit
@@ -69,8 +70,12 @@ def report_to_pull(
     gate: GateMode,
     page_url: str,
     log_url: str,
+    order_lines: str = "",
 ) -> DeliveryResult:
-    """Write the comment and the check of a pull request; results of another commit are refused."""
+    """Write the comment and the check of a pull request; results of another commit are refused.
+
+    ``order_lines`` stand on top of the comment.
+    """
     if results.head.sha != pull.head:
         raise PerfciError(
             f"what was measured is about {results.head.sha[:12]} and {pull.repository}#{pull.number} is at "
@@ -78,12 +83,18 @@ def report_to_pull(
         )
     results = _apply_expected_changes(client, pull, results)
     return deliver_report.deliver_report(
-        client, author, build_pull_report(pull, key, results, gate, page_url, log_url)
+        client, author, build_pull_report(pull, key, results, gate, page_url, log_url, order_lines)
     )
 
 
 def build_pull_report(
-    pull: PullRef, key: str, results: PullResults, gate: GateMode, page_url: str, log_url: str
+    pull: PullRef,
+    key: str,
+    results: PullResults,
+    gate: GateMode,
+    page_url: str,
+    log_url: str,
+    order_lines: str = "",
 ) -> PullReport:
     """Build the report of a pull request; ``key`` is the trusted project name, not that of the results."""
     text, outcome = render_results_markdown(results, page_url, log_url), results.findings_or_reason
@@ -99,8 +110,9 @@ def build_pull_report(
         status_text=format_status_description(outcome, gate),
         details_url=page_url or log_url,
     )
-    opens = results.findings is None or should_comment(results.findings)
-    return PullReport(pull.repository, pull.number, pull.head, key, text, check, may_create_comment=opens)
+    opens = results.findings is None or should_comment(results.findings) or bool(order_lines)
+    comment = replace_order_lines(text, order_lines)
+    return PullReport(pull.repository, pull.number, pull.head, key, comment, check, may_create_comment=opens)
 
 
 def render_results_markdown(results: PullResults, page_url: str = "", log_url: str = "") -> str:

@@ -40,22 +40,23 @@ def store_artifact_runs(
     documents: Mapping[str, bytes],
     context: AuditContext,
     quota: SeriesQuota,
-) -> tuple[int, list[str]]:
-    """Store compared runs, each session completely or not at all; return their count and the refusals.
+) -> tuple[list[str], list[str]]:
+    """Store compared runs, each session completely or not at all; return those sessions and the refusals.
 
     Untrusted runs never enter a history or the calibration by A/A runs.
     """
     refused: list[str] = []
     runs = list(_parse_documents(documents, project, workflow_run, refused))
-    here = 0
+    here: list[str] = []
     with store.begin() as tx:
         for session, session_runs in groupby(sorted(runs, key=_get_session), key=_get_session):
             try:
                 with store.savepoint(tx):
-                    here += sum(
+                    stored = [
                         _ensure_stored(tx, run, body_hash, project, context, quota)
                         for run, body_hash in session_runs
-                    )
+                    ]
+                here += [session] if any(stored) else []
             except PerfciError as error:
                 if isinstance(error.__cause__, SQLAlchemyError):
                     raise  # a database failure, not one of the documents

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy.orm import Session
 
 from perfci.auth.github_job_authorization import PULL_REQUEST
 from perfci.github.accept_comment import is_accept_comment
-from perfci.github.payloads import RepositoryRef, WorkflowRun
+from perfci.github.order_run import is_order_run
+from perfci.github.payloads import InstallationRef, RepositoryRef, WorkflowRun
+from perfci.github.run_comment import is_run_comment
 from perfci.github.webhook_events import IssueCommentEvent, PullRequestEvent, WebhookEvent, WorkflowRunEvent
 from perfci.service.accounts.repository_bindings import update_repository_name
 from perfci.service.pulls.parse_pull_description import parse_expected_changes
@@ -22,31 +26,79 @@ STARTED_ACTIONS, COMPLETED_ACTION = frozenset({"requested", "in_progress"}), "co
 ACCEPT_COMMENT = "accepted"
 """Stored action of acceptance comments; other actions are those of GitHub."""
 
+ORDER_COMMENT, ORDER_LABEL, ORDER_RUN = "ordered", "labeled", "order-run"
+"""Stored actions of comments and labels that order a measurement, and of the runs that carry orders out; the
+number is that of the comment, of the pull request and of the run.
+"""
+
 MERGED_PULL = "merged"
 """Stored action of merged pull requests with expected changes; GitHub sends "closed"."""
 
 
-def store_webhook_event(tx: Session, event: WebhookEvent | None, delivery: str, now: datetime) -> int:
-    """Store an event; return the number of projects for which it is new."""
-    if isinstance(event, WorkflowRunEvent) and event.installation and _is_about_pull(event):
-        run, place = event.workflow_run, event.repository
-        payload = GitHubEventPayload(delivery, event.installation.id, place.full_name, run.id, event.action)
-        return _store_event(tx, payload, place, lambda bound: is_bound_workflow_run(run, bound), now)
-    if isinstance(event, IssueCommentEvent) and event.installation and _is_acceptance(event):
-        payload = GitHubEventPayload(
-            delivery, event.installation.id, event.repository.full_name, event.issue.number, ACCEPT_COMMENT
-        )
-        return _store_event(
-            tx, payload, event.repository, lambda bound: is_same_repository(event.repository, bound), now
-        )
-    if isinstance(event, PullRequestEvent) and event.installation and _has_expected_changes(event):
-        payload = GitHubEventPayload(
-            delivery, event.installation.id, event.repository.full_name, event.number, MERGED_PULL
-        )
-        return _store_event(
-            tx, payload, event.repository, lambda bound: is_same_repository(event.repository, bound), now
-        )
-    return 0
+def store_webhook_event(
+    tx: Session, event: WebhookEvent | None, delivery: str, now: datetime, order_label: str = ""
+) -> int:
+    """Store an event; return the number of projects for which it is new.
+
+    ``order_label`` is the label that orders a measurement, empty for none.
+    """
+    subject = _select_subject(event, order_label)
+    if subject is None or subject.installation is None:
+        return 0
+    payload = GitHubEventPayload(
+        delivery, subject.installation.id, subject.repository.full_name, subject.number, subject.action
+    )
+    return _store_event(tx, payload, subject.repository, subject.concerns, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What of an event is kept: a number, what is to be done, and the bindings that it concerns."""
+
+    number: int
+    action: str
+    repository: RepositoryRef
+    installation: InstallationRef | None
+    concerns: Callable[[BoundRepository], bool]
+
+
+def _select_subject(event: WebhookEvent | None, order_label: str) -> _Subject | None:
+    if isinstance(event, WorkflowRunEvent):
+        run = event.workflow_run
+        action = _find_run_action(event)
+        concerns = partial(is_bound_workflow_run, run)
+        return _Subject(run.id, action, event.repository, event.installation, concerns) if action else None
+    if isinstance(event, IssueCommentEvent):
+        number, action = _find_comment_action(event)
+    elif isinstance(event, PullRequestEvent):
+        number, action = event.number, _find_pull_action(event, order_label)
+    else:
+        return None
+    concerns = partial(is_same_repository, event.repository)
+    return _Subject(number, action, event.repository, event.installation, concerns) if action else None
+
+
+def _find_run_action(event: WorkflowRunEvent) -> str:
+    if event.action not in STARTED_ACTIONS | {COMPLETED_ACTION}:
+        return ""
+    if event.workflow_run.event == PULL_REQUEST:
+        return event.action
+    return ORDER_RUN if is_order_run(event.workflow_run) else ""
+
+
+def _find_comment_action(event: IssueCommentEvent) -> tuple[int, str]:
+    if event.issue.pull_request is None:
+        return 0, ""
+    if is_accept_comment(event.comment.body):
+        return event.issue.number, ACCEPT_COMMENT
+    orders = event.action == "created" and is_run_comment(event.comment.body)
+    return event.comment.id, ORDER_COMMENT if orders else ""
+
+
+def _find_pull_action(event: PullRequestEvent, order_label: str) -> str:
+    if event.action == "labeled" and order_label and event.label and event.label.name == order_label:
+        return ORDER_LABEL
+    return MERGED_PULL if _has_expected_changes(event) else ""
 
 
 def is_bound_workflow_run(run: WorkflowRun, bound: BoundRepository) -> bool:
@@ -78,14 +130,6 @@ def _store_event(
     for binding in new:
         update_repository_name(tx, binding, repository.full_name, now, payload.delivery)
     return len(new)
-
-
-def _is_about_pull(event: WorkflowRunEvent) -> bool:
-    return event.workflow_run.event == PULL_REQUEST and event.action in STARTED_ACTIONS | {COMPLETED_ACTION}
-
-
-def _is_acceptance(event: IssueCommentEvent) -> bool:
-    return event.issue.pull_request is not None and is_accept_comment(event.comment.body)
 
 
 def _has_expected_changes(event: PullRequestEvent) -> bool:

@@ -20,7 +20,7 @@ WAITING, DONE, FAILED = "waiting", "done", "failed"
 
 @dataclass(frozen=True, slots=True)
 class GitHubEventPayload:
-    """A GitHub event about a workflow run, or a pull request's acceptance comment or merge."""
+    """A GitHub event about a workflow run, or a pull request's comment, label or merge."""
 
     delivery: str
     installation: int

@@ -181,6 +181,15 @@ def list_orders_of_pull(tx: Session, project_id: int, pull_number: int) -> list[
     return _load_orders(tx, ORDERS.c.project_id == project_id, ORDERS.c.id.in_(mine))
 
 
+def load_ordered_pulls(tx: Session, ended_since: datetime) -> list[tuple[int, int]]:
+    """Load the projects and pull requests with orders that are open, or were closed since a moment."""
+    is_recent = sa.or_(ORDERS.c.state.in_(OPEN_STATES), ORDERS.c.ended_at >= ended_since)
+    query = sa.select(REQUESTS.c.project_id, REQUESTS.c.pull_number).distinct()
+    query = query.join(ORDERS, ORDERS.c.id == REQUESTS.c.order_id)
+    rows = tx.execute(query.where(is_recent, REQUESTS.c.pull_number.is_not(None)))
+    return sorted((row.project_id, row.pull_number) for row in rows)
+
+
 def load_open_orders(tx: Session, engine: str, limit: int | None = None) -> list[MeasurementOrder]:
     """Load the open orders of an engine in all projects, oldest first."""
     return _load_orders(tx, ORDERS.c.engine == engine, ORDERS.c.state.in_(OPEN_STATES), limit=limit)
@@ -247,6 +256,12 @@ def release_order(tx: Session, order: MeasurementOrder) -> bool:
     values = {"state": QUEUED, "holder": "", "lease_ends_at": None, "attempts": ORDERS.c.attempts - 1}
     released = _update_held_order(order.id, order.lease_token).values({**values, "progress": ""})
     return _update_order(tx, order.project_id, released)
+
+
+def requeue_order(tx: Session, order: MeasurementOrder) -> bool:
+    """Put an order back into the queue whose run was lost: the attempt counts, and the run stays known."""
+    values = {"state": QUEUED, "holder": "", "lease_ends_at": None, "progress": "", "external_url": ""}
+    return _update_order(tx, order.project_id, _update_held_order(order.id, order.lease_token).values(values))
 
 
 def close_order(

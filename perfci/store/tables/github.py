@@ -62,7 +62,8 @@ class RunEventRow(TableBase):
     """A GitHub event, kept a while after it was handled to recognise duplicates.
 
     ``delivery`` is GitHub's id of the message; ``installation`` is GitHub's number, and ``number`` that
-    of the workflow run or, for acceptance comments and merges, of the pull request.
+    of the workflow run, of the comment that orders something or, for acceptance comments, merges and labels,
+    of the pull request.
     """
 
     __tablename__ = "run_events"

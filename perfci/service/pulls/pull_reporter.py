@@ -1,0 +1,137 @@
+"""Report on pull requests as the App: results of their own runs, answers of orders, and their progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from perfci.config import Settings
+from perfci.github import deliver_report
+from perfci.github.app_auth import GitHubApp
+from perfci.github.client import GitHubClient
+from perfci.github.deliver_report import DeliveryResult
+from perfci.github.pull_report import CommentAuthor
+from perfci.report.pulls.order_lines import replace_order_lines
+from perfci.service.orders.check_order_content import GITHUB_ENGINE
+from perfci.service.pulls.combine_answers import combine_answers
+from perfci.service.pulls.download_results_artifact import (
+    download_artifact_or_problem,
+    fetch_order_artifact,
+    find_artifact_of_commit,
+)
+from perfci.service.pulls.job_trigger_event import PullRef
+from perfci.service.pulls.pull_order_text import format_order_lines, select_orders_of_head
+from perfci.service.pulls.report_pull import build_comparison_page_url, report_to_pull
+from perfci.service.pulls.results_artifact_files import PullResults
+from perfci.store import Store
+from perfci.store.jobs.measurement_orders import DONE, MeasurementOrder, list_orders_of_pull
+from perfci.store.projects import Project
+
+
+@dataclass(frozen=True)
+class PullReporter:
+    """Writes the comment and the check of a pull request; repeated calls write nothing new.
+
+    What an order measured again replaces what the pull request's own run found, whichever of them is
+    reported last.
+    """
+
+    store: Store
+    app: GitHubApp
+    settings: Settings
+
+    def report(
+        self,
+        client: GitHubClient,
+        pull: PullRef,
+        project: Project,
+        results: PullResults | None,
+        log_url: str,
+        *,
+        has_page: bool,
+        closing: tuple[MeasurementOrder, PullResults] | None = None,
+    ) -> DeliveryResult | None:
+        """Report results together with the answers of orders; None where there are none to report.
+
+        ``closing`` is an order that is about to be closed, and its answer.
+        """
+        orders = self._load_orders(project, pull, closing[0] if closing else None)
+        answers = list(self._fetch_answers(client, pull, orders, closing))
+        combined = combine_answers(results, [replace(answer, project=project.slug) for answer in answers])
+        if combined is None:
+            self.write_order_lines(client, pull, project)
+            return None
+        has_page = combined.findings is not None and (has_page or bool(answers))
+        return report_to_pull(
+            client,
+            self.author,
+            pull,
+            project.slug,
+            combined,
+            gate=self.settings.app.gate,
+            page_url=build_comparison_page_url(self.settings.server.public_url, combined) if has_page else "",
+            log_url=log_url,
+            order_lines=format_order_lines(orders, pull.number),
+        )
+
+    def fetch_own_results(self, client: GitHubClient, pull: PullRef, project: Project) -> PullResults | None:
+        """Fetch what the pull request's own run found of its newest commit."""
+        artifact = find_artifact_of_commit(
+            client, pull.repository, pull.head, self.list_order_runs(project, pull.number)
+        )
+        if artifact is None:
+            return None
+        results = download_artifact_or_problem(client, pull.repository, artifact, pull.head).results
+        return None if results is None else replace(results, project=project.slug)
+
+    def list_order_runs(self, project: Project, pull_number: int) -> set[int]:
+        """List the workflow runs that orders of a pull request started."""
+        with self.store.read() as tx:
+            orders = list_orders_of_pull(tx, project.id, pull_number)
+        return {int(order.external_run) for order in orders if order.external_run}
+
+    def write_order_lines(self, client: GitHubClient, pull: PullRef, project: Project) -> bool:
+        """Write how far the orders of the newest commit are; return whether that was something new."""
+        lines = format_order_lines(self._load_orders(project, pull), pull.number)
+        return deliver_report.edit_report_comment(
+            client,
+            self.author,
+            pull.repository,
+            pull.number,
+            project.slug,
+            pull.head,
+            lambda text: replace_order_lines(text, lines),
+        )
+
+    @cached_property
+    def author(self) -> CommentAuthor:
+        """The account that this App comments as."""
+        return self.app.fetch_app_comment_author()
+
+    def _load_orders(
+        self, project: Project, pull: PullRef, closing: MeasurementOrder | None = None
+    ) -> list[MeasurementOrder]:
+        with self.store.read() as tx:
+            orders = list_orders_of_pull(tx, project.id, pull.number)
+        if closing is not None:
+            orders = [closing if order.id == closing.id else order for order in orders]
+        return select_orders_of_head(orders, pull.head)
+
+    def _fetch_answers(
+        self,
+        client: GitHubClient,
+        pull: PullRef,
+        orders: Sequence[MeasurementOrder],
+        closing: tuple[MeasurementOrder, PullResults] | None,
+    ) -> Iterator[PullResults]:
+        """The answers of orders on GitHub, oldest first; one whose artifact is gone is left out."""
+        for order in orders:
+            if closing is not None and order.id == closing[0].id:
+                yield closing[1]
+            elif order.state == DONE and order.content.engine == GITHUB_ENGINE and order.external_run:
+                artifact = fetch_order_artifact(
+                    client, pull.repository, int(order.external_run), order.content
+                )
+                if artifact.results is not None:
+                    yield artifact.results
