@@ -224,6 +224,18 @@ def test_a_server_stores_the_history_of_main_but_not_of_pull_requests(
     assert f"]({address}/acme:model/compare/" in hub.comments[0]["body"]
 
 
+def test_an_order_compares_two_commits_and_its_results_are_not_uploaded(hosted: Hosted) -> None:
+    base = hosted.project.git("rev-parse", "main")
+    head = hosted.branch("faster", "Cost more", thing=a_thing(bytes=1200))
+    hosted.variables = {"PERFCI_SERVER": "https://perf.example.com"}
+    inputs = {"head": head, "base": base, "bench": "track_", "pairs": "4", "order": "3-0123abcd"}
+
+    ran = hosted.run("perf.yml", "workflow_dispatch", dispatched(**inputs), head)
+
+    assert ran.jobs == {"order": "success"}
+    assert worse_in(hosted, ran) == ["starter.track_bytes"]
+
+
 def worse_in(hosted: Hosted, ran: Ran) -> list[str]:
     """The benchmarks that a run found worse, as it handed them over."""
     findings = json.loads((hosted.artifact(ran) / "findings.json").read_text())["findings"]

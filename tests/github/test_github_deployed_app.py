@@ -20,18 +20,18 @@ from tests.support.github_app_server import artifact
 from tests.support.github_openapi import described
 from tests.support.loopback_github import on_loopback
 from tests.support.npm_packages import skip_without_npm
-from tests.support.signed_webhooks import PATH, SECRET, signature, workflow_run_event
-from tests.support.stateful_github import BASE, HEAD, FakeGitHub, pull
+from tests.support.signed_webhooks import PATH, SECRET, comment_event_payload, signature, workflow_run_event
+from tests.support.stateful_github import BASE, HEAD, FakeGitHub, comment, pull
 from tests.support.waiting import until
 
 SECRETS = {"PERFCI_APP_ID": "Iv1.7", "PERFCI_APP_KEY_FILE": "app.pem", "PERFCI_APP_WEBHOOK_SECRET": SECRET}
 
 
-def deliver(url: str, body: bytes) -> int:
+def deliver(url: str, body: bytes, kind: str = "workflow_run", delivery: str = "d-1") -> int:
     headers = {
         "Content-Type": "application/json",
-        "X-GitHub-Event": "workflow_run",
-        "X-GitHub-Delivery": "d-1",
+        "X-GitHub-Event": kind,
+        "X-GitHub-Delivery": delivery,
         "X-Hub-Signature-256": signature(body),
     }
     request = urllib.request.Request(f"{url.rstrip('/')}{PATH}", body, headers, method="POST")
@@ -52,7 +52,7 @@ def followed(database: str) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_webhook_or_a_polled_run_becomes_comment_check_and_page(
+def test_deployed_processes_report_runs_and_carry_out_orders(
     working_folder: Path, app_keys: tuple[str, str]
 ) -> None:
     hub = FakeGitHub(skip_without_npm(lambda: described("api.github.com")), pulls=[pull()])
@@ -71,7 +71,13 @@ def test_a_webhook_or_a_polled_run_becomes_comment_check_and_page(
     ):
         status = deliver(url, json.dumps(workflow_run_event()).encode())
         assert until(lambda: hub.comments and followed(database) == [17, 18])
+        hub.comments.append(comment(501, "/perfci run ^train", "bob"))
+        asked = comment_event_payload("/perfci run ^train")
+        asked["comment"]["id"] = 501
+        deliver(url, json.dumps(asked).encode(), "issue_comment", "c-1")
+        assert until(lambda: hub.dispatched and "waiting for a runner" in hub.comments[0]["body"])
 
+    assert (hub.dispatched[0]["inputs"]["bench"], hub.reactions) == ("^train", [(501, "eyes")])
     assert (status, len(hub.checks), hub.wrong) == (202, 1, [])
     with closing(open_store(database, create=False)) as store, store.read() as tx:
         assert [session.uid for session in runs_and_sessions.load_sessions(tx, "acme/model")] == ["pairs"]

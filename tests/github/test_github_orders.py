@@ -17,15 +17,18 @@ import pytest
 from perfci.auth.permissions import LOCAL
 from perfci.config import Settings
 from perfci.formats import run_document
+from perfci.github.order_run import ORDER_RUN_TITLE
 from perfci.model import Commit, Role, Stage, Verdict, VerdictKind
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason
+from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW
 from perfci.service.audit_context import AuditContext
 from perfci.service.orders.carry_out_orders import claim_order, heartbeat_order
-from perfci.service.orders.place_orders import cancel_order
+from perfci.service.orders.place_orders import cancel_order, place_order
+from perfci.service.pulls.github_order_engine import format_run_title
 from perfci.service.pulls.poll_missed_events import ReconciliationPoll
 from perfci.service.pulls.results_artifact_files import PullResults, write_pull_results
 from perfci.store import Store, open_store
-from perfci.store.jobs.measurement_orders import MeasurementOrder, list_orders
+from perfci.store.jobs.measurement_orders import MeasurementOrder, OrderContent, list_orders
 from perfci.store.projects import find_project
 from tests.support.builders import NOON
 from tests.support.comment_forms import build_findings, same, slower, training
@@ -45,6 +48,7 @@ from tests.support.stateful_github import (
     FakeGitHub,
     ResponseLost,
     Trouble,
+    a_workflow_run,
     comment,
     pull,
 )
@@ -495,3 +499,64 @@ def test_the_poll_finds_an_order_that_was_not_delivered_once(server: Server) -> 
 
     assert (found, poll(server.now)) == ([1, 0], 1)  # the second comment is old enough by now
     assert [order.content.bench for order in orders(server)] == ["^a"]
+
+
+def order_by_page(server: Server, **changes: Any) -> None:
+    """Somebody orders two commits of no pull request, such as by the button on a candidate change."""
+    content = replace(OrderContent("compare", BASE, HEAD, engine="github"), **changes)
+    with server.store.begin() as tx:
+        project = find_project(tx, "acme/model")
+        assert project is not None
+        place_order(tx, AuditContext(LOCAL, server.now), project, content, "page")
+
+
+def test_an_order_of_no_pull_request_runs_on_the_default_branch(server: Server, tmp_path: Path) -> None:
+    order_by_page(server)
+    work(server)
+    end_run(server, results(tmp_path, slower(), run=900))
+    work(server)
+
+    [order] = orders(server)
+    assert ([run["head_branch"] for run in server.hub.dispatched], order.state) == (["main"], "done")
+    assert (order.result or {})["verdict"] == "regression"
+    assert (server.hub.comments, server.kinds()) == ([], {"pairs-900": "pull_request"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "installed", "why"),
+    [
+        (
+            {"kind": "measure", "base_sha": None},
+            True,
+            "GitHub's runners compare two commits. For the history, ",
+        ),
+        ({}, False, "The GitHub App of this server is not installed for acme/model."),
+    ],
+    ids=["one commit", "not installed"],
+)
+def test_an_order_that_github_cannot_carry_out_fails(
+    server: Server, changes: Json, installed: bool, why: str
+) -> None:
+    server.hub.installed = installed
+    order_by_page(server, **changes)
+    work(server)
+
+    [order] = orders(server)
+    assert (order.state, order.problem[: len(why)], server.hub.dispatched) == ("failed", why, [])
+
+
+def test_a_run_of_another_name_or_file_is_not_taken_for_that_of_an_order(server: Server) -> None:
+    order_by_page(server)
+    title = format_run_title(orders(server)[0])
+    others = [{"display_title": f"{title}0"}, {"display_title": title, "path": ".github/workflows/other.yml"}]
+    server.hub.dispatched = [
+        a_workflow_run(800 + number) | {"event": "workflow_dispatch"} | other
+        for number, other in enumerate(others)
+    ]
+    work(server)
+
+    assert (len(server.hub.dispatched), orders(server)[0].external_run) == (3, "902")
+
+
+def test_the_workflow_names_its_run_as_the_server_looks_for_it() -> None:
+    assert f"format('{ORDER_RUN_TITLE.format('{0}')}', inputs.order)" in MEASURE_WORKFLOW

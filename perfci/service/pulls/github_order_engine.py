@@ -199,9 +199,10 @@ class GitHubOrderEngine:
         """
         numbers = [request.pull_number for request in order.requests if request.pull_number is not None]
         for number in dict.fromkeys(numbers):
-            head = client.get_pull(place.slug, number).head
-            if head.sha == order.content.head_sha and head.repo and head.repo.id == place.bound.repository_id:
-                return head.ref
+            pull = client.get_pull(place.slug, number)
+            is_ours = pull.head.repo is not None and pull.head.repo.id == place.bound.repository_id
+            if pull.state == "open" and is_ours and pull.head.sha == order.content.head_sha:
+                return pull.head.ref
         return client.get_repository(place.slug).default_branch
 
     def _follow(

@@ -58,7 +58,7 @@ class PullReporter:
         """
         orders = self._load_orders(project, pull, closing[0] if closing else None)
         answers = list(self._fetch_answers(client, pull, orders, closing))
-        combined = combine_answers(results, [replace(answer, project=project.slug) for answer in answers])
+        combined = combine_answers(results, [_complete_answer(answer, project) for answer in answers])
         if combined is None:
             self.write_order_lines(client, pull, project)
             return None
@@ -135,3 +135,9 @@ class PullReporter:
                 )
                 if artifact.results is not None:
                     yield artifact.results
+
+
+def _complete_answer(answer: PullResults, project: Project) -> PullResults:
+    """Say what only the server knows: the project, and that the base of an order here is the merge base."""
+    findings = None if answer.findings is None else replace(answer.findings, merge_base=True)
+    return replace(answer, project=project.slug, findings=findings)
