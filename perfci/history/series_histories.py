@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.point_columns import PointKey
 from perfci.history.result_summaries import is_cpu_bound_by_levels, summarize_processes
+from perfci.history.store_series_points import derive_series_points
 from perfci.model import ChangePoint, Clock, Commit, Process, ResultSummary, Series, Status
 from perfci.store.queries.judging_inputs import (
     ResultLevel,
@@ -24,6 +26,7 @@ from perfci.store.queries.judging_inputs import (
 from perfci.store.queries.measured_samples import load_histories_by_series_id
 from perfci.store.queries.series_commits_machines import load_commits_by_id, load_series_by_ids, sort_commits
 from perfci.store.verdicts_and_change_points import save_change_points
+from perfci.store.writes.series_points import SeriesPointsUpdate, delete_series_points, save_series_points
 from perfci.verdicts.cpu_time_share import is_cpu_bound
 from perfci.verdicts.history.change_points_and_jumps import (
     LevelHistory,
@@ -48,8 +51,8 @@ class SeriesHistories:
     """Series with all their levels: everything that is read before change points are computed.
 
     ``judged`` are the series that verdicts are given on, ``repeating`` those of which every point repeats
-    exactly, and ``summary_only`` those without stored processes. ``summaries`` are the result summaries
-    computed while loading, by result id; the caller may save them.
+    exactly, and ``summary_only`` those without stored processes. ``points`` are those that the levels are
+    of, with the result summaries that were computed while loading; the caller may save these.
     """
 
     levels_by_series: Mapping[Series, LevelHistory]
@@ -57,7 +60,12 @@ class SeriesHistories:
     judged: Sequence[Series]
     repeating: Collection[Series]
     summary_only: Collection[Series]
-    summaries: Mapping[int, ResultSummary]
+    points: JudgedHistories
+
+    @property
+    def summaries(self) -> Mapping[int, ResultSummary]:
+        """The result summaries computed while loading, by result id."""
+        return self.points.summaries
 
     @classmethod
     def load(cls, tx: Transaction, series_ids: Collection[int]) -> SeriesHistories:
@@ -75,7 +83,7 @@ class SeriesHistories:
             select_judged_series_by_points(tx, ids, histories.points),
             repeating,
             {series for series in ids if not any(point.readings for point in points[series])},
-            histories.summaries,
+            histories,
         )
 
     def find_change_points(
@@ -91,6 +99,25 @@ class SeriesHistories:
             judged, exact_series, rules=policy.rule_for, cache=cache
         )
 
+    def derive_points(self, tx: Transaction) -> list[SeriesPointsUpdate]:
+        """What changed of the stored points of these series; their processes are read from ``tx``."""
+        judged = {self.ids[series] for series in self.judged}
+        return derive_series_points(tx, self.points.list_keys(), self.points.commits, judged)
+
+    def save(
+        self,
+        tx: Transaction,
+        project: str,
+        changes: Mapping[Series, Sequence[ChangePoint]],
+        points: Sequence[SeriesPointsUpdate],
+    ) -> None:
+        """Store what was derived of these series, with the summaries computed on the way."""
+        if self.summaries:
+            save_result_summaries(tx, self.summaries)
+        save_change_points(tx, {self.ids[series]: moves for series, moves in changes.items()})
+        save_series_points(tx, project, points)
+        delete_series_points(tx, [row_id for row_id in self.ids.values() if not self.points.points[row_id]])
+
 
 def update_change_points(
     tx: Transaction,
@@ -102,20 +129,23 @@ def update_change_points(
     """Derive and store the change points of these series, with the summaries computed on the way."""
     histories = SeriesHistories.load(tx, series_ids)
     changes = histories.find_change_points(policy, cache)
-    if histories.summaries:
-        save_result_summaries(tx, histories.summaries)
-    save_change_points(tx, {histories.ids[series]: points for series, points in changes.items()})
+    histories.save(tx, project, changes, histories.derive_points(tx))
     return changes
 
 
-PointKey = tuple[int, int]
+PointPlace = tuple[int, int]
 """A series id and a commit id."""
 
 
 class JudgedPoint(NamedTuple):
-    """All results of a series at one commit together; ``summary`` is None where no process succeeded."""
+    """All results of a series at one commit together; ``summary`` is None where no process succeeded.
+
+    ``result_id`` is the newest of its ``results``.
+    """
 
     commit_id: int
+    result_id: int
+    results: int
     environment_id: int
     status: str
     level: float | None
@@ -171,6 +201,13 @@ class JudgedHistories:
             if point.level is not None
         ]
 
+    def list_keys(self) -> dict[int, list[PointKey]]:
+        """The key of every point, by series id."""
+        return {
+            series_id: [PointKey(point.commit_id, point.result_id, point.results) for point in points]
+            for series_id, points in self.points.items()
+        }
+
     def has_commit_without_unflagged_process(self, series_id: int) -> bool:
         """Whether at some commit every successful process is flagged, so that it has no level."""
         return any(
@@ -186,7 +223,7 @@ def join_results_into_points(tx: Transaction, rows: Sequence[ResultLevel]) -> Ju
     if old_results:
         computed = compute_result_summaries(load_processes_of_ok_results(tx, old_results))
     summaries: dict[int, ResultSummary] = {}
-    groups: dict[PointKey, list[ResultLevel]] = defaultdict(list)
+    groups: dict[PointPlace, list[ResultLevel]] = defaultdict(list)
     for row in rows:
         groups[row.series_id, row.commit_id].append(row)
         summary = row.result_summary or computed.get(row.id)
@@ -213,7 +250,16 @@ def join_results_into_points(tx: Transaction, rows: Sequence[ResultLevel]) -> Ju
         if point_summary is not None and point_summary.level is not None:
             level = point_summary.level
         points[row.series_id].append(
-            JudgedPoint(row.commit_id, row.environment_id, row.status, level, point_summary, readings)
+            JudgedPoint(
+                row.commit_id,
+                max(result.id for result in group),
+                len(group),
+                row.environment_id,
+                row.status,
+                level,
+                point_summary,
+                readings,
+            )
         )
     return JudgedPoints(points, computed)
 
@@ -233,10 +279,10 @@ def update_result_summaries(tx: Transaction, process_ids: Sequence[int]) -> None
 
 def _join_results(
     tx: Transaction,
-    groups: Mapping[PointKey, Sequence[ResultLevel]],
+    groups: Mapping[PointPlace, Sequence[ResultLevel]],
     summaries: Mapping[int, ResultSummary],
     to_read: Collection[int],
-) -> dict[PointKey, tuple[ResultLevel, ResultSummary | None, ReadingSet]]:
+) -> dict[PointPlace, tuple[ResultLevel, ResultSummary | None, ReadingSet]]:
     """Join the results of a series at one commit: the newest successful one, their summary and readings.
 
     All their processes weigh the same; the newest result gives what is not computed from them.

@@ -81,7 +81,8 @@ def trend_summary(trend: Trend) -> PageSummary:
     A series without levels is informational: only its last value is given.
     """
     name, metric = short_series_name(trend.series), trend.series.metric
-    failures = [f"{format_count(len(trend.failed_dots), 'commit')} failed"] if trend.failed_dots else []
+    failed = trend.failed_commit_count
+    failures = [f"{format_count(failed, 'commit')} failed"] if failed else []
     if trend.newest_measured_level is None:
         if trend.dots and not trend.failed_dots:
             return unmeasurable_series_summary(trend.series, trend.dots[-1].reason)

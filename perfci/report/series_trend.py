@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from perfci.model import (
     ChangePoint,
@@ -22,8 +25,9 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
+from perfci.report.merge_points import classify_point, merge_neighbours
 from perfci.report.verdict_text import CHANGE_KINDS, change_size_phrase, classify_change
-from perfci.verdicts.process_levels import displayed_point_level, process_level
+from perfci.verdicts.process_levels import displayed_point_level, displayed_point_spread
 from perfci.verdicts.usable_processes import disqualifying_flags, select_displayed_processes
 
 MarkState = Literal["confirmed", "candidate", "refuted"]
@@ -121,6 +125,11 @@ class Trend:
         return tuple(dot for dot in self.dots if dot.level is None and dot.status is not Status.SKIPPED)
 
     @property
+    def failed_commit_count(self) -> int:
+        """The number of commits without a level, except skipped ones."""
+        return sum(dot.merged for dot in self.failed_dots)
+
+    @property
     def commit_count(self) -> int:
         """The number of commits, those of merged dots included."""
         return sum(dot.merged for dot in self.dots)
@@ -129,6 +138,11 @@ class Trend:
     def newest_measured_level(self) -> float | None:
         """The newest measured level."""
         return self.measured_dots[-1].level if self.measured_dots else None
+
+    @property
+    def current_level(self) -> float | None:
+        """The level after the last change; of a series that is not judged, the newest value."""
+        return self.levels[-1].value if self.levels else self.newest_measured_level
 
     def confirmed_marks(self) -> tuple[ChangeMark, ...]:
         """List the confirmed changes in commit order."""
@@ -149,8 +163,10 @@ def build_trend_from_dots(
     series: Series, dots: tuple[Dot, ...], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 ) -> Trend:
     """Build a trend from dots that are already aggregated."""
-    marks = _build_marks(series, dots, change_points, verdicts)
-    return Trend(series, dots, _build_levels(dots, marks), marks)
+    index_by_sha = {dot.commit.sha: dot.index for dot in dots}
+    marks = build_marks(series, index_by_sha, change_points, verdicts)
+    values = np.array([math.nan if dot.level is None else dot.level for dot in dots])
+    return Trend(series, dots, build_levels(values, marks), marks)
 
 
 def build_dots(points: Iterable[Point]) -> tuple[Dot, ...]:
@@ -158,71 +174,41 @@ def build_dots(points: Iterable[Point]) -> tuple[Dot, ...]:
     return tuple(_build_dot(index, point) for index, point in enumerate(points))
 
 
-def build_dot_without_interval(index: int, commit: Commit, status: Status, level: float | None) -> Dot:
-    """Build a dot from a level alone; status OK without a level counts as failed."""
-    if status is not Status.OK or level is None:
-        return Dot(index, commit, Status.FAILED if status is Status.OK else status)
-    return Dot(index, commit, status, level, level, level)
-
-
-def hide_levels_of_informational_trend(trend: Trend) -> Trend:
-    """Remove the level line of a trend without marks.
-
-    An informational series is not searched for changes, so one level over all of it would mislead.
-    """
-    return trend if trend.marks else replace(trend, levels=())
-
-
-def keep_last_commits(trend: Trend, count: int) -> Trend:
-    """Keep the last ``count`` commits and re-index them from zero; levels keep their values."""
-    return _keep_range(trend, max(0, len(trend.dots) - count), len(trend.dots))
-
-
-def keep_commits_around(trend: Trend, sha: str, count: int) -> Trend:
-    """Keep a commit with ``count`` commits on either side; a trend without it keeps its last commits."""
-    index = next((dot.index for dot in trend.dots if dot.commit.sha == sha), len(trend.dots) - 1)
-    return _keep_range(trend, max(0, index - count), min(len(trend.dots), index + count + 1))
-
-
-def _keep_range(trend: Trend, start: int, end: int) -> Trend:
-    """Keep the dots from ``start`` to before ``end``, re-indexed from zero; levels keep their values."""
-    dots = tuple(replace(dot, index=dot.index - start) for dot in trend.dots[start:end])
-    levels = tuple(
+def clip_levels(levels: Iterable[TrendLevel], start: int, end: int) -> tuple[TrendLevel, ...]:
+    """The levels between two places of a history, re-indexed from the first."""
+    return tuple(
         replace(level, first=max(start, level.first) - start, last=min(end - 1, level.last) - start)
-        for level in trend.levels
+        for level in levels
         if level.last >= start and level.first < end
     )
-    marks = tuple(
+
+
+def clip_marks(marks: Iterable[ChangeMark], start: int, end: int) -> tuple[ChangeMark, ...]:
+    """The marks between two places of a history, re-indexed from the first."""
+    return tuple(
         replace(mark, index=mark.index - start, last_good_index=max(0, mark.last_good_index - start))
-        for mark in trend.marks
+        for mark in marks
         if start <= mark.index < end
     )
-    return Trend(trend.series, dots, levels, marks)
 
 
 def downsample_trend(trend: Trend, max_dots: int) -> Trend:
     """Merge neighbouring commits until about ``max_dots`` dots are left.
 
-    A merged dot is the median of its commits with the full spread around it. Failed commits, both sides
-    of a mark, the first and the last commit are never merged, so that these are drawn at their exact
-    position.
+    A merged dot is the median of its commits with the full spread around it; commits that failed are merged
+    with each other alone. Both sides of a mark, the first and the last commit are never merged, so that these
+    are drawn at their exact position.
     """
     if len(trend.dots) <= max_dots:
         return trend
-    max_merged = math.ceil(len(trend.dots) / max_dots)
-    unmerged = {0, len(trend.dots) - 1}
-    for mark in trend.marks:
-        unmerged |= {mark.index, mark.last_good_index}
-    groups: list[list[Dot]] = []
-    previous_mergeable = False
-    for dot in trend.dots:
-        mergeable = dot.index not in unmerged and dot.level is not None
-        if mergeable and previous_mergeable and len(groups[-1]) < max_merged:
-            groups[-1].append(dot)
-        else:
-            groups.append([dot])
-        previous_mergeable = mergeable
-    return replace(trend, dots=tuple(_merge_dots(group) for group in groups))
+    kinds = np.array([classify_point(dot.level is not None, dot.status) for dot in trend.dots])
+    groups = merge_neighbours(kinds, list_unmerged_places(len(trend.dots), trend.marks), max_dots)
+    return replace(trend, dots=tuple(_merge_dots([trend.dots[place] for place in group]) for group in groups))
+
+
+def list_unmerged_places(count: int, marks: Iterable[ChangeMark]) -> set[int]:
+    """The places of a history of ``count`` commits that stand alone in every chart."""
+    return {0, count - 1, *(place for mark in marks for place in (mark.index, mark.last_good_index))}
 
 
 def _build_dot(index: int, point: Point) -> Dot:
@@ -248,29 +234,21 @@ def _build_measured_dot(index: int, point: Point) -> Dot:
     flags = dict.fromkeys(flag for process in displayed for flag in disqualifying_flags(process))
     if flags and not reason:
         reason = f"not judged: {'; '.join(flags)}"
-    lo, hi = _spread(point, level)
+    lo, hi = displayed_point_spread(point, level)
     return Dot(index, point.commit, Status.OK, level, lo, hi, len(point.processes), reason)
 
 
-def _spread(point: Point, level: float) -> tuple[float, float]:
-    """Return the interquartile range of the processes; of an imported summary its quartiles or interval."""
-    levels = [process_level(process) for process in select_displayed_processes(point.processes)]
-    if len(levels) >= 2:
-        quartiles = statistics.quantiles(levels, n=4, method="inclusive")
-        return min(quartiles[0], level), max(quartiles[2], level)
-    if point.summary and not levels:
-        lo = point.summary.q25 if point.summary.q25 is not None else point.summary.ci_lo
-        hi = point.summary.q75 if point.summary.q75 is not None else point.summary.ci_hi
-        return (level if lo is None else min(lo, level)), (level if hi is None else max(hi, level))
-    return level, level
-
-
-def _build_marks(
-    series: Series, dots: Sequence[Dot], change_points: Iterable[ChangePoint], verdicts: Iterable[Verdict]
+def build_marks(
+    series: Series,
+    index_by_sha: Mapping[str, int],
+    change_points: Iterable[ChangePoint],
+    verdicts: Iterable[Verdict],
 ) -> tuple[ChangeMark, ...]:
     """Mark what incidents show: a change confirmed on pairs, else one of the history, else a candidate of
-    pairs alone."""
-    index_by_sha = {dot.commit.sha: dot.index for dot in dots}
+    pairs alone.
+
+    ``index_by_sha`` is the place of each commit in the history; only those of decisions are needed.
+    """
     decisive = _decisive_verdicts(verdicts, index_by_sha)
     marks = {
         sha: _mark_from_verdict(verdict, index_by_sha)
@@ -289,7 +267,7 @@ def _build_marks(
     return tuple(sorted(marks.values(), key=lambda mark: mark.index))
 
 
-def _decisive_verdicts(verdicts: Iterable[Verdict], index_by_sha: dict[str, int]) -> dict[str, Verdict]:
+def _decisive_verdicts(verdicts: Iterable[Verdict], index_by_sha: Mapping[str, int]) -> dict[str, Verdict]:
     """Choose the verdict of each commit: confirmation outranks screening, then the newest wins, which comes
     first, as in incidents."""
     verdict_by_commit: dict[str, Verdict] = {}
@@ -304,14 +282,14 @@ def _decisive_verdicts(verdicts: Iterable[Verdict], index_by_sha: dict[str, int]
     return verdict_by_commit
 
 
-def _mark_from_verdict(verdict: Verdict, index_by_sha: dict[str, int]) -> ChangeMark:
+def _mark_from_verdict(verdict: Verdict, index_by_sha: Mapping[str, int]) -> ChangeMark:
     head, base = index_by_sha[verdict.head], index_by_sha[verdict.base]
     state: MarkState = "confirmed" if verdict.stage is Stage.CONFIRMATION else "candidate"
     return ChangeMark(head, base, verdict.as_change_point, verdict.kind, state, verdict, on_pairs=True)
 
 
 def _mark_from_change(
-    series: Series, change: ChangePoint, verdict: Verdict | None, index_by_sha: dict[str, int]
+    series: Series, change: ChangePoint, verdict: Verdict | None, index_by_sha: Mapping[str, int]
 ) -> ChangeMark:
     index = index_by_sha[change.commit]
     kind = classify_change(1 + change.relative_change, series.metric.direction)
@@ -322,22 +300,23 @@ def _mark_from_change(
     return ChangeMark(index, last_good, change, kind, "refuted" if refuted else "candidate", verdict)
 
 
-def _build_levels(dots: Sequence[Dot], marks: Sequence[ChangeMark]) -> tuple[TrendLevel, ...]:
-    """Compute one level between each two marks; refuted marks do not split levels."""
+def build_levels(values: NDArray[np.float64], marks: Sequence[ChangeMark]) -> tuple[TrendLevel, ...]:
+    """Compute one level between each two marks from the levels of all commits, NaN where there is none;
+    refuted marks do not split levels."""
     marks_by_index = {mark.index: mark for mark in marks if mark.state != "refuted"}
     levels = []
-    for first, end in pairwise(sorted({0, *marks_by_index, len(dots)})):
-        values = [dot.level for dot in dots[first:end] if dot.level is not None]
-        if values:
+    for first, end in pairwise(sorted({0, *marks_by_index, len(values)})):
+        measured = values[first:end][~np.isnan(values[first:end])]
+        if len(measured):
             begun_by, ended_by = marks_by_index.get(first), marks_by_index.get(end)
-            levels.append(_build_level(first, end - 1, values, begun_by, ended_by))
+            levels.append(_build_level(first, end - 1, measured, begun_by, ended_by))
     return tuple(levels)
 
 
 def _build_level(
     first: int,
     last: int,
-    values: Sequence[float],
+    values: NDArray[np.float64],
     begun_by: ChangeMark | None,
     ended_by: ChangeMark | None,
 ) -> TrendLevel:
@@ -348,7 +327,7 @@ def _build_level(
     if ended_by is not None and not ended_by.on_pairs:
         end = ended_by.change.before
     if start is None:
-        start = statistics.median(values) if end is None else end
+        start = float(np.median(values)) if end is None else end
     is_labelled = ended_by is None or not ended_by.on_pairs
     return TrendLevel(first, last, start, start if end is None else end, is_labelled)
 
@@ -357,17 +336,13 @@ def _merge_dots(group: Sequence[Dot]) -> Dot:
     if len(group) == 1:
         return group[0]
     middle = group[len(group) // 2]
+    merged = replace(middle, processes=sum(dot.processes for dot in group), merged=len(group))
     levels = [dot.level for dot in group if dot.level is not None]
+    if not levels:
+        return merged
     lows = [dot.lo for dot in group if dot.lo is not None]
     highs = [dot.hi for dot in group if dot.hi is not None]
-    return replace(
-        middle,
-        level=statistics.median(levels),
-        lo=min(lows),
-        hi=max(highs),
-        processes=sum(dot.processes for dot in group),
-        merged=len(group),
-    )
+    return replace(merged, level=statistics.median(levels), lo=min(lows), hi=max(highs))
 
 
 def change_mark_sentence(mark: ChangeMark, metric: Metric) -> str:

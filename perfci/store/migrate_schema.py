@@ -17,6 +17,7 @@ from perfci.store.tables import (
     measurement_orders,
     measurements,
     notifications,
+    series_points,
     verdicts,
     work_queue_and_leases,
 )
@@ -31,6 +32,7 @@ TABLE_MODULES = (
     github,
     deletions,
     measurement_orders,
+    series_points,
 )
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import median, quantiles
 
-from perfci.model import ALTERNATING_FLAG, Clock, Point, Process
+from perfci.model import ALTERNATING_FLAG, Clock, Point, Process, SampleSummary
 from perfci.stats.location_estimates import lower_quartile, trimmed_mean
 from perfci.stats.warmup_length import warmup_length
 from perfci.verdicts.usable_processes import select_displayed_processes, select_usable_processes
@@ -31,6 +31,25 @@ def displayed_point_level(point: Point) -> float | None:
     if processes:
         return median([process_level(process) for process in processes])
     return point.summary.value if point.summary else None
+
+
+def displayed_point_spread(point: Point, level: float) -> tuple[float, float]:
+    """Interquartile range of the processes around a displayed level; of a foreign tool's summary its
+    quartiles or interval."""
+    levels = [process_level(process) for process in select_displayed_processes(point.processes)]
+    if len(levels) >= 2:
+        quartiles = quantiles(levels, n=4, method="inclusive")
+        return min(quartiles[0], level), max(quartiles[2], level)
+    if point.summary and not levels:
+        return summary_spread(point.summary, level)
+    return level, level
+
+
+def summary_spread(summary: SampleSummary, level: float) -> tuple[float, float]:
+    """Quartiles or interval of a foreign tool's summary, around its level."""
+    lo = summary.q25 if summary.q25 is not None else summary.ci_lo
+    hi = summary.q75 if summary.q75 is not None else summary.ci_hi
+    return (level if lo is None else min(lo, level)), (level if hi is None else max(hi, level))
 
 
 def steady_levels(base: Sequence[Process], head: Sequence[Process]) -> tuple[list[float], list[float]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from perfci.model import ChangePoint, Status, VerdictKind
 from perfci.report.page_summaries import comparison_summary, project_overview_summary, trend_summary
-from perfci.report.series_trend import build_trend, hide_levels_of_informational_trend
+from perfci.report.series_trend import build_trend
 from tests.support.report_builders import (
     a_failure,
     a_history,
@@ -89,9 +91,8 @@ def test_a_trend_without_a_confirmed_change_says_so() -> None:
 
 
 def test_an_informational_series_reports_only_its_last_value() -> None:
-    trend = hide_levels_of_informational_trend(
-        build_trend(a_series(), [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)])
-    )
+    points = [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)]
+    trend = replace(build_trend(a_series(), points), levels=())
 
     assert str(trend_summary(trend)) == "train.time_step was 14.70 ms at 0001000100. 1 commit failed."
 

@@ -7,9 +7,6 @@ from perfci.model import ChangePoint, Point, Process, SampleSummary, Stage, Stat
 from perfci.report.series_trend import (
     build_trend,
     downsample_trend,
-    hide_levels_of_informational_trend,
-    keep_commits_around,
-    keep_last_commits,
 )
 from tests.support.report_builders import a_commit, a_failure, a_history, a_point, a_series, a_verdict
 
@@ -54,14 +51,6 @@ def test_a_commit_with_only_flagged_processes_is_shown_with_the_reason() -> None
     )
 
     assert [(dot.level, dot.reason) for dot in trend.dots] == [(9.0, "not judged: throttled: hot"), (1.0, "")]
-
-
-def test_an_informational_series_has_no_level_line() -> None:
-    without_marks = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 9.0)])
-    with_mark = build_trend(a_series(), [a_point(0, 1.0), a_point(1, 1.18)], [a_change(1, 0)])
-
-    assert hide_levels_of_informational_trend(without_marks).levels == ()
-    assert hide_levels_of_informational_trend(with_mark) == with_mark
 
 
 def test_a_confirmed_change_is_a_mark_that_splits_the_level() -> None:
@@ -144,17 +133,6 @@ def test_a_comparison_with_itself_or_with_later_commits_marks_nothing() -> None:
     assert build_trend(a_series(), a_history(), [], verdicts).marks == ()
 
 
-def test_the_last_commits_are_reindexed_and_keep_their_levels() -> None:
-    whole = build_trend(a_series(), a_history(), [], [a_verdict()])
-
-    last = keep_last_commits(whole, 15)
-
-    assert [dot.index for dot in last.dots] == list(range(15))
-    assert [(mark.index, mark.last_good_index) for mark in last.marks] == [(3, 2)]
-    assert [(level.first, level.last) for level in last.levels] == [(0, 2), (3, 14)]
-    assert [level.value for level in last.levels] == [level.value for level in whole.levels]
-
-
 @given(
     count=st.integers(2, 400),
     marked=st.sets(st.integers(1, 399), max_size=6),
@@ -162,7 +140,7 @@ def test_the_last_commits_are_reindexed_and_keep_their_levels() -> None:
     max_dots=st.integers(1, 60),
 )
 @settings(deadline=None, derandomize=True, max_examples=60)
-def test_downsampling_never_merges_marks_or_failures(
+def test_downsampling_never_merges_marks_nor_failures_with_values(
     count: int, marked: set[int], failed: set[int], max_dots: int
 ) -> None:
     points = [a_failure(k) if k in failed else a_point(k, 1.0 + k) for k in range(count)]
@@ -170,26 +148,10 @@ def test_downsampling_never_merges_marks_or_failures(
 
     drawn = downsample_trend(trend, max_dots)
 
-    unmerged = {dot.index for dot in drawn.dots if dot.merged == 1}
-    unmerged = {0, count - 1} | {k for k in marked if k < count} | {k for k in failed if k < count}
-    assert unmerged <= unmerged
-    assert sum(dot.merged for dot in drawn.dots) == count
-    assert len(drawn.dots) <= max_dots + 3 * len(unmerged | {k - 1 for k in marked}) + 2
-
-
-def test_keeps_the_commits_around_a_change() -> None:
-    points = [a_point(k, 1.0 if k < 20 else 2.0) for k in range(40)]
-    change = a_change(20, 19)
-
-    trend = keep_commits_around(build_trend(a_series(), points, [change]), change.commit, 5)
-
-    assert [dot.commit.sha for dot in trend.dots] == [a_commit(k).sha for k in range(15, 26)]
-    assert [dot.index for dot in trend.dots] == list(range(11))
-    assert [(level.first, level.last) for level in trend.levels] == [(0, 4), (5, 10)]
-    assert [(mark.index, mark.last_good_index) for mark in trend.marks] == [(5, 4)]
-
-
-def test_keeps_the_last_commits_where_the_change_is_measured_no_more() -> None:
-    trend = build_trend(a_series(), [a_point(k, 1.0) for k in range(40)])
-
-    assert keep_commits_around(trend, a_commit(99).sha, 5) == keep_last_commits(trend, 6)
+    alone = {dot.index for dot in drawn.dots if dot.merged == 1}
+    at_marks = {place for k in marked if k < count for place in (k - 1, k)}
+    assert {0, count - 1} | at_marks <= alone
+    assert sum(dot.merged for dot in drawn.dots) == drawn.commit_count == count
+    assert drawn.failed_commit_count == len({k for k in failed if k < count})
+    assert len(drawn.dots) <= 2 * max_dots + len(at_marks) + 2
+    assert [dot.index for dot in drawn.dots] == sorted({dot.index for dot in drawn.dots})

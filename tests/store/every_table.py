@@ -27,6 +27,7 @@ from perfci.store.tables.incidents import (
 )
 from perfci.store.tables.measurement_orders import MeasurementOrderRow, OrderRequestRow
 from perfci.store.tables.measurements import (
+    CommitRow,
     InvalidMarkRow,
     MachineRow,
     ProjectRow,
@@ -35,6 +36,7 @@ from perfci.store.tables.measurements import (
     UnresolvedResultRow,
 )
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.tables.series_points import PointBlockRow, SeriesPointsRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 from perfci.store.verdict_decision_records import DecisionRecord
 from tests.support.builders import (
@@ -120,6 +122,19 @@ def fill(url: str) -> None:
         tx.add(UnresolvedResultRow(project_id=project_id, run_id=run_id, created_at=NOON, **unresolved))
         marked = {"reason": "a shared machine", "marked_by": "ada", "marked_at": NOON}
         tx.add(InvalidMarkRow(project_id=project_id, run_id=run_id, series_id=series_id, **marked))
+        commit_id = tx.scalar(sa.select(CommitRow.id))
+        described = {"judged": True, "commits": 1, "failures": 0, "last_status": "ok", "last_reason": ""}
+        tx.add(
+            SeriesPointsRow(
+                series_id=series_id,
+                project_id=project_id,
+                result_id=1,
+                last_commit_id=commit_id,
+                level=1.0,
+                **described,
+            )
+        )
+        tx.add(PointBlockRow(series_id=series_id, block=0, levels=b"\0" * 17, details=b"\0" * 33))
         scheduled = {
             "suite": "benchmarks",
             "branch": "main",

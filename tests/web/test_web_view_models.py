@@ -254,15 +254,6 @@ def test_never_splits_a_cell_across_pages() -> None:
     assert [[len(cell.rows) for cell in page.cells] for page in pages] == [[30], [30], [30]]
 
 
-def test_loads_clock_twins_to_decide_which_is_judged() -> None:
-    [cpu] = [record for record in the_many() if record.series == LOSS_CPU]
-
-    assert [twin.series for twin in benchmarks.add_series_of_other_clock([cpu], the_many())] == [
-        LOSS_CPU,
-        LOSS_WALL,
-    ]
-
-
 def test_ranks_halving_and_doubling_equally() -> None:
     half, double = (
         ChangePoint(item, "b", "a", 1, 1 + rel) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))

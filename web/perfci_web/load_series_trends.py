@@ -1,26 +1,49 @@
-"""Load the trends of series: their levels, with the verdicts and change points on them."""
+"""Load the trends of series from their stored points, with the verdicts and change points on them."""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
+import numpy as np
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.incident_inputs import group_by_series
-from perfci.history.series_histories import JudgedHistories
-from perfci.model import ChangePoint, Point, Series, Verdict
+from perfci.history.load_series_points import load_point_columns, load_series_points
+from perfci.history.point_columns import STATUS_CODES, STATUS_OF_CODE, Columns, PointColumns
+from perfci.model import ChangePoint, Commit, Point, Series, Status, Verdict
+from perfci.report.merge_points import FAILED, MEASURED, SKIPPED, Places, merge_neighbours
 from perfci.report.series_trend import (
+    ChangeMark,
     Dot,
     Trend,
-    build_dot_without_interval,
+    TrendLevel,
     build_dots,
+    build_levels,
+    build_marks,
     build_trend_from_dots,
+    clip_levels,
+    clip_marks,
+    list_unmerged_places,
 )
-from perfci.store.column_conversions import STATUSES
-from perfci.store.queries.measured_samples import load_histories_by_series_id
+from perfci.store.queries.measured_samples import load_points_at_commits
 from perfci.store.queries.project_status import load_change_points_of_series, load_current_verdicts
-from perfci.store.queries.series_commits_machines import load_series_by_ids
+from perfci.store.queries.series_commits_machines import (
+    load_commit_ids_by_sha,
+    load_commits_by_id,
+    load_series_by_ids,
+)
+from perfci.store.queries.series_points import SeriesPointsRecord
+
+SPARKLINE_COMMITS = 60
+"""The commits of a trend in a list."""
+
+SPARKLINE_DOTS = 60
+"""The dots of a trend over a whole history in a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +59,267 @@ class VerdictsAndChangePoints:
 
     def build_trends(self, points: Mapping[Series, Sequence[Point]]) -> dict[Series, Trend]:
         """Join the points of series with the decisions on them."""
-        return self.build_trends_from_dots(
-            {series: build_dots(series_points) for series, series_points in points.items()}
-        )
-
-    def build_trends_from_dots(self, dots: Mapping[Series, tuple[Dot, ...]]) -> dict[Series, Trend]:
         verdicts, changes = group_by_series(self.verdicts), group_by_series(self.changes)
         return {
-            series: build_trend_from_dots(series, series_dots, changes[series], verdicts[series])
-            for series, series_dots in dots.items()
+            series: build_trend_from_dots(series, build_dots(points), changes[series], verdicts[series])
+            for series, points in points.items()
         }
 
 
-def load_trends_from_levels(
-    tx: Transaction, histories_read: JudgedHistories, decisions: VerdictsAndChangePoints
-) -> dict[Series, Trend]:
-    """Load trends without spread, from levels alone."""
-    # Judged levels leave flagged processes out: where a commit has no others, its dot needs the processes.
-    full_histories = load_histories_by_series_id(
-        tx,
-        [
-            row_id
-            for row_id in histories_read.points
-            if histories_read.has_commit_without_unflagged_process(row_id)
-        ],
-    )
-    series = load_series_by_ids(tx, histories_read.points)
-    commits = histories_read.commits
-    dots: dict[Series, tuple[Dot, ...]] = {}
-    for row_id, each in series.items():
-        if row_id in full_histories:
-            dots[each] = build_dots(full_histories[row_id])
-            continue
-        dots[each] = tuple(
-            build_dot_without_interval(index, commits[point.commit_id], STATUSES[point.status], point.level)
-            for index, point in enumerate(histories_read.points[row_id])
+@dataclass(frozen=True, slots=True, eq=False)
+class SeriesTrend:
+    """A series with its whole history as columns, and the marks and levels on it.
+
+    ``judged`` tells whether verdicts are given on it; one that is not has no level.
+    """
+
+    series: Series
+    record: SeriesPointsRecord
+    columns: Columns
+    marks: tuple[ChangeMark, ...]
+    levels: tuple[TrendLevel, ...]
+
+    @property
+    def current_level(self) -> float | None:
+        """The level after the last change; of a series that is not judged, the newest value."""
+        if self.levels:
+            return self.levels[-1].value
+        values = self.columns["level"][~np.isnan(self.columns["level"])]
+        return float(values[-1]) if len(values) else None
+
+    @property
+    def last_change(self) -> ChangeMark | None:
+        """The last change that was not refuted."""
+        return next((mark for mark in reversed(self.marks) if mark.state != "refuted"), None)
+
+
+def load_series_trends(
+    tx: Transaction,
+    project: str,
+    series_ids: Collection[int],
+    decisions: VerdictsAndChangePoints | None = None,
+) -> dict[int, SeriesTrend]:
+    """Load the trends of series by series id; a series without a history has none."""
+    points = load_series_points(tx, series_ids)
+    decisions = decisions or VerdictsAndChangePoints.load(tx, points)
+    verdicts, changes = group_by_series(decisions.verdicts), group_by_series(decisions.changes)
+    shas = {sha for change in decisions.changes for sha in (change.commit, change.last_good)}
+    shas |= {sha for verdict in decisions.verdicts for sha in (verdict.base, verdict.head)}
+    commit_ids = load_commit_ids_by_sha(tx, project, shas)
+    trends = {}
+    for series_id, series in load_series_by_ids(tx, points).items():
+        item = points[series_id]
+        mine = {sha for change in changes[series] for sha in (change.commit, change.last_good)}
+        mine |= {sha for verdict in verdicts[series] for sha in (verdict.base, verdict.head)}
+        places = find_places(item.levels, {sha: commit_ids[sha] for sha in mine & commit_ids.keys()})
+        marks = build_marks(series, places, changes[series], verdicts[series])
+        levels = build_levels(item.levels["level"], marks) if item.record.judged or marks else ()
+        trends[series_id] = SeriesTrend(series, item.record, item.levels, marks, levels)
+    return trends
+
+
+def find_places(columns: Columns, commit_ids: Mapping[str, int]) -> dict[str, int]:
+    """The places of commits in a history, by sha; commits that are not in it are left out."""
+    places = {sha: np.flatnonzero(columns["commit_id"] == row_id) for sha, row_id in commit_ids.items()}
+    return {sha: int(place[0]) for sha, place in places.items() if len(place)}
+
+
+def show_last_commits(
+    tx: Transaction, trends: Mapping[int, SeriesTrend], count: int = SPARKLINE_COMMITS
+) -> dict[int, Trend]:
+    """The ends of trends, a dot for each commit."""
+    windows = {}
+    for series_id, trend in trends.items():
+        commits = len(trend.columns)
+        windows[series_id] = _Window(trend, _single_places(max(0, commits - count), commits))
+    return _draw_windows(tx, windows)
+
+
+def show_commits_around(
+    tx: Transaction, trends: Mapping[int, SeriesTrend], shas: Mapping[int, str], count: int
+) -> dict[int, Trend]:
+    """The commit of each trend that ``shas`` gives by series id, with ``count`` commits on either side; a
+    trend without a change there ends it."""
+    windows = {}
+    for series_id, trend in trends.items():
+        place = next((mark.index for mark in trend.marks if mark.commit == shas[series_id]), None)
+        place = len(trend.columns) - 1 if place is None else place
+        end = min(len(trend.columns), place + count + 1)
+        windows[series_id] = _Window(trend, _single_places(max(0, place - count), end))
+    return _draw_windows(tx, windows)
+
+
+def show_whole_histories(
+    tx: Transaction, trends: Mapping[int, SeriesTrend], max_dots: int = SPARKLINE_DOTS
+) -> dict[int, Trend]:
+    """The whole histories of trends in a word's size, with neighbours merged."""
+    windows = {}
+    for series_id, trend in trends.items():
+        unmerged = list_unmerged_places(len(trend.columns), trend.marks)
+        groups = merge_neighbours(classify_points(trend.columns), unmerged, max_dots)
+        windows[series_id] = _Window(trend, groups)
+    return _draw_windows(tx, windows)
+
+
+def classify_points(columns: Columns) -> Places:
+    """The kind of each point in a chart."""
+    skipped = columns["status"] == STATUS_CODES[Status.SKIPPED]
+    absent = np.isnan(columns["level"])
+    return np.where(absent, np.where(skipped, SKIPPED, FAILED), MEASURED)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Window:
+    """The part of a trend that a list draws: a dot for each group of places."""
+
+    trend: SeriesTrend
+    groups: Sequence[Places]
+
+    @property
+    def middles(self) -> list[int]:
+        """The place that stands for each group."""
+        return [int(group[len(group) // 2]) for group in self.groups]
+
+    def draw(self, commits: Mapping[int, Commit]) -> Trend:
+        """Build the trend, its dots numbered from zero."""
+        columns, middles = self.trend.columns, self.middles
+        start, end = int(min(group[0] for group in self.groups)), int(max(group[-1] for group in self.groups))
+        dots = []
+        for index, (group, middle) in enumerate(zip(self.groups, middles, strict=True)):
+            values = columns["level"][group]
+            level = None if math.isnan(values[0]) else float(np.median(values))
+            commit = commits[int(columns["commit_id"][middle])]
+            status = STATUS_OF_CODE[int(columns["status"][middle])]
+            dots.append(Dot(index, commit, status, level, level, level, merged=len(group)))
+        return Trend(
+            self.trend.series,
+            tuple(dots),
+            tuple(
+                replace(level, first=_renumber(middles, level.first), last=_renumber(middles, level.last))
+                for level in self.trend.levels
+                if level.last >= start and level.first <= end
+            ),
+            tuple(
+                replace(
+                    mark,
+                    index=_renumber(middles, mark.index),
+                    last_good_index=_renumber(middles, mark.last_good_index),
+                )
+                for mark in self.trend.marks
+                if start <= mark.index <= end
+            ),
         )
-    return decisions.build_trends_from_dots(dots)
+
+
+def _renumber(middles: Sequence[int], place: int) -> int:
+    """The dot at a place of the history, or the nearest."""
+    return min(bisect_left(middles, place), len(middles) - 1)
+
+
+def _single_places(start: int, end: int) -> list[Places]:
+    return list(np.arange(start, end)[:, np.newaxis])
+
+
+def _draw_windows(tx: Transaction, windows: Mapping[int, _Window]) -> dict[int, Trend]:
+    """Draw windows; the commits of all of them are loaded together."""
+    commit_ids = {
+        int(row_id)
+        for window in windows.values()
+        for row_id in window.trend.columns["commit_id"][window.middles]
+    }
+    commits = load_commits_by_id(tx, ids=commit_ids)
+    return {series_id: window.draw(commits) for series_id, window in windows.items()}
+
+
+def draw_charts(
+    tx: Transaction,
+    trends: Mapping[int, SeriesTrend],
+    max_dots: int,
+    ranges: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+) -> dict[int, Trend]:
+    """Draw trends with the spread of their points, neighbours merged down to about ``max_dots``.
+
+    ``ranges`` are the places that a chart begins and ends at, by series id; without one it shows all. Dots
+    keep their places in the whole history.
+    """
+    columns = load_point_columns(tx, trends)
+    charts = {
+        series_id: _Chart(trend, columns[series_id], ranges.get(series_id, (0, len(trend.columns))), max_dots)
+        for series_id, trend in trends.items()
+    }
+    commits = load_commits_by_id(tx, ids={row_id for chart in charts.values() for row_id in chart.commit_ids})
+    remarked = {series_id: chart.remarked_commit_ids for series_id, chart in charts.items()}
+    points: dict[int, dict[int, Point]] = defaultdict(dict)
+    for series_id, commit_id, point in load_points_at_commits(tx, remarked):
+        points[series_id][commit_id] = point
+    return {series_id: chart.draw(commits, points[series_id]) for series_id, chart in charts.items()}
+
+
+def find_range(tx: Transaction, project: str, trend: SeriesTrend, first: str, last: str) -> tuple[int, int]:
+    """The places from one commit to another, given by full sha; one that is not in the history limits
+    nothing."""
+    commit_ids = load_commit_ids_by_sha(tx, project, {sha for sha in (first, last) if sha})
+    places = find_places(trend.columns, commit_ids)
+    start, end = places.get(first, 0), places.get(last, len(trend.columns) - 1)
+    return min(start, end), max(start, end) + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Chart:
+    """The part of a trend that a chart draws."""
+
+    trend: SeriesTrend
+    columns: PointColumns
+    range: tuple[int, int]
+    max_dots: int
+    groups: Sequence[Places] = field(init=False)
+    """The places of each dot."""
+
+    def __post_init__(self) -> None:
+        start, end = self.range
+        marks = clip_marks(self.trend.marks, start, end)
+        kinds = classify_points(self.trend.columns[start:end])
+        merged = merge_neighbours(kinds, list_unmerged_places(end - start, marks), self.max_dots)
+        object.__setattr__(self, "groups", [group + start for group in merged])
+
+    @property
+    def commit_ids(self) -> list[int]:
+        """The commit of each dot."""
+        middles = [group[len(group) // 2] for group in self.groups]
+        return [int(row_id) for row_id in self.columns.levels["commit_id"][middles]]
+
+    @property
+    def remarked_commit_ids(self) -> set[int]:
+        """The commits that are a dot alone and have a reason or a flag to read."""
+        return {
+            int(self.columns.levels["commit_id"][group[0]])
+            for group in self.groups
+            if len(group) == 1 and self.columns.details["has_remark"][group[0]]
+        }
+
+    def draw(self, commits: Mapping[int, Commit], points: Mapping[int, Point]) -> Trend:
+        """Build the trend."""
+        dots = []
+        for group, commit_id in zip(self.groups, self.commit_ids, strict=True):
+            if len(group) == 1 and commit_id in points:
+                [dot] = build_dots([points[commit_id]])
+                dots.append(replace(dot, index=int(group[0])))
+            else:
+                dots.append(self._build_dot(group, commits[commit_id]))
+        start, end = self.range
+        levels = tuple(
+            replace(level, first=level.first + start, last=level.last + start)
+            for level in clip_levels(self.trend.levels, start, end)
+        )
+        marks = tuple(mark for mark in self.trend.marks if start <= mark.index < end)
+        return Trend(self.trend.series, tuple(dots), levels, marks)
+
+    def _build_dot(self, group: Places, commit: Commit) -> Dot:
+        middle = int(group[len(group) // 2])
+        details, values = self.columns.details[group], self.columns.levels["level"][group]
+        status = STATUS_OF_CODE[int(self.columns.levels["status"][middle])]
+        dot = Dot(middle, commit, status, processes=int(details["processes"].sum()), merged=len(group))
+        if math.isnan(values[0]):
+            return dot
+        lo, hi = float(details["lo"].min()), float(details["hi"].max())
+        return replace(dot, level=float(np.median(values)), lo=lo, hi=hi)

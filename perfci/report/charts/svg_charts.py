@@ -168,10 +168,10 @@ def axis_start_note(trend: Trend) -> str:
 def downsampling_note(trend: Trend) -> str:
     """Say how many commits the chart shows, and whether neighbours are merged."""
     drawn = downsample_trend(trend, MAX_DOTS)
-    if len(drawn.dots) == len(trend.dots):
+    if len(drawn.dots) == trend.commit_count:
         return f"{format_count(trend.commit_count, 'commit')}, one dot each"
     counts = f"{len(drawn.dots):,} dots for {trend.commit_count:,} commits"
-    return f"{counts}: adjacent commits are merged, changes and failures never are"
+    return f"{counts}: adjacent commits are merged, changes never are"
 
 
 def _wrap_svg(

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from perfci.history.judge_pull_request_uploads import PullRequestUploads
 from perfci.history.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
+from perfci.history.load_series_points import refresh_series_points
 from perfci.history.series_histories import SeriesHistories
 from perfci.model import PerfciError
 from perfci.project_policies import LoadPolicies
@@ -32,7 +33,6 @@ from perfci.store.jobs.work_queue_and_leases import OutboxItem
 from perfci.store.projects import Project, find_project, load_projects, mark_projects_changed
 from perfci.store.queries import judging_inputs
 from perfci.store.queries.pull_request_uploads import PullRequestHead, load_pull_request_heads
-from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.verdicts.history.change_points_and_jumps import SegmentationCache
 from perfci.verdicts.judging_policy import Policy
 
@@ -153,14 +153,13 @@ class JudgeWorker:
                 assert project is not None  # a foreign key of the outbox
                 histories = SeriesHistories.load(tx, judging_inputs.load_series_ids_of_runs(tx, runs))
                 uploads = [UploadedPairs.load(tx, project.slug, uid) for uid in sessions]
+                points = histories.derive_points(tx)
             policies = self.load_policies(project)
             changes = histories.find_change_points(policies.policy, self._segmentation_cache)
             verdicts = {pairs.uid: pairs.judge(policies.policy) for pairs in uploads}
             now = self.clock()
             with self.lease.begin_transaction() as tx:
-                save_change_points(tx, {histories.ids[series]: points for series, points in changes.items()})
-                if histories.summaries:
-                    judging_inputs.save_result_summaries(tx, histories.summaries)
+                histories.save(tx, project.slug, changes, points)
                 for uid, decisions in verdicts.items():
                     if decisions:
                         save_verdicts_with_decisions(tx, project.slug, uid, decisions, now)
@@ -189,7 +188,8 @@ class JudgeWorker:
 
 
 class PeriodicJobs:
-    """Checks missing data, mutes noisy benchmarks, applies due transitions and enqueues notifications.
+    """Stores points that do not hold, checks missing data, mutes noisy benchmarks, applies due transitions
+    and enqueues notifications.
 
     At most once a minute.
     """
@@ -207,6 +207,7 @@ class PeriodicJobs:
         with self._store.read() as tx:
             projects = load_projects(tx)
         for project in projects:
+            refresh_series_points(self._store, project)
             with self._store.begin() as tx:
                 self._missing_data_monitor(tx, project, now)
             mute_noisy_benchmarks(self._store, project, now)

@@ -53,6 +53,7 @@ from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.verdicts import ChangePointRow, DecisionRow, VerdictRow
 from perfci.store.tables.work_queue_and_leases import OutboxRow
 from perfci.store.transactions import forget_cached_ids
+from perfci.store.writes.series_points import delete_series_points, mark_series_points_stale
 
 ROWS_PER_BATCH = 500
 """Results, or rows of another table, that one transaction deletes: some ten milliseconds."""
@@ -193,6 +194,8 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
 def _delete_results(tx: Session, condition: Condition, limit: int) -> bool:
     """Delete results with their processes; return whether there were any."""
     result_ids = _first_ids(tx, ResultRow, limit, condition)
+    series_of_results = sa.select(ResultRow.series_id).where(ResultRow.id.in_(result_ids))
+    mark_series_points_stale(tx, set(tx.scalars(series_of_results)))
     _delete(tx, ProcessRow, ProcessRow.result_id.in_(result_ids))
     _delete_by_ids(tx, ResultRow, result_ids)
     return bool(result_ids)
@@ -252,6 +255,7 @@ def _delete_series(tx: Session, series_ids: Sequence[int], limit: int) -> bool:
     if _delete_verdicts(tx, VerdictRow.series_id.in_(series_ids), limit):
         return True
     benchmarks = set(tx.scalars(sa.select(SeriesRow.benchmark_id).where(SeriesRow.id.in_(series_ids))))
+    delete_series_points(tx, series_ids)
     for table in (ChangePointRow, IncidentMemberRow, ImpactRow, InvalidMarkRow):
         _delete(tx, table, table.series_id.in_(series_ids))
     followers = sa.update(SeriesRow.__table__).where(SeriesRow.renamed_to.in_(series_ids))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,13 +55,20 @@ from perfci.store.tables.measurements import (
     RunRow,
     SessionRow,
 )
-from perfci.store.transactions import CHUNK
+from perfci.store.transactions import CHUNK, in_chunks
 
 
 def load_history_points_where(
     tx: Session, condition: Condition, restrict: Callable[[Any], Any] = restrict_to_history
 ) -> Iterator[tuple[int, Point]]:
     """Load the history points of the chosen results, by series id, in no order."""
+    for series_id, _, point in _load_points_with_commit_ids(tx, condition, restrict):
+        yield series_id, point
+
+
+def _load_points_with_commit_ids(
+    tx: Session, condition: Condition, restrict: Callable[[Any], Any]
+) -> Iterator[tuple[int, int, Point]]:
     columns = (*ResultRow.__table__.c, RunRow.commit_id, RunRow.environment_id)
     ordered = restrict(sa.select(*columns)).where(condition).order_by(RunRow.started_at, ResultRow.id)
     rows = tx.connection().execute(ordered).all()
@@ -74,7 +81,7 @@ def load_history_points_where(
     for row in rows:
         grouped[row.series_id, row.commit_id].append(row)
     for (series_id, commit_id), results in grouped.items():
-        yield series_id, _build_point(by_id[commit_id], results, processes, environments)
+        yield series_id, commit_id, _build_point(by_id[commit_id], results, processes, environments)
 
 
 def _build_point(
@@ -146,6 +153,23 @@ def load_histories_by_series_id(tx: Session, series_ids: Sequence[int]) -> dict[
         series_id: [points[commit] for commit in sort_commits(points)]
         for series_id, points in by_series.items()
     }
+
+
+def load_points_at_commits(
+    tx: Session, commits: Mapping[int, Collection[int]]
+) -> Iterator[tuple[int, int, Point]]:
+    """Load the points of series at some commits, as series id, commit id and point, in no order.
+
+    ``commits`` are the ids of the commits of each series, by series id.
+    """
+    ids = {commit_id for commit_ids in commits.values() for commit_id in commit_ids}
+    for some in in_chunks(commits):
+        chosen: Condition = ResultRow.series_id.in_(some)
+        if len(ids) <= CHUNK:  # of a whole history, nearly all points are needed
+            chosen = sa.and_(chosen, RunRow.commit_id.in_(ids))
+        for series_id, commit_id, point in _load_points_with_commit_ids(tx, chosen, restrict_to_history):
+            if commit_id in commits[series_id]:
+                yield series_id, commit_id, point
 
 
 def load_points_of_runs(tx: Session, run_ids: Sequence[int]) -> list[tuple[Series, Point]]:

@@ -190,6 +190,17 @@ def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dic
     return commits
 
 
+def load_commit_ids_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, int]:
+    """Load the ids of clean commits by full sha."""
+    query = sa.select(CommitRow.sha, CommitRow.id).where(
+        project_id_condition(CommitRow.project_id, project), CommitRow.dirty.is_(False)
+    )
+    commit_ids: dict[str, int] = {}
+    for some in in_chunks(shas):
+        commit_ids |= dict(tx.execute(query.where(CommitRow.sha.in_(some))).all())
+    return commit_ids
+
+
 def find_commit(tx: Session, project: str, prefix: str) -> Commit | None:
     """Find a commit by a prefix of its sha; a clean commit is preferred to a dirty working tree."""
     prefix = prefix.lower()

@@ -193,11 +193,14 @@ class ResultRow(TableBase):
     """
 
     __tablename__ = "results"
-    __table_args__ = (UniqueConstraint("run_id", "series_id"),)
+    __table_args__ = (
+        UniqueConstraint("run_id", "series_id"),
+        Index("ix_results_series_id", "series_id", "id"),
+    )
 
     id: Mapped[int] = primary_key()
     run_id: Mapped[int] = foreign_key("runs.id")
-    series_id: Mapped[int] = foreign_key("series.id", index=True)
+    series_id: Mapped[int] = foreign_key("series.id")
     status: Mapped[str]
     reason: Mapped[str]
     boundaries: Mapped[str]

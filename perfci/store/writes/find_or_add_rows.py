@@ -32,9 +32,13 @@ from perfci.store.transactions import (
     insert_rows,
 )
 from perfci.store.writes.rename_series import replace_renamed_series_ids
+from perfci.store.writes.series_points import mark_points_of_project_stale
 
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
 COMMIT_FIELDS, MACHINE_FIELDS = tuple(Commit.__dataclass_fields__), tuple(Machine.__dataclass_fields__)
+
+ORDER_FIELDS = ("position", "committed_at")
+"""What commits are sorted by."""
 
 NEW_SERIES = "new series"
 """Key of ``Session.info`` under which a transaction counts the series that it adds."""
@@ -257,6 +261,8 @@ def _complete_commits(tx: Session, project: int, commits: Sequence[Commit]) -> d
         row = stored[commit.sha, commit.dirty]
         if change := _changed_commit_columns(row, commit):
             tx.execute(sa.update(COMMITS).where(COMMITS.c.id == row.id).values(**change))
+            if not change.keys().isdisjoint(ORDER_FIELDS):
+                mark_points_of_project_stale(tx, project)
     return {(commit.sha, commit.dirty): stored[commit.sha, commit.dirty].id for commit in commits}
 
 

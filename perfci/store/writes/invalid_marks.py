@@ -15,6 +15,7 @@ from perfci.store.projects import mark_projects_changed
 from perfci.store.queries.history_conditions import HISTORY_KINDS
 from perfci.store.tables.measurements import CommitRow, InvalidMarkRow, ResultRow, RunRow, SessionRow
 from perfci.store.tables.verdicts import VerdictRow
+from perfci.store.writes.series_points import mark_points_of_run_stale
 
 MARKS = InvalidMarkRow.__table__
 
@@ -26,6 +27,7 @@ def set_run_mark(tx: Session, project_id: int, run_id: int, mark: InvalidMark | 
         return False
     _replace_marks(tx, project_id, run_id, None, mark)
     tx.execute(sa.update(RunRow.__table__).where(RunRow.id == run_id).values(invalid=mark is not None))
+    mark_points_of_run_stale(tx, run_id)
     _mark_verdicts(tx, run_id)
     mark_projects_changed(tx, [project_id])
     return True
@@ -41,6 +43,7 @@ def set_result_mark(
     _replace_marks(tx, project_id, run_id, series_id, mark)
     result = (ResultRow.run_id == run_id, ResultRow.series_id == series_id)
     tx.execute(sa.update(ResultRow.__table__).where(*result).values(invalid=mark is not None))
+    mark_points_of_run_stale(tx, run_id, series_id)
     _mark_verdicts(tx, run_id)
     mark_projects_changed(tx, [project_id])
     return True

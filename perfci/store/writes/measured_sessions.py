@@ -19,7 +19,12 @@ from perfci.store.queries import runs_and_sessions
 from perfci.store.queries.query_records import SessionRecord
 from perfci.store.tables.measurements import ProcessRow, ProjectRow, ResultRow, RunRow, SessionRow
 from perfci.store.transactions import IDS, IdCache
-from perfci.store.writes.find_or_add_rows import ensure_project_id, ensure_series_id, require_session_id
+from perfci.store.writes.find_or_add_rows import (
+    ensure_project_id,
+    ensure_series_id,
+    ensure_series_ids,
+    require_session_id,
+)
 from perfci.store.writes.ingest import (
     compute_local_run_key,
     count_os_processes,
@@ -27,6 +32,7 @@ from perfci.store.writes.ingest import (
     insert_runs,
     recount_run_processes,
 )
+from perfci.store.writes.series_points import delete_series_points
 
 RUNNING = "running"
 FINISHED = "finished"
@@ -104,9 +110,11 @@ def add_process_measurements(
         return []
     project_id = _load_run_project_id(tx, run_id)
     rows = []
-    for series, process in measured:
-        result_id = _ensure_result_id(tx, run_id, ensure_series_id(tx, project_id, series), process)
+    series_ids = ensure_series_ids(tx, project_id, [series for series, _ in measured])
+    for series_id, (_, process) in zip(series_ids, measured, strict=True):
+        result_id = _ensure_result_id(tx, run_id, series_id, process)
         rows.append({"result_id": result_id, **process_to_columns(process)})
+    delete_series_points(tx, series_ids)  # a point that is stored already has one process more
     try:
         statement = sa.insert(ProcessRow.__table__).returning(ProcessRow.id, sort_by_parameter_order=True)
         added = list(tx.scalars(statement, rows))

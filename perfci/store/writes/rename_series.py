@@ -18,6 +18,7 @@ from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow
 from perfci.store.tables.measurements import InvalidMarkRow, ResultRow, RunRow, SeriesRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import forget_cached_ids, in_chunks
+from perfci.store.writes.series_points import delete_series_points
 
 SERIES, RESULTS, RUNS = SeriesRow.__table__, ResultRow.__table__, RunRow.__table__
 
@@ -45,6 +46,7 @@ def move_results_between_series(tx: Session, project_id: int, renamed: Mapping[i
             moved += count if row is ResultRow else 0
         _move_verdicts(tx, old, new)
         tx.execute(sa.delete(ChangePointRow.__table__).where(ChangePointRow.series_id.in_([old, new])))
+        delete_series_points(tx, [old, new])
     update_machine_of_runs(tx, list(renamed.values()))
     forget_cached_ids(tx)
     mark_projects_changed(tx, [project_id])

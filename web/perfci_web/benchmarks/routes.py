@@ -8,7 +8,6 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.history.series_histories import JudgedHistories, select_judged_series_by_points
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.report.series_places import SeriesPlaces
@@ -18,7 +17,12 @@ from perfci.store.queries.measured_series import count_series_commits, load_seri
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries
 from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
-from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
+from perfci_web.load_series_trends import (
+    SPARKLINE_COMMITS,
+    VerdictsAndChangePoints,
+    load_series_trends,
+    show_last_commits,
+)
 from perfci_web.page_urls import PARAMETER_PREFIX
 from perfci_web.url_lookups import build_benchmark_not_found_error, build_project_links, require_project
 from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
@@ -40,7 +44,7 @@ def benchmarks_page(project: str) -> str:
             records = load_series_with_newest_commits(tx, project, never_measured)
             reasons = view_model.group_unmeasured_series_by_reason(records, selection.query)
             return _render_page("unavailable", project, selection, all_series, reasons=reasons)
-        cells = _load_cells(tx, project, selection, all_series)
+        cells = _load_cells(tx, project, selection)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
     return _render_page("benchmarks", project, selection, all_series, cells=cells, muted=mutes)
 
@@ -56,7 +60,7 @@ def benchmark_page(project: str, benchmark: str) -> str:
             raise build_benchmark_not_found_error(tx, project, benchmark)
         chosen = [record for record in records if _matches_filters(record.series)]
         selection = view_model.select_series_page(chosen, {}, page=request.args.get("page", 1, type=int))
-        cells = _load_cells(tx, project, selection, records)
+        cells = _load_cells(tx, project, selection)
         mutes = load_mutes(tx, project_record.id, context.clock())
     return render_template(
         "benchmarks/benchmark.html",
@@ -66,7 +70,7 @@ def benchmark_page(project: str, benchmark: str) -> str:
         metrics=sorted({record.series.metric.name for record in records}),
         chosen_metric=request.args.get("metric", ""),
         places=SeriesPlaces(match.series for match in selection.matches),
-        sparkline_commits=view_model.SPARKLINE_COMMITS,
+        sparkline_commits=SPARKLINE_COMMITS,
         links=build_project_links(project, (record.series for record in records)),
         cells=cells,
         muted=mutes,
@@ -86,8 +90,8 @@ def _matches_filters(series: Series) -> bool:
 @blueprint.get(f"{LIST_PATH}.json")
 def benchmarks_json(project: str) -> Response:
     with web_context().store.read() as tx:
-        all_series, selection = _load_selection(tx, project, _query_options())
-        cells = _load_cells(tx, project, selection, all_series)
+        _, selection = _load_selection(tx, project, _query_options())
+        cells = _load_cells(tx, project, selection)
     return jsonify(
         {
             "project": project,
@@ -109,7 +113,7 @@ def benchmarks_csv(project: str) -> Response:
         require_project(tx, project)
         matches = series_search.search_series(tx, project, search=query)
         records = [record for record in matches if record.never_measured == unavailable]
-        rows = _load_rows(tx, records, records)
+        rows = _load_rows(tx, project, records)
     csv_rows = []
     for record in records:
         fields = view_model.serialize_series_list_row(rows[record.id])
@@ -132,7 +136,7 @@ def _render_page(
         page=selection,
         places=SeriesPlaces(stored.series for stored in selection.matches),
         sorts=view_model.SORTS,
-        sparkline_commits=view_model.SPARKLINE_COMMITS,
+        sparkline_commits=SPARKLINE_COMMITS,
         unavailable=view_model.UNAVAILABLE,
         links=build_project_links(project, (stored.series for stored in all_series)),
         **values,
@@ -176,27 +180,20 @@ def _load_ranks(
 
 
 def _load_cells(
-    tx: Session, project: str, selection: view_model.SeriesSelection, all_series: Iterable[StoredSeries]
+    tx: Session, project: str, selection: view_model.SeriesSelection
 ) -> list[CellRows[view_model.SeriesListRow]]:
     """Load the rows of the selected series."""
-    rows = _load_rows(tx, load_series_with_newest_commits(tx, project, selection.series), all_series)
+    rows = _load_rows(tx, project, load_series_with_newest_commits(tx, project, selection.series))
     return [CellRows(cell.series, tuple(rows[stored.id] for stored in cell.rows)) for cell in selection.cells]
 
 
 def _load_rows(
-    tx: Session, records: Sequence[SeriesRecord], all_series: Iterable[StoredSeries]
+    tx: Session, project: str, records: Sequence[SeriesRecord]
 ) -> dict[int, view_model.SeriesListRow]:
-    """Load the rows of some series by series id; their clock twins are read too, to see which is judged."""
-    series_ids = {
-        stored.series: stored.id for stored in view_model.add_series_of_other_clock(records, all_series)
-    }
-    histories = JudgedHistories.load(tx, series_ids.values())
-    judged = set(select_judged_series_by_points(tx, series_ids, histories.points))
-    decisions = VerdictsAndChangePoints.load(tx, [record.id for record in records])
-    trends = load_trends_from_levels(tx, histories, decisions)
+    """Load the rows of some series by series id."""
+    trends = load_series_trends(tx, project, [record.id for record in records])
+    ends = show_last_commits(tx, trends)
     return {
-        record.id: view_model.build_series_list_row(
-            record, trends[record.series], judged=record.series in judged
-        )
+        record.id: view_model.build_series_list_row(record, trends.get(record.id), ends.get(record.id))
         for record in records
     }

@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import CPU_METRIC_PREFIX, ChangePoint, Series, Stage, Verdict
+from perfci.model import ChangePoint, Series, Stage, Verdict
 from perfci.report.serializers import serialize_series
 from perfci.report.series_trend import (
     ChangeMark,
     Trend,
-    hide_levels_of_informational_trend,
-    keep_last_commits,
 )
 from perfci.report.verdict_text import CHANGE_KINDS
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries, series_matches_search
+from perfci_web.load_series_trends import SeriesTrend
 from perfci_web.view_parts.list_search_and_paging import paginate_cells
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
@@ -25,7 +24,6 @@ from perfci_web.view_parts.table_row_groups import (
     group_series_by_reason,
 )
 
-SPARKLINE_COMMITS = 60
 BY_CHANGE, BY_COMMITS, BY_STATE = "change", "commits", "state"
 SORTS = {"name": "name", BY_CHANGE: "largest change", BY_COMMITS: "commits", BY_STATE: "failures first"}
 UNAVAILABLE = "unavailable"
@@ -40,13 +38,9 @@ class SeriesListRow:
 
     record: SeriesRecord
     trend: Trend
+    current_level: float | None
     last_change: ChangeMark | None
     judged: bool
-
-    @property
-    def current_level(self) -> float | None:
-        """The current level; for a series that is not judged, the newest value."""
-        return self.trend.levels[-1].value if self.trend.levels else self.trend.newest_measured_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +102,6 @@ def select_series_page(
     )
 
 
-def add_series_of_other_clock(
-    selected: Sequence[StoredSeries], all_series: Iterable[StoredSeries]
-) -> list[StoredSeries]:
-    """Add to some series their clock twins (``time`` and ``cpu_time``): judging one needs both."""
-    twin_keys = {_clockless_key(stored.series) for stored in selected}
-    ids = {stored.id for stored in selected}
-    twins = [
-        stored for stored in all_series if stored.id not in ids and _clockless_key(stored.series) in twin_keys
-    ]
-    return [*selected, *twins]
-
-
-def _clockless_key(series: Series) -> tuple[object, str]:
-    """The process of a series and its metric without the prefix of the CPU clock."""
-    return series.key_without_metric, series.metric.name.removeprefix(CPU_METRIC_PREFIX)
-
-
 def largest_change_by_series(
     changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]
 ) -> dict[Series, float]:
@@ -141,13 +118,14 @@ def largest_change_by_series(
     return sizes
 
 
-def build_series_list_row(record: SeriesRecord, trend: Trend, *, judged: bool = True) -> SeriesListRow:
-    judged = judged and not record.is_informational
-    marks = [mark for mark in trend.marks if mark.state != "refuted"]
-    if not judged:
-        trend = hide_levels_of_informational_trend(trend)
-    last_commits = keep_last_commits(trend, SPARKLINE_COMMITS)
-    return SeriesListRow(record, last_commits, marks[-1] if marks else None, judged)
+def build_series_list_row(
+    record: SeriesRecord, trend: SeriesTrend | None, end: Trend | None
+) -> SeriesListRow:
+    """Build the row of a series from its trend and the end of it; without a history it has none."""
+    if trend is None or end is None:
+        return SeriesListRow(record, Trend(record.series, (), (), ()), None, None, judged=False)
+    judged = trend.record.judged and not record.is_informational
+    return SeriesListRow(record, end, trend.current_level, trend.last_change, judged)
 
 
 def serialize_series_list_row(series_row: SeriesListRow) -> dict[str, Any]:

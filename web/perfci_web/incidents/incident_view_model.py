@@ -9,7 +9,7 @@ from typing import Any
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, Series, TailVerdict
 from perfci.report.incidents import activity_log_text, notification_text
-from perfci.report.series_trend import Trend, keep_commits_around
+from perfci.report.series_trend import Trend
 from perfci.service.incidents.incident_update_rules import ALLOWED_TRANSITIONS
 from perfci.service.incidents.load_incidents import IncidentDetail
 from perfci.service.incidents.triage import find_undoable_change
@@ -81,7 +81,8 @@ def build_incident_view(
     identities: Mapping[int, str],
     trends: Mapping[Series, Trend] = MappingProxyType({}),
 ) -> IncidentView:
-    """Build the view of an incident; ``identities`` are the public ids of its series by row id."""
+    """Build the view of an incident; ``identities`` are the public ids of its series by row id, ``trends``
+    the commits around its changes."""
     shown = incident.members[:MAX_MEMBERS]
     record = incident.record
     rows = []
@@ -89,10 +90,8 @@ def build_incident_view(
         change = member.to_change_point(series)
         identity = identities.get(member.series_id, "")
         tail = incident.tails.get(member.series_id)
-        trend = trends.get(series)
-        around = keep_commits_around(trend, change.commit, COMMITS_AROUND) if trend else None
         worse = change.log_cost_change > 0
-        rows.append(IncidentSeriesRow(change, identity, worse=worse, tail=tail, trend=around))
+        rows.append(IncidentSeriesRow(change, identity, worse=worse, tail=tail, trend=trends.get(series)))
     history = []
     for event in reversed(incident.events):
         heading = activity_log_text.activity_heading(event.action, event.text)

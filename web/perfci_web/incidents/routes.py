@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.history.series_histories import JudgedHistories
 from perfci.model import Series
 from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.report.series_places import SeriesPlaces
@@ -32,7 +31,7 @@ from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
-from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
+from perfci_web.load_series_trends import load_series_trends, show_commits_around
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 
 blueprint = Blueprint("incidents", __name__)
@@ -114,7 +113,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
             member.series_id: series_identity(project, series) for member, series in incident.members
         }
         page = incident_view_model.build_incident_view(
-            project, incident, identities, _load_trends(tx, incident)
+            project, incident, identities, _load_trends(tx, record, incident)
         )
         ends = load_commits_by_sha(tx, project, [incident.record.last_good, incident.record.commit])
         links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
@@ -141,11 +140,13 @@ def incident_json(project: str, number: int) -> Response:
         return jsonify(serialize_incident_detail(record, load_incident_detail(tx, record, number)))
 
 
-def _load_trends(tx: Session, incident: IncidentDetail) -> Mapping[Series, Trend]:
-    """Load the trends of the largest changes of an incident."""
-    series_ids = [member.series_id for member, _ in incident.members[: incident_view_model.MAX_TRENDS]]
-    histories = JudgedHistories.load(tx, series_ids)
-    return load_trends_from_levels(tx, histories, VerdictsAndChangePoints.load(tx, series_ids))
+def _load_trends(tx: Session, project: Project, incident: IncidentDetail) -> Mapping[Series, Trend]:
+    """Load the trends around the largest changes of an incident."""
+    members = incident.members[: incident_view_model.MAX_TRENDS]
+    trends = load_series_trends(tx, project.slug, [member.series_id for member, _ in members])
+    shas = {member.series_id: member.commit for member, _ in members}
+    around = show_commits_around(tx, trends, shas, incident_view_model.COMMITS_AROUND)
+    return {trends[row_id].series: trend for row_id, trend in around.items()}
 
 
 def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from flask import Blueprint, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.history.series_histories import JudgedHistories
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.queries import (
     project_counts,
@@ -16,7 +15,7 @@ from perfci.store.queries.series_commits_machines import load_series_of_same_cel
 from perfci.store.unresolved_results import count_unresolved_results
 from perfci_web.application_context import web_context
 from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
-from perfci_web.load_series_trends import VerdictsAndChangePoints, load_trends_from_levels
+from perfci_web.load_series_trends import VerdictsAndChangePoints, load_series_trends, show_whole_histories
 from perfci_web.overview import view_model
 from perfci_web.page_urls import encode_project_segment
 from perfci_web.url_lookups import build_project_links, list_visible_projects, require_project
@@ -48,9 +47,9 @@ def overview_page(project: str) -> str:
         changed_series = project_status.find_newest_and_largest_changed_series(
             tx, project, view_model.MAX_LARGEST_CHANGES
         )
-        histories = JudgedHistories.load(tx, changed_series)
-        decisions = VerdictsAndChangePoints.load(tx, histories.points)
-        trends = load_trends_from_levels(tx, histories, decisions).values()
+        decisions = VerdictsAndChangePoints.load(tx, changed_series)
+        changed = load_series_trends(tx, project, changed_series, decisions)
+        trends = show_whole_histories(tx, changed).values()
         trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
         open_incidents = load_or_derive_open_incidents(
             tx, project_record, context.load_policies(project_record)

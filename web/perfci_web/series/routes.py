@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
-from perfci.report.charts.svg_charts import render_trend_chart
+from perfci.report.charts.svg_charts import MAX_DOTS, render_trend_chart
 from perfci.report.serializers import serialize_trend
 from perfci.report.series_places import SeriesPlaces
-from perfci.report.series_trend import Trend, downsample_trend, hide_levels_of_informational_trend
+from perfci.report.series_trend import Trend
 from perfci.store import verdicts_and_change_points
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
-from perfci.store.queries import measured_samples, series_search
+from perfci.store.queries import series_search
 from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import may_triage, web_context
-from perfci_web.load_series_trends import VerdictsAndChangePoints
+from perfci_web.load_series_trends import SeriesTrend, draw_charts, find_range, load_series_trends
 from perfci_web.page_urls import PARAMETER_PREFIX, names_place
 from perfci_web.series import view_model
 from perfci_web.url_lookups import (
@@ -50,14 +52,21 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         if record is None:
             raise _build_no_series_error(project, candidates)
         twin = view_model.find_series_of_other_clock(record, records)
-        trends, judged = _load_trends(tx, record, twin)
+        trends = load_series_trends(tx, project, [item.id for item in (record, twin) if item])
+        trend = trends.get(record.id)
+        chart, newest = _draw_page(tx, record, trend)
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
         stored_project = require_project(tx, project)
         mutes = load_mutes(tx, stored_project.id, context.clock())
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
-    twin_trend = trends[twin.id] if twin else None
     page = view_model.build_series_view(
-        project, trends[record.id], verdicts, records, twin_trend=twin_trend, judged=judged
+        project,
+        chart,
+        verdicts,
+        records,
+        newest=newest,
+        twin_trend=trends.get(twin.id) if twin else None,
+        judged=trend is not None and trend.record.judged and not record.is_informational,
     )
     return render_template(
         "series/series.html",
@@ -72,17 +81,19 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
 
 @blueprint.get(f"{SERIES_PATH}.json")
 def series_json(project: str, benchmark: str, metric: str) -> Response:
-    """The whole series; ``?max_points=N`` merges neighbours down to about N points, for a chart."""
-    trend = load_trend(project, benchmark, metric)
+    """The whole series; ``?max_points=N`` merges neighbours down to about N points, for a chart.
+
+    ``from`` and ``to`` are commits that the chart begins and ends at.
+    """
     max_points = request.args.get("max_points", type=int)
-    if max_points:
-        trend = downsample_trend(trend, min(max(2, max_points), MAX_POINTS))
+    max_dots = min(max(2, max_points), MAX_POINTS) if max_points else sys.maxsize
+    trend = load_trend(project, benchmark, metric, max_dots)
     return jsonify({"project": project} | serialize_trend(trend))
 
 
 @blueprint.get(f"{SERIES_PATH}.svg")
 def series_svg(project: str, benchmark: str, metric: str) -> Response:
-    trend = load_trend(project, benchmark, metric)
+    trend = load_trend(project, benchmark, metric, MAX_DOTS)
     return Response(render_trend_chart(trend, standalone=True), content_type="image/svg+xml; charset=utf-8")
 
 
@@ -137,26 +148,24 @@ def _build_no_series_error(project: str, candidates: list[SeriesRecord]) -> Page
     return PageNotFound(text, suggestions, "Choose one")
 
 
-def load_trend(project: str, benchmark: str, metric: str) -> Trend:
-    """Load the trend of the series that the current address means."""
+def load_trend(project: str, benchmark: str, metric: str, max_dots: int = sys.maxsize) -> Trend:
+    """Load the trend of the series that the current address means, from one commit of it to another."""
     with web_context().store.read() as tx:
-        record, records = _find_series(tx, project, benchmark, metric)
-        trends, _ = _load_trends(tx, record, view_model.find_series_of_other_clock(record, records))
-    return trends[record.id]
+        record, _ = _find_series(tx, project, benchmark, metric)
+        trends = load_series_trends(tx, project, [record.id])
+        if record.id not in trends:
+            return Trend(record.series, (), (), ())
+        ends = (request.args.get("from", ""), request.args.get("to", ""))
+        ranges = {record.id: find_range(tx, project, trends[record.id], *ends)}
+        return draw_charts(tx, trends, max_dots, ranges)[record.id]
 
 
-def _load_trends(
-    tx: Session, record: SeriesRecord, twin: SeriesRecord | None
-) -> tuple[dict[int, Trend], bool]:
-    """Load the trends of a series and its twin by series id, and whether the series itself is judged."""
-    records = [record, twin] if twin else [record]
-    series_ids = {sibling.series: sibling.id for sibling in records}
-    histories = measured_samples.load_histories_by_series_id(tx, list(series_ids.values()))
-    points = {series: histories[series_id] for series, series_id in series_ids.items()}
-    judged = view_model.find_judged_series(points)
-    trends = VerdictsAndChangePoints.load(tx, series_ids.values()).build_trends(points)
-    trends_by_id = {
-        series_ids[series]: trend if series in judged else hide_levels_of_informational_trend(trend)
-        for series, trend in trends.items()
-    }
-    return trends_by_id, record.series in judged and not record.is_informational
+def _draw_page(tx: Session, record: SeriesRecord, trend: SeriesTrend | None) -> tuple[Trend, Trend]:
+    """Draw the chart of a page, and the newest commits for its table: with the last one before them."""
+    if trend is None:
+        empty = Trend(record.series, (), (), ())
+        return empty, empty
+    chart = draw_charts(tx, {record.id: trend}, MAX_DOTS)[record.id]
+    commits = len(trend.columns)
+    ranges = {record.id: (max(0, commits - view_model.MAX_ROWS - 1), commits)}
+    return chart, draw_charts(tx, {record.id: trend}, sys.maxsize, ranges)[record.id]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfci.model import CPU_METRIC_PREFIX, Commit, Point, Series
+from perfci.model import CPU_METRIC_PREFIX, Commit, Series
 from perfci.report.charts.svg_charts import downsampling_note
 from perfci.report.number_format import format_quantity
 from perfci.report.page_summaries import PageSummary, trend_summary, unmeasurable_series_summary
 from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
-from perfci.verdicts.judged_series import select_judged_series
+from perfci_web.load_series_trends import SeriesTrend
 from perfci_web.page_urls import series_matches_url_query
 from perfci_web.view_parts.table_row_groups import group_rows_by_benchmark_cell
 
@@ -132,30 +132,20 @@ def find_series_of_other_clock(record: SeriesRecord, records: Iterable[SeriesRec
     return cpu_twin
 
 
-def find_judged_series(histories: Mapping[Series, Sequence[Point]]) -> set[Series]:
-    """Return the series that verdicts are given on; the others are informational."""
-    return set(
-        select_judged_series(
-            {
-                series: [process for point in points for process in point.processes]
-                for series, points in histories.items()
-            }
-        )
-    )
-
-
 def build_series_view(
     project: str,
     trend: Trend,
     verdicts: Sequence[VerdictRecord],
     records: Sequence[SeriesRecord],
     *,
-    twin_trend: Trend | None = None,
+    newest: Trend | None = None,
+    twin_trend: Trend | SeriesTrend | None = None,
     judged: bool = True,
 ) -> SeriesView:
     """Join a series with the other metrics of its processes, its namesakes and its other parameters.
 
     ``records`` are all series of its benchmark, ``twin_trend`` is the trend of its clock twin.
+    ``newest`` has the commits of the table, where the trend has neighbours merged.
     """
     commits = {dot.commit.sha: dot.commit for dot in trend.dots}
     series = trend.series
@@ -177,7 +167,7 @@ def build_series_view(
         ),
         verdicts=tuple(record for record in verdicts if record.verdict.kind not in QUIET_KINDS),
         quiet_verdicts=tuple(record for record in verdicts if record.verdict.kind in QUIET_KINDS),
-        commit_rows=tuple(build_commit_rows(trend)[:MAX_ROWS]),
+        commit_rows=tuple(build_commit_rows(newest or trend)[:MAX_ROWS]),
         judged=judged,
         available=never_measured is None,
         twin=_build_twin(series, twin_trend) if twin_trend else None,
@@ -199,9 +189,8 @@ def build_commit_rows(trend: Trend) -> list[SeriesCommitRow]:
     return rows[::-1]
 
 
-def _build_twin(series: Series, twin_trend: Trend) -> ClockTwin:
-    metric = twin_trend.series.metric
-    level = twin_trend.levels[-1].value if twin_trend.levels else twin_trend.newest_measured_level
+def _build_twin(series: Series, twin_trend: Trend | SeriesTrend) -> ClockTwin:
+    metric, level = twin_trend.series.metric, twin_trend.current_level
     level_text = "" if level is None else format_quantity(level, metric.unit, metric.name)
     is_cpu = metric.name == f"{CPU_METRIC_PREFIX}{series.metric.name}"
     return ClockTwin(twin_trend.series, level_text, is_cpu)
