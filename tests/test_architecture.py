@@ -64,6 +64,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "project_policies",
         "history",
     },
+    "engines": {
+        "model",
+        "verdicts",
+        "report",
+        "config",
+        "formats",
+        "runner",
+        "store",
+        "net",
+        "project_policies",
+        "measure",
+        "service",
+    },
     "demo": {
         "model",
         "stats",
@@ -96,6 +109,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "measure",
         "doctor",
         "service",
+        "engines",
         "demo",
     },
     "perfci_web": {
@@ -134,7 +148,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     },
     "service": {
         "accounts": set(),
-        "orders": set(),
+        "orders": {"accounts"},
         "uploads": {"accounts"},
         "notify": set(),
         "incidents": {"notify"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -80,6 +81,31 @@ class GitRepository:
 
     def read_commit(self, sha: str) -> Commit:
         return self._log_commits(["--no-walk", _require_full_sha(sha)])[0]
+
+    def fetch_commit(self, sha: str) -> Commit:
+        """Read a commit that somebody else named, fetched from the origin if this clone lacks it."""
+        if not self._has_commit(sha):
+            # By its id where the origin allows that, else with all its branches.
+            for wanted in ((sha,), ()):
+                with contextlib.suppress(PerfciError):
+                    self._run_git(
+                        "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", "origin", *wanted
+                    )
+                if self._has_commit(sha):
+                    break
+            else:
+                raise PerfciError(
+                    f"There is no commit {sha[:12]} in {self.root}, and its origin has none: push it there, "
+                    "and order it again."
+                )
+        return self.read_commit(sha)
+
+    def _has_commit(self, sha: str) -> bool:
+        try:
+            self._run_git("cat-file", "-e", _require_full_sha(sha) + "^{commit}")
+        except PerfciError:
+            return False
+        return True
 
     def list_commit_or_range(self, revision_or_range: str) -> list[Commit]:
         """List one commit, or the first-parent commits of ``A..B`` oldest first (A itself excluded)."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Callable
 
 import click
 
+from perfci.measure.stage_pace import StagePace
 from perfci.model import Status
-from perfci.report.number_format import format_duration
 from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.visit_plan import CommitVisit
 
@@ -29,14 +28,9 @@ class TerminalProgress:
         name_unavailable: bool = True,
     ) -> None:
         self._name_unavailable = name_unavailable
-        self._clock = clock
         self._live = stderr_is_terminal() and echo is None
         self._echo = echo or (lambda line: click.echo(line, err=True))
-        self._started = clock()
-        self._done = 0
-        self._total = 0
-        self._ends_at = math.inf
-        self._stage = ""
+        self._pace = StagePace(clock)
         self._width = 0
         self._reported: set[str] = set()
 
@@ -47,24 +41,23 @@ class TerminalProgress:
 
     def start_stage(self, name: str, total: int) -> None:
         """Begin a stage of ``total`` processes."""
-        self._started, self._done, self._total, self._stage = self._clock(), 0, total, name
-        self._ends_at = math.inf
+        self._pace.start(name, total)
 
     def set_remaining_processes(self, remaining: int) -> None:
         """Set how many processes of this stage are still to come."""
-        self._total = self._done + remaining
+        self._pace.set_remaining(remaining)
 
     def limit_stage_seconds(self, seconds: float) -> None:
         """End this stage in so many seconds, whatever is left of it."""
-        self._ends_at = self._clock() + seconds
+        self._pace.limit_seconds(seconds)
 
     def report_with_time_left(self, line: str) -> None:
         """Print a line for a round, with the time left."""
-        self.report(f"{line}{self._time_left()}")
+        self.report(f"{line}{self._pace.time_left_text}")
 
     def report_process(self, visit: CommitVisit, outcome: CellOutcome) -> None:
         """Count a measured process; print what failed, was skipped or is missing, once for each reason."""
-        self._done += 1
+        self._pace.done += 1
         name = outcome.cell.name
         if outcome.status is Status.SKIPPED:
             self._report_once(
@@ -79,23 +72,14 @@ class TerminalProgress:
             if new:
                 self.report(f"  {name}: not available: {', '.join(new)}: {reason}")
         if self._live:
-            self._redraw(
-                f"  {self._stage}: {self._done}/{self._total}{self._time_left()}  {outcome.cell.name}"
-            )
+            pace = self._pace
+            self._redraw(f"  {pace.name}: {pace.done}/{pace.total}{pace.time_left_text}  {outcome.cell.name}")
 
     def _report_once(self, line: str, dedup_key: str = "") -> None:
         """Print a line unless one with its key was printed before."""
         if (dedup_key or line) not in self._reported:
             self._reported.add(dedup_key or line)
             self.report(line)
-
-    def _time_left(self) -> str:
-        if not self._done or self._total <= self._done:
-            return ""
-        now = self._clock()
-        needed_s = (now - self._started) / self._done * (self._total - self._done)
-        seconds = max(0.0, min(needed_s, self._ends_at - now))
-        return f", about {format_duration(seconds)} left"
 
     def _redraw(self, line: str) -> None:
         # A line that wraps cannot be overwritten from its start.

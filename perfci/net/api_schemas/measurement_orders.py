@@ -129,7 +129,9 @@ class OrderLeaseShape(Shape):
 
 
 class NewOrderResult(RequestShape):
-    verdict: VerdictKindName
+    """``verdict`` is the worst of the judged benchmarks, ``measured`` where nothing was compared."""
+
+    verdict: VerdictKindName | Literal["measured"]
     counts: dict[VerdictKindName, VerdictCount] = {}
     sessions: Annotated[tuple[SessionUid, ...], Field(max_length=100)] = ()
 

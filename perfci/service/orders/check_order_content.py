@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from perfci.model import PerfciError
-from perfci.net.api_schemas.measurement_orders import NewOrder
+from perfci.net.api_schemas.measurement_orders import NewOrder, OrderShape
 from perfci.store.jobs.measurement_orders import OrderContent
 
 COMPARE, MEASURE = "compare", "measure"
@@ -35,6 +35,13 @@ def build_order_content(new_order: NewOrder) -> OrderContent:
         new_order.pairs,
         new_order.suite,
         new_order.engine,
+    )
+
+
+def read_order_content(order: OrderShape) -> OrderContent:
+    """Read the content of an order as a worker received it, which checks it again."""
+    return OrderContent(
+        order.kind, order.base, order.head, order.bench, order.pairs, order.suite, order.engine
     )
 
 

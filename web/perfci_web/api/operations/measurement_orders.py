@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from sqlalchemy.orm import Session as Transaction
 
@@ -12,10 +12,9 @@ from perfci.service.orders import serve_workers
 from perfci.service.orders.carry_out_orders import ORDER_LEASE, OrderResult
 from perfci.service.orders.check_order_content import build_order_content
 from perfci.service.orders.place_orders import cancel_order, place_order
+from perfci.service.orders.select_order_states import select_order_states
 from perfci.service.orders.serialize_orders import serialize_order
 from perfci.store.jobs.measurement_orders import (
-    CLOSED_STATES,
-    OPEN_STATES,
     MeasurementOrder,
     find_order,
     list_orders,
@@ -34,7 +33,7 @@ def list_project_orders(call: Call) -> Reply:
         orders = list_orders(
             tx,
             call.required_project.id,
-            states=_select_states(query.state),
+            states=select_order_states(query.state),
             before=pagination.parse_cursor(query.cursor) or None,
             limit=query.limit + 1,
         )
@@ -178,12 +177,6 @@ def _require_order(tx: Transaction, call: Call) -> MeasurementOrder:
 
 def _build_missing_error() -> ProblemError:
     return ProblemError("not-found", "There is no order of this number here.")
-
-
-def _select_states(state: str | None) -> Collection[str]:
-    if state is None:
-        return ()
-    return {"open": OPEN_STATES, "closed": CLOSED_STATES}.get(state, (state,))
 
 
 OPERATIONS = (

@@ -1,0 +1,1 @@
+"""``perfci order`` and ``perfci work``: order measurements, and carry them out."""
