@@ -156,6 +156,7 @@ PAGES = {
         "changes.changes_feed",
         "changes.old_changes_page",
         "changes.old_changes_json",
+        "measurement_orders.orders_page",
         "embeds.project_badge",
         "embeds.series_badge",
         "embeds.series_chart",
@@ -168,6 +169,8 @@ PAGES = {
         "incidents.move_incident_boundary",
         "incidents.undo_last_state_change",
         "invalid_marks.change_mark",
+        "measurement_orders.place_ordered_pairs",
+        "measurement_orders.cancel_one_order",
         "unresolved_results.resolve_result",
     },
 }

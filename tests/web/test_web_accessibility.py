@@ -13,6 +13,12 @@ from playwright.sync_api import Browser, Page
 from test_web_browser import CHARTLESS, EVERY_PAGE
 from web_builders import a_store
 
+from perfci.auth.permissions import LOCAL
+from perfci.service.audit_context import AuditContext
+from perfci.service.orders.place_orders import place_order
+from perfci.store.jobs.measurement_orders import OrderContent
+from perfci.store.projects import find_project
+from tests.support.builders import a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 pytestmark = pytest.mark.browser
@@ -20,7 +26,13 @@ pytestmark = pytest.mark.browser
 SCHEMES = ("light", "dark")
 MORE_PAGES = ["/acme:tiny-lm/changes", "/acme:tiny-lm/benchmarks?q=nothing", "/nothing/here", "/login"]
 LIST = "/acme:model/incidents"
-TRIAGE = [LIST, f"{LIST}/1", f"{LIST}?changed=1", "/acme:model/changes?since=all"]
+TRIAGE = [
+    LIST,
+    f"{LIST}/1",
+    f"{LIST}?changed=1",
+    "/acme:model/changes?since=all",
+    "/acme:model/orders",
+]
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
@@ -40,6 +52,11 @@ def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         a_budgeted_incident("b1", a_move("w", at=20), good=19, bad=20),
         a_budgeted_incident("a1"),
     )
+    with store.begin() as tx:
+        project = find_project(tx, "acme/model")
+        assert project is not None
+        content = OrderContent("compare", a_sha(19), a_sha(20), "x")
+        place_order(tx, AuditContext(LOCAL, datetime.now(UTC)), project, content, "cli")
     store.close()
     with a_server(store.url, writable=True) as url:
         yield url.rstrip("/")

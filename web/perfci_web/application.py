@@ -33,6 +33,7 @@ from perfci_web.comparisons import routes as comparisons
 from perfci_web.embeds import routes as embeds
 from perfci_web.incidents import change_routes as incidents
 from perfci_web.invalid_marks import routes as invalid_marks
+from perfci_web.measurement_orders import routes as measurement_orders
 from perfci_web.noise import routes as noise
 from perfci_web.overview import routes as overview
 from perfci_web.search import routes as search
@@ -94,7 +95,7 @@ def create_app(
     app.url_map.converters |= CONVERTERS  # before the rules that use them
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
     page_modules = (overview, benchmarks, series, comparisons, commits, noise, incidents, changes)
-    for pages in (*page_modules, search, unresolved_results):
+    for pages in (*page_modules, search, unresolved_results, measurement_orders):
         app.register_blueprint(pages.blueprint)
     app.register_blueprint(invalid_marks.blueprint)
     app.register_blueprint(embeds.blueprint)

@@ -90,6 +90,9 @@ class ProjectLinks:
     def commit(self, sha: str, **query: object) -> str:
         return f"{self.project_url}/commit/{encode_segment(sha)}{format_query(query)}"
 
+    def orders(self, **query: object) -> str:
+        return f"{self.project_url}/orders{format_query(query)}"
+
     @property
     def invalid_mark(self) -> str:
         return f"{self.project_url}/invalid-mark"
