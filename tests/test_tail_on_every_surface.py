@@ -139,7 +139,7 @@ def test_stores_what_was_judged(store: Store, judged: Mapping[Series, Verdict]) 
 def test_shows_what_was_stored(client: FlaskClient, judged: Mapping[Series, Verdict]) -> None:
     links = ProjectLinks(PROJECT, list(judged))
     pair = f"{P}/compare/{a_sha(1)}...{a_sha(2)}"
-    compared, comment = read_page(client, pair), client.get(f"{pair}.md").get_data(as_text=True)
+    compared, comment = read_page(client, f"{pair}?show=all"), client.get(f"{pair}.md").get_data(as_text=True)
     document = client.get(f"{pair}.json").get_json()
     answered = client.get(f"/api/v1/projects/{P[1:]}/comparisons/{a_sha(1)}...{a_sha(2)}").get_json()
 

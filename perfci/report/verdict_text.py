@@ -6,7 +6,7 @@ No meaning is in colour alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -292,11 +292,18 @@ class VerdictKindCount:
 
 def count_verdicts_by_kind(verdicts: Iterable[Verdict]) -> list[VerdictKindCount]:
     """Count verdicts per kind, most severe first; candidates apart from confirmed changes."""
-    counts = Counter((verdict.kind, is_candidate(verdict)) for verdict in verdicts)
+    return count_verdict_kinds(Counter((verdict.kind, verdict.stage) for verdict in verdicts))
+
+
+def count_verdict_kinds(counts: Mapping[tuple[VerdictKind, Stage], int]) -> list[VerdictKindCount]:
+    """Put counts of verdicts by kind and stage in order, most severe first; candidates stand apart."""
+    by_candidate: Counter[tuple[VerdictKind, bool]] = Counter()
+    for (kind, stage), count in counts.items():
+        by_candidate[kind, kind in CHANGE_KINDS and stage is Stage.SCREENING] += count
     kind_counts = []
     for kind in SEVERITY_ORDER:
         for candidate in (False, True):
-            if count := counts[kind, candidate]:
+            if count := by_candidate[kind, candidate]:
                 prefix = "candidate " if candidate else ""
                 plural = "s" if kind in CHANGE_KINDS and count != 1 else ""
                 label = f"{prefix}{verdict_kind_label(kind)}{plural}"

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
+from perfci.report.charts.interval_bar import render_interval_bar
 from perfci.report.charts.svg_charts import (
     MAX_DOTS,
     downsampling_note,
-    render_interval_bar,
     render_sparkline,
     render_trend_chart,
 )

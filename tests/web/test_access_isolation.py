@@ -140,6 +140,7 @@ PAGES = {
         "series.series_svg",
         "series.series_csv",
         "comparisons.compare_chooser",
+        "comparisons.compare_csv",
         "comparisons.compare_page",
         "comparisons.compare_json",
         "comparisons.compare_markdown",

@@ -26,11 +26,11 @@ def test_counts_verdicts_of_every_kind(client: FlaskClient) -> None:
     assert "Worst: serve.Generate.time_batch(64) failed" in text
 
 
-def test_shows_informational_metrics_of_a_comparison(client: FlaskClient) -> None:
-    assert re.search(
-        r"3 informational metrics, shown and not judged.*time_step\(8, 'bf16'\) time \+1\d\.\d %",
-        words(read(client, COMPARE)),
-    )
+def test_shows_context_metrics_of_a_comparison_in_a_list_of_their_own(client: FlaskClient) -> None:
+    text = words(read(client, f"{COMPARE}?show=context"))
+
+    assert "Context metrics 3" in words(read(client, COMPARE))
+    assert re.search(r"Context metrics have no verdict.*time_step\(8, 'bf16'\) time.* \+1\d\.\d %", text)
 
 
 def test_folds_series_that_neither_side_could_measure(client: FlaskClient) -> None:
@@ -114,43 +114,59 @@ def benchmarks_in(page: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"long\.time_\d+", words(page))))
 
 
-def test_a_long_comparison_shows_what_moved_most_and_pages_of_the_rest(long_client: FlaskClient) -> None:
+def test_a_long_comparison_shows_what_needs_attention_and_pages_of_the_rest(long_client: FlaskClient) -> None:
     first, third = read(long_client, LONG), read(long_client, f"{LONG}?show=unchanged&page=3")
 
-    assert benchmarks_in(first)[:4] == [
-        "long.time_000",
-        "long.time_001",
-        "long.time_002",
-        "long.time_129",
-    ]
-    assert len(benchmarks_in(first)) == 53
-    assert "Everything Decided and open 3 Unchanged 127" in words(first)
-    assert "127 unchanged" in words(first)
-    assert "Page 1 of 3" in words(first)
-    assert f'href="{LONG}?show=unchanged&amp;page=2">Next' in first
-    assert benchmarks_in(third)[1:] == [f"long.time_{k:03}" for k in range(29, 2, -1)]
+    assert benchmarks_in(first) == ["long.time_000", "long.time_001"]
+    assert "Needs attention 2 All 130 Worse 2 Better 1 Unchanged 127" in words(first)
+    assert benchmarks_in(read(long_client, f"{LONG}?show=better"))[-1] == "long.time_002"
+    assert "Page 3 of 3" in words(third)
+    assert benchmarks_in(third) == [f"long.time_{k:03}" for k in range(29, 2, -1)]
     assert f'href="{LONG}?show=unchanged&amp;page=2">← Previous' in third
     assert len(long_client.get(f"{LONG}.json").get_json()["verdicts"]) == 130
 
 
-def test_what_moved_with_changes_is_a_quiet_list_with_its_tails(long_client: FlaskClient) -> None:
+def test_sorts_by_the_headings_of_the_table(long_client: FlaskClient) -> None:
+    by_change = benchmarks_in(read(long_client, f"{LONG}?show=all&sort=change&page=3"))
+    by_name = benchmarks_in(read(long_client, f"{LONG}?show=all&sort=name"))
+
+    assert by_change[-1] == "long.time_002"
+    assert by_name[:3] == ["long.time_000", "long.time_001", "long.time_002"]
+
+
+def test_groups_rows_with_the_geometric_mean_of_each_group(long_client: FlaskClient) -> None:
+    page = read(long_client, f"{P}/compare/{a_commit(2).sha}...{a_commit(3).sha}?group=metric")
+
+    assert "ttft 52 worse · geometric mean +50.0 %" in words(page)
+    assert "Geometric mean of head over base, as cost: +50.0 %" in words(page)
+    assert "over 52 series" in words(page)
+
+
+def test_expert_columns_show_pairs_noise_and_p(long_client: FlaskClient) -> None:
+    simple, expert = read(long_client, LONG), read(long_client, f"{LONG}?columns=expert")
+
+    assert ">MDE<" not in simple
+    assert ">MDE<" in expert
+    assert "1e-13" in words(expert)
+
+
+def test_what_moved_with_changes_is_a_list_of_its_own_with_its_tails(long_client: FlaskClient) -> None:
     address = f"{P}/compare/{a_commit(2).sha}...{a_commit(3).sha}"
     first, second = words(read(long_client, address)), read(long_client, f"{address}?show=explaining&page=2")
 
     assert "52 regressions. Worst: gpt.Gpt.measure_generation(0) · ttft" in first
-    assert "Everything Decided and open 52 Explaining 52" in first
-    assert "52 more that explain these, or gate nothing" in first
+    assert "Needs attention 52 All 52 Worse 52 Explaining 52" in first
     assert len(re.findall(r"measure_generation\(\d+\) e2el", words(second))) == 2
     assert words(second).count("p90 worse") == 2
-    assert "<details open>" in second
 
 
-def test_a_search_filters_every_list_of_a_comparison(long_client: FlaskClient) -> None:
-    matching, nothing = read(long_client, f"{LONG}?q=time_00"), read(long_client, f"{LONG}?q=nowhere")
+def test_a_search_filters_the_table_of_a_comparison(long_client: FlaskClient) -> None:
+    matching = read(long_client, f"{LONG}?q=time_00&show=all")
+    nothing = read(long_client, f"{LONG}?q=nowhere")
 
     assert benchmarks_in(matching) == [f"long.time_{k:03}" for k in (0, 1, 2, 9, 8, 7, 6, 5, 4, 3)]
     assert 'value="time_00"' in matching
-    assert "Everything Decided and open 3 Unchanged 7" in words(matching)
+    assert "Needs attention 2 All 10 Worse 2 Better 1 Unchanged 7" in words(matching)
     assert "No series here has “nowhere” in its name" in words(nothing)
 
 
@@ -164,8 +180,39 @@ def test_a_long_commit_shows_what_moved_most_and_pages_of_the_rest(long_client: 
     assert f'href="{LONG_COMMIT}?show=quiet&amp;page=3">Next' in quiet
 
 
-def test_a_short_comparison_has_no_search_and_no_pages(client: FlaskClient) -> None:
-    page = read(client, COMPARE)
+def test_a_short_comparison_has_no_pages(client: FlaskClient) -> None:
+    assert "Page 1 of" not in read(client, COMPARE)
 
-    assert 'type="search"' not in page
-    assert "Page 1 of" not in page
+
+def test_compares_branches_and_says_what_they_mean(client: FlaskClient) -> None:
+    page = read(client, f"{P}/compare/{a_commit(3).sha[:8]}...main")
+
+    assert "head branch main at 31ef791" in words(page)
+    assert f'href="{P}/compare/{a_commit(3).sha}...{a_commit(COMMITS - 1).sha}">link to exactly' in page
+
+
+def test_separate_runs_are_never_called_a_regression(client: FlaskClient) -> None:
+    text = words(read(client, f"{P}/compare/{a_commit(3).sha}...{a_commit(STEP + 3).sha}"))
+
+    assert "Separate runs of " in text
+    assert "No A/B comparison is stored: these are separate runs" in text
+    assert "regression" not in text
+
+
+def test_a_side_that_is_none_gets_a_sentence(client: FlaskClient) -> None:
+    unknown = client.get(f"{P}/compare/m:nope...m:nada")
+    mixed = client.get(f"{P}/compare/m:amd-epyc-9354-042c...main")
+
+    assert unknown.status_code == mixed.status_code == 404
+    assert "has no machine nope; it has amd-epyc-9354-042c." in words(unknown.text)
+    assert "compare machines, variants or commits" in words(mixed.text)
+
+
+def test_the_csv_has_every_row(client: FlaskClient) -> None:
+    lines = client.get(f"{COMPARE}.csv").text.splitlines()
+
+    assert lines[0].startswith(
+        "benchmark,version,parameters,metric,unit,direction,machine,variant,base,head,ratio"
+    )
+    assert len(lines) == 15
+    assert sum(",regression,confirmation,10," in line for line in lines) == 1

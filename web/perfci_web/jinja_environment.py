@@ -4,6 +4,7 @@ and the caller.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -14,7 +15,9 @@ from markupsafe import Markup, escape
 from perfci import __version__
 from perfci.model import Commit, Verdict
 from perfci.report import calibration_text, number_format, series_trend, verdict_text
+from perfci.report.charts import interval_bar as interval_bars
 from perfci.report.charts import svg_charts
+from perfci.report.comparisons.comparison_rows import LIKELY_SIGMAS, ComparisonRow
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
 from perfci_web.application_context import current_actor
@@ -26,6 +29,9 @@ from perfci_web.request_hooks import style_nonce
 from perfci_web.view_parts.navigation import build_navigation
 
 THEMES = ("light", "dark")
+
+MAX_LOG_NOISE = math.log(4.0)
+"""The widest zone of noise that a bar draws either way."""
 
 
 def register_filters_and_globals(
@@ -73,6 +79,7 @@ def register_filters_and_globals(
         "change_levels_phrase": verdict_text.change_levels_phrase,
         "change_mark_sentence": series_trend.change_mark_sentence,
         "commit_title": commit_title,
+        "comparison_bar": comparison_bar,
         "count_noun": number_format.format_count,
         "coverage_bar": coverage_bar,
         "csrf_token": lambda: authenticator.csrf_token(current_actor()),
@@ -93,7 +100,24 @@ def register_filters_and_globals(
 
 
 def interval_bar(verdict: Verdict, span: float) -> Markup:
-    return Markup(svg_charts.render_interval_bar(verdict, span=span, width=140))
+    return Markup(interval_bars.render_interval_bar(verdict, span=span, width=140))
+
+
+def comparison_bar(row: ComparisonRow, span: float) -> Markup:
+    """The bar of a verdict; of separate runs, the difference over the noise of such a difference."""
+    if row.verdict is not None:
+        return interval_bar(row.verdict, span)
+    if row.ratio is None or row.ratio <= 0:
+        return Markup()
+    noise = row.noise_of_difference
+    bar = interval_bars.RatioBar(
+        row.ratio,
+        None,
+        None if noise is None else math.expm1(min(LIKELY_SIGMAS * noise, MAX_LOG_NOISE)),
+        row.tone,
+        interval_bars.format_ratio_label(row.word, row.ratio, None),
+    )
+    return Markup(interval_bars.render_ratio_bar(bar, span=span, width=140))
 
 
 def coverage_bar(shares: Iterable[CoverageShare]) -> Markup:

@@ -42,7 +42,13 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
         "benchmarks.benchmarks_csv": 30.0,
         **dict.fromkeys(("benchmarks.benchmarks_page", "benchmarks.benchmarks_json"), 5.0),
         **dict.fromkeys(
-            ("comparisons.compare_page", "comparisons.compare_json", "comparisons.compare_markdown"), 10.0
+            (
+                "comparisons.compare_page",
+                "comparisons.compare_json",
+                "comparisons.compare_csv",
+                "comparisons.compare_markdown",
+            ),
+            10.0,
         ),
         "commits.commit_page": 10.0,
         **dict.fromkeys(("changes.changes_page", "changes.changes_feed"), 5.0),

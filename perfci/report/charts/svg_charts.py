@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
 
-from perfci.model import Interval, Verdict
 from perfci.report.charts.plot_axes import (
     CHARACTER_WIDTH_PX,
     PlotFrame,
@@ -36,8 +35,6 @@ from perfci.report.verdict_text import (
     Tone,
     direction_arrow,
     status_label,
-    verdict_label,
-    verdict_tone,
 )
 
 MAX_DOTS = 300
@@ -99,45 +96,6 @@ def render_sparkline(trend: Trend, *, width: int = 132, height: int = 30) -> str
         *marks,
     ]
     return f'{opening} aria-hidden="true">{"".join(parts)}</svg>'
-
-
-def render_interval_bar(verdict: Verdict, *, span: float, width: int = 168, height: int = 22) -> str:
-    """Render a change and its interval on a log-ratio axis around no change.
-
-    The noise floor is grey. ``span`` is the largest ratio shown on either side (2: from half to
-    double); an arrow marks what lies beyond it.
-    """
-    if verdict.ratio is None or verdict.ratio <= 0:
-        return ""
-    log_span, middle, y = math.log(span), width / 2, height / 2
-
-    def x(ratio: float) -> float:
-        share = math.log(max(ratio, 1e-12)) / log_span
-        return middle + (middle - 6) * max(-1.0, min(1.0, share))
-
-    parts = []
-    if verdict.noise_floor:
-        parts.append(
-            svg_rect(x(1 / (1 + verdict.noise_floor)), 2, x(1 + verdict.noise_floor), height - 2, "pc-zone")
-        )
-    parts.append(
-        f'<line class="pc-zero" x1="{format_px(middle)}" y1="1" x2="{format_px(middle)}" y2="{height - 1}"/>'
-    )
-    tone_class = f"pc-{verdict_tone(verdict)}"
-    interval = verdict.interval or Interval(verdict.ratio, verdict.ratio)
-    dashed = " pc-dashed" if verdict_tone(verdict) == "unsure" else ""
-    parts.append(svg_line(x(interval.lo), y, x(interval.hi), y, f"pc-line {tone_class}{dashed}"))
-    for end in (interval.lo, interval.hi):
-        if abs(math.log(end)) > log_span:
-            tip = 5 if end > 1 else -5
-            arrow_head = f"M{format_px(x(end) + tip)},{format_px(y)}l{-tip},-4v8Z"
-            parts.append(f'<path class="{tone_class}" d="{arrow_head}"/>')
-    parts.append(svg_circle(x(verdict.ratio), y, 3.5, tone_class))
-    label = escape(_interval_label(verdict))
-    return (
-        f'<svg class="pc-interval" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-        f' role="img" aria-label="{label}">{"".join(parts)}</svg>'
-    )
 
 
 def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, height: int = 8) -> str:
@@ -369,15 +327,6 @@ def _flag_fill_class(mark: ChangeMark) -> str:
 
 def _mark_tone(mark: ChangeMark) -> Tone:
     return "worse" if mark.kind.value == "regression" else "better"
-
-
-def _interval_label(verdict: Verdict) -> str:
-    assert verdict.ratio is not None
-    estimate = f"{verdict_label(verdict)}, {format_signed_percent(verdict.ratio - 1)}"
-    if verdict.interval is None:
-        return estimate
-    low, high = (format_signed_percent(end - 1) for end in (verdict.interval.lo, verdict.interval.hi))
-    return f"{estimate}, from {low} to {high}"
 
 
 def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:

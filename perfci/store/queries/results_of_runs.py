@@ -1,0 +1,161 @@
+"""Load the results of runs without samples, and find the commits and runs that a comparison reads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from perfci.model import Commit, ResultSummary, Status
+from perfci.store.column_conversions import CLOCKS, STATUSES
+from perfci.store.queries.history_conditions import HISTORY_KINDS
+from perfci.store.queries.series_commits_machines import load_commits_by_id, sort_commits
+from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
+from perfci.store.transactions import in_chunks
+
+RESULTS, RUNS, COMMITS, SESSIONS = (row.__table__ for row in (ResultRow, RunRow, CommitRow, SessionRow))
+
+
+class RunResult(NamedTuple):
+    """One result of a run; ``summary`` is None until it is computed, ``value`` that without samples."""
+
+    id: int
+    series_id: int
+    status: Status
+    reason: str
+    value: float | None
+    summary: ResultSummary | None
+
+
+def load_results_of_runs(tx: Session, run_ids: Collection[int]) -> list[RunResult]:
+    """Load the valid results of some runs, by id."""
+    columns = (
+        RESULTS.c.id,
+        RESULTS.c.series_id,
+        RESULTS.c.status,
+        RESULTS.c.reason,
+        RESULTS.c.value,
+        RESULTS.c.level,
+        RESULTS.c.clock,
+        RESULTS.c.spread,
+    )
+    query = sa.select(*columns).where(RESULTS.c.invalid.is_(False)).order_by(RESULTS.c.id)
+    return [
+        RunResult(
+            row.id,
+            row.series_id,
+            STATUSES[row.status],
+            row.reason,
+            row.value,
+            ResultSummary(row.level, CLOCKS[row.clock], row.spread) if row.clock else None,
+        )
+        for some in in_chunks(run_ids)
+        for row in tx.connection().execute(query.where(RESULTS.c.run_id.in_(some)))
+    ]
+
+
+class Place(NamedTuple):
+    """A machine and a variant by their ids; None stands for any."""
+
+    machine_id: int | None = None
+    variant_id: int | None = None
+
+
+ANYWHERE = Place()
+
+
+def find_newest_measured_commit(
+    tx: Session,
+    project_id: int,
+    places: Collection[Place] = (ANYWHERE,),
+    *,
+    branch: str | None = None,
+    tag: str | None = None,
+) -> Commit | None:
+    """Find the newest commit of the history that was measured at each of these places.
+
+    Newest by the place on the first-parent line, else by the date.
+    """
+    query = (
+        sa.select(COMMITS.c.id, COMMITS.c.tags)
+        .where(COMMITS.c.project_id == project_id, COMMITS.c.dirty.is_(False))
+        .where(*(_was_measured_at(place) for place in places))
+        .order_by(COMMITS.c.position.desc().nulls_last(), COMMITS.c.committed_at.desc().nulls_last())
+        .order_by(COMMITS.c.id.desc())
+    )
+    if branch is not None:
+        query = query.where(COMMITS.c.branch == branch)
+    if tag is not None:
+        # Tags are a list in a column: its text finds candidates, the list decides.
+        query = query.where(sa.type_coerce(COMMITS.c.tags, sa.Text).contains(tag, autoescape=True))
+        found = next((row.id for row in tx.execute(query) if tag in row.tags), None)
+    else:
+        found = tx.scalar(query.limit(1))
+    return next(iter(load_commits_by_id(tx, ids=[found]).values())) if found is not None else None
+
+
+def load_commits_between(
+    tx: Session, project_id: int, base: Commit, head: Commit, limit: int
+) -> tuple[list[Commit], int]:
+    """Load the commits after base up to head, newest first, at most ``limit`` of them, and their number.
+
+    By place on the first-parent line, else by date; none where head does not follow base.
+    """
+    by_place = base.position is not None and head.position is not None
+    column = COMMITS.c.position if by_place else COMMITS.c.committed_at
+    first, last = (base.position, head.position) if by_place else (base.committed_at, head.committed_at)
+    if first is None or last is None:
+        return [], 0
+    between = (
+        COMMITS.c.project_id == project_id,
+        COMMITS.c.dirty.is_(False),
+        column > first,
+        column <= last,
+    )
+    count = tx.scalar(sa.select(sa.func.count()).select_from(COMMITS).where(*between)) or 0
+    newest = sa.select(COMMITS.c.id).where(*between).order_by(column.desc(), COMMITS.c.id.desc()).limit(limit)
+    return sort_commits(load_commits_by_id(tx, ids=list(tx.scalars(newest))).values())[::-1], count
+
+
+def load_measured_commit_ids_until(tx: Session, project_id: int, commit: Commit, limit: int) -> list[int]:
+    """Load the ids of the newest commits with a run in the history up to a commit, oldest first."""
+    column = COMMITS.c.committed_at if commit.position is None else COMMITS.c.position
+    last = commit.committed_at if commit.position is None else commit.position
+    query = (
+        sa.select(COMMITS.c.id)
+        .where(COMMITS.c.project_id == project_id, COMMITS.c.dirty.is_(False), _was_measured_at(ANYWHERE))
+        .where(column <= last)
+        .order_by(column.desc(), COMMITS.c.id.desc())
+        .limit(limit)
+    )
+    return list(tx.scalars(query))[::-1]
+
+
+def load_run_ids_at_place(tx: Session, project_id: int, sha: str, place: Place = ANYWHERE) -> list[int]:
+    """Load the ids of the valid runs that the history has of a commit at a place."""
+    query = (
+        _select_history_runs(place)
+        .join(COMMITS, RUNS.c.commit_id == COMMITS.c.id)
+        .where(COMMITS.c.project_id == project_id, COMMITS.c.sha == sha, COMMITS.c.dirty.is_(False))
+    )
+    return list(tx.scalars(query.order_by(RUNS.c.id)))
+
+
+def _was_measured_at(place: Place) -> sa.ColumnElement[bool]:
+    """Build the condition that a commit has a valid run of the history at a place."""
+    return _select_history_runs(place).where(RUNS.c.commit_id == COMMITS.c.id).correlate(COMMITS).exists()
+
+
+def _select_history_runs(place: Place) -> sa.Select[tuple[int]]:
+    query = (
+        sa.select(RUNS.c.id)
+        .join(SESSIONS, RUNS.c.session_id == SESSIONS.c.id)
+        .where(SESSIONS.c.kind.in_(HISTORY_KINDS), RUNS.c.invalid.is_(False))
+    )
+    if place.machine_id is not None:
+        query = query.where(RUNS.c.machine_id == place.machine_id)
+    if place.variant_id is not None:
+        query = query.where(RUNS.c.variant_id == place.variant_id)
+    return query
