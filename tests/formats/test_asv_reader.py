@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,6 +20,7 @@ from asv.results import Results
 from asv_builders import STARTED, AsvFolder, a_row, as_asv_reads, assert_equal_to_asv, result_files
 from foreign_files import read_runs
 
+from perfci.formats.asv import asv_writer
 from perfci.formats.asv.asv_reader import build_variant, parse_memory_gb
 from perfci.formats.format_registry import detect_format
 from perfci.model import Clock, Machine, PerfciError, ProcessBoundaries, Result, Run, SampleSummary, Status
@@ -23,6 +28,7 @@ from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.store import Store, open_store
 from perfci.store.queries import measured_samples, series_search
 from tests.support.builders import a_sha
+from tests.support.git_project import GitProject
 from tests.support.stored_runs import load_benchmark_code
 
 PROJECT = "acme/model"
@@ -455,6 +461,69 @@ def test_all_real_results_equal_what_asv_reads(django: Path, store: Store) -> No
     assert (again.runs_new, again.runs_known, again.values, again.samples) == (0, 2755, 0, 0)
     assert assert_stored_equal_to_asv(store, django) == 125_579
     assert no_environment_or_version_collapsed(store, django)
+
+
+@needs_real_data
+def test_asv_compares_and_publishes_real_results_that_went_through_perfci(
+    django: Path, tmp_path: Path
+) -> None:
+    given = copy_to_new_commits(django / "ubuntu-22.04", tmp_path, commits=2)
+    for name, body in asv_writer.iter_result_files(read_runs(given, "asv", PROJECT), [].append):
+        path = tmp_path / "written" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(body)
+
+    compared = [
+        list_rows_with_units(run_asv(tmp_path, results, "compare", "main~1", "main"))
+        for results in ("given", "written")
+    ]
+    run_asv(tmp_path, "written", "publish")
+
+    assert len(compared[0]) > 40
+    assert compared[0] - compared[1] == set()
+    index = json.loads((tmp_path / "html" / "index.json").read_text())
+    assert len(index["benchmarks"]) > 40
+
+
+def list_rows_with_units(comparison: str) -> set[str]:
+    """The rows of benchmarks that asv still knows the unit of; perfci keeps that of former ones too."""
+    rows = {re.sub(r" +", " ", line) for line in comparison.splitlines()}
+    return {row for row in rows if re.search(r"\d(ns|μs|ms|s) ", row)}
+
+
+def copy_to_new_commits(machine: Path, folder: Path, *, commits: int) -> Path:
+    """Copy the results of some commits, as if those of a new repository had given them."""
+    project = GitProject(folder / "repository")
+    for name in ("benchmarks.json", f"{machine.name}/machine.json"):
+        copy = folder / "given" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((machine.parent / name).read_bytes())
+    by_commit: dict[str, list[Path]] = {}
+    for file in sorted(machine.glob("*-*.json")):
+        by_commit.setdefault(file.name[:8], []).append(file)
+    for short, files in list(by_commit.items())[:commits]:
+        sha = project.commit(short, net=f"x = {short!r}")
+        for file in files:
+            result = json.loads(file.read_text()) | {"commit_hash": sha}
+            copy = folder / "given" / machine.name / file.name.replace(short, sha[:8])
+            copy.write_text(json.dumps(result))
+    return folder / "given"
+
+
+def run_asv(folder: Path, results: str, *command: str) -> str:
+    """Let asv read a folder of results; return what it prints."""
+    names = {"results_dir": results, "html_dir": "html", "benchmark_dir": "benchmarks"}
+    config = {"version": 1, "project": "it", "repo": "repository", "branches": ["main"]} | names
+    (folder / "asv.conf.json").write_text(json.dumps(config))
+    done = subprocess.run(
+        [sys.executable, "-m", "asv", *command],
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def assert_stored_equal_to_asv(store: Store, root: Path) -> int:
