@@ -11,13 +11,16 @@ from page_reading import P, read, words
 from web_builders import FASTER, NOW, SUSPECT, a_commit, a_store, fill
 
 from perfci.auth.permissions import LOCAL
+from perfci.config import Settings
 from perfci.service.audit_context import AuditContext
 from perfci.service.orders.bench_expression import build_bench_expression
 from perfci.service.orders.carry_out_orders import OrderResult, claim_order, finish_order, heartbeat_order
+from perfci.service.orders.choose_engine import choose_order_engine
 from perfci.service.orders.place_orders import place_order
 from perfci.store import Store
+from perfci.store.access.github_bindings import BoundRepository, bind_repository
 from perfci.store.jobs.measurement_orders import MeasurementOrder, OrderContent, list_orders
-from perfci.store.projects import find_project
+from perfci.store.projects import create_project, find_project
 from perfci_web import create_app
 from tests.support.builders import a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
@@ -130,6 +133,28 @@ def test_shows_progress_results_and_cancels(empty_store: Store) -> None:
     assert "done1 regression, 2 unchanged" in words(closed)
     assert "cancelledCancelled by local." in words(closed)
     assert (late.status_code, "Order 2 is not open any more." in words(late.text)) == (409, True)
+
+
+@pytest.mark.parametrize(
+    ("app", "bound", "engine"),
+    [
+        ({"id": "Iv1.7"}, True, "github"),
+        ({"id": "Iv1.7", "order_engine": "local"}, True, "local"),
+        ({"id": "Iv1.7"}, False, "local"),
+        ({}, True, "local"),
+    ],
+)
+def test_the_app_measures_where_it_knows_a_workflow(
+    empty_store: Store, app: dict[str, str], bound: bool, engine: str
+) -> None:
+    settings = Settings.model_validate({"app": app})
+    with empty_store.begin() as tx:
+        project = create_project(tx, "acme/model", "private", NOW)
+        if bound:
+            repository = BoundRepository(1, 5, "acme/model", ".github/workflows/perf.yml", "", ())
+            bind_repository(tx, project.id, repository, NOW)
+
+        assert choose_order_engine(tx, settings, project) == engine
 
 
 def test_an_expression_selects_the_first_cells_it_has_room_for() -> None:

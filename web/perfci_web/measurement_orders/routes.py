@@ -10,7 +10,8 @@ from perfci.model import PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.load_incidents import load_incident_detail
 from perfci.service.orders.bench_expression import build_bench_expression
-from perfci.service.orders.check_order_content import COMPARE, LOCAL_ENGINE
+from perfci.service.orders.check_order_content import COMPARE
+from perfci.service.orders.choose_engine import choose_order_engine
 from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.store.jobs.measurement_orders import (
     CLOSED_STATES,
@@ -40,7 +41,7 @@ def orders_page(project: str) -> str:
 @blueprint.post(ORDERS_PATH)
 def place_ordered_pairs(project: str) -> BaseResponse | tuple[str, int]:
     """Order pairs of the commits of a change, of the cells that moved there."""
-    form, context = request.form, _build_audit_context()
+    form, context, settings = request.form, _build_audit_context(), web_context().settings
     series, incident = form.get("series", ""), form.get("incident", "")
 
     def write(tx: Session) -> None:
@@ -52,7 +53,7 @@ def place_ordered_pairs(project: str) -> BaseResponse | tuple[str, int]:
             form.get("base", ""),
             form.get("head", ""),
             build_bench_expression(cells),
-            engine=LOCAL_ENGINE,
+            engine=choose_order_engine(tx, settings, record),
         )
         place_order(tx, context, record, content, "page", incident=number, series=series)
 
