@@ -22,7 +22,12 @@ from perfci.model import Commit, Role, Stage, Verdict, VerdictKind
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW
 from perfci.service.audit_context import AuditContext
-from perfci.service.orders.carry_out_orders import claim_order, heartbeat_order
+from perfci.service.orders.carry_out_orders import (
+    OrderResult,
+    claim_order,
+    finish_order,
+    heartbeat_order,
+)
 from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.service.pulls.github_order_engine import format_run_title
 from perfci.service.pulls.poll_missed_events import ReconciliationPoll
@@ -483,7 +488,14 @@ def test_progress_of_a_worker_is_shown_every_half_minute_at_most(server: Server)
         server.now += timedelta(seconds=10)
         lines.append(order_line(server).partition("running, ")[2])
 
+    with server.store.begin() as tx:
+        assert finish_order(
+            tx, order, server.now, OrderResult("regression", {"regression": 1, "unchanged": 2})
+        )
+    server.inbox_loop.drain()
+
     assert lines == [f"`{pairs} of 10 pairs`" for pairs in (1, 1, 1, 4, 4, 4, 7)]
+    assert order_line(server).endswith(f", 10 pairs · [done]({PAGE}), `1 regression, 2 unchanged`")
     assert server.hub.dispatched == []
 
 

@@ -8,6 +8,7 @@ from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.order_lines import OrderLine, render_order_lines
 from perfci.report.verdict_text import most_severe_verdict
 from perfci.service.orders.carry_out_orders import OrderResult
+from perfci.service.pulls.report_pull import format_comparison_page_url
 from perfci.store.jobs.measurement_orders import DISPATCHED, DONE, QUEUED, RUNNING, MeasurementOrder
 
 GITHUB_ACTOR = "github:"
@@ -23,9 +24,12 @@ def select_orders_of_head(orders: Sequence[MeasurementOrder], head: str) -> list
     return [order for order in orders if order.content.head_sha == head]
 
 
-def format_order_lines(orders: Sequence[MeasurementOrder], pull_number: int) -> str:
-    """Format who asked for what on a pull request, and how far it is."""
-    return render_order_lines([_describe_order(order, pull_number) for order in orders])
+def format_order_lines(orders: Sequence[MeasurementOrder], pull_number: int, server: str) -> str:
+    """Format who asked for what on a pull request, and how far it is.
+
+    ``server`` is this server's public address, which has the comparison that a worker of its own measured.
+    """
+    return render_order_lines([_describe_order(order, pull_number, server) for order in orders])
 
 
 def summarize_order_findings(findings: Findings, sessions: Sequence[str]) -> OrderResult:
@@ -37,7 +41,7 @@ def summarize_order_findings(findings: Findings, sessions: Sequence[str]) -> Ord
     return OrderResult(worst, counts, tuple(sessions))
 
 
-def _describe_order(order: MeasurementOrder, pull_number: int) -> OrderLine:
+def _describe_order(order: MeasurementOrder, pull_number: int, server: str) -> OrderLine:
     names = dict.fromkeys(
         request.requested_by.removeprefix(GITHUB_ACTOR)
         for request in order.requests
@@ -52,8 +56,13 @@ def _describe_order(order: MeasurementOrder, pull_number: int) -> OrderLine:
         order.content.pairs,
         state,
         _describe_outcome(order),
-        order.external_url,
+        order.external_url or (_format_page_url(order, server) if order.state == DONE else ""),
     )
+
+
+def _format_page_url(order: MeasurementOrder, server: str) -> str:
+    content = order.content
+    return format_comparison_page_url(server, order.project, content.base_sha or "", content.head_sha)
 
 
 def _describe_outcome(order: MeasurementOrder) -> str:

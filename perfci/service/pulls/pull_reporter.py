@@ -72,7 +72,7 @@ class PullReporter:
             gate=self.settings.app.gate,
             page_url=build_comparison_page_url(self.settings.server.public_url, combined) if has_page else "",
             log_url=log_url,
-            order_lines=format_order_lines(orders, pull.number),
+            order_lines=self._format_order_lines(orders, pull),
         )
 
     def fetch_own_results(self, client: GitHubClient, pull: PullRef, project: Project) -> PullResults | None:
@@ -93,7 +93,7 @@ class PullReporter:
 
     def write_order_lines(self, client: GitHubClient, pull: PullRef, project: Project) -> bool:
         """Write how far the orders of the newest commit are; return whether that was something new."""
-        lines = format_order_lines(self._load_orders(project, pull), pull.number)
+        lines = self._format_order_lines(self._load_orders(project, pull), pull)
         return deliver_report.edit_report_comment(
             client,
             self.author,
@@ -108,6 +108,9 @@ class PullReporter:
     def author(self) -> CommentAuthor:
         """The account that this App comments as."""
         return self.app.fetch_app_comment_author()
+
+    def _format_order_lines(self, orders: Sequence[MeasurementOrder], pull: PullRef) -> str:
+        return format_order_lines(orders, pull.number, self.settings.server.public_url)
 
     def _load_orders(
         self, project: Project, pull: PullRef, closing: MeasurementOrder | None = None

@@ -138,10 +138,12 @@ def write_job_summary_and_outputs(job: GitHubJob, results: PullResults) -> None:
 
 def build_comparison_page_url(server: str, results: PullResults) -> str:
     """Return the page URL of a comparison; empty without a server."""
-    if not server:
-        return ""
-    project, base, head = encode_segment(results.project), results.base.sha, results.head.sha
-    return f"{server.rstrip('/')}/{project}/compare/{base}...{head}"
+    return format_comparison_page_url(server, results.project, results.base.sha, results.head.sha)
+
+
+def format_comparison_page_url(server: str, project: str, base: str, head: str) -> str:
+    """Format the page URL of the comparison of two commits; empty without a server."""
+    return f"{server.rstrip('/')}/{encode_segment(project)}/compare/{base}...{head}" if server else ""
 
 
 def _apply_expected_changes(client: GitHubClient, pull: PullRef, results: PullResults) -> PullResults:
