@@ -50,6 +50,7 @@ from perfci.net.api_schemas.projects_and_access import (
     TokenShape,
     Visibility,
 )
+from perfci.net.api_schemas.renames import NewRename, RenameList, RenameResult, RenameShape
 from perfci.net.api_schemas.runs import RunPage, RunShape, UploadReceipt
 from perfci.net.api_schemas.series import SeriesPage, SeriesPointsShape, SeriesShape
 from perfci.net.api_schemas.suite_reporting_schedules import (
@@ -268,6 +269,14 @@ class ApiClient:
             self._send("DELETE", f"{path}/invalid-mark")
         else:
             self._send("PUT", f"{path}/invalid-mark", json={"reason": reason})
+
+    def list_renames(self, project: str) -> tuple[RenameShape, ...]:
+        return self._request(RenameList, "GET", f"{_project_path(project)}/renames").items
+
+    def rename_series(self, project: str, rename: NewRename) -> RenameResult:
+        """Let the history of a benchmark or machine go on under another name, or count what would move."""
+        path = f"{_project_path(project)}/renames"
+        return self._request(RenameResult, "POST", path, json=rename.model_dump(mode="json"))
 
     def delete_project(self, project: str) -> None:
         self._send("DELETE", _project_path(project))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.history.result_summaries import summarize_processes
-from perfci.model import Machine, Series
+from perfci.model import Machine, Metric, Series
 from perfci.store import Store, check_integrity
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import find_project
@@ -121,6 +122,60 @@ def test_an_added_parameter_has_a_default_for_the_results_from_before(
     rename(store, "benchmark", "suite.time_old", "suite.time_old", "--default", "dtype='fp32'")
 
     assert histories(store) == {added: 5}
+
+
+def test_an_added_parameter_stands_where_the_suite_has_it_and_is_spelled_as_there(
+    store: Store, here: Path
+) -> None:
+    old = a_series("suite.time_old", version="v1", parameters={"layers": "2", "batch": "1"})
+    added = {"layers": "2", "dtype": "'fp32'", "batch": "1"}
+    new = a_series("suite.time_old", version="v2", parameters=added)
+    other = a_series("suite.time_old", version="v2", parameters=added | {"dtype": "'bf16'"})
+    measure(store, old, range(1, 4))
+    measure(store, other, range(4, 6))
+    measure(store, new, range(6, 8))
+
+    rename(store, "benchmark", "suite.time_old", "suite.time_old", "--default", "dtype=fp32")
+    measure(store, replace(old, parameters=(("layers", "4"), ("batch", "1"))), range(8, 9))
+
+    later = replace(new, parameters=(("layers", "4"), ("dtype", "'fp32'"), ("batch", "1")))
+    assert histories(store) == {new: 5, other: 2, later: 1}
+
+
+def test_a_cell_or_metric_that_is_new_follows_its_renamed_benchmark_and_machine(
+    store: Store, here: Path
+) -> None:
+    box = Machine(name="asv-box")
+    measure(store, replace(OLD, machine=box), range(1, 3))
+    rename(store, "benchmark", "suite.time_old", "suite.time_new")
+    rename(store, "machine", "asv-box", "lab")
+
+    memory = replace(OLD, metric=Metric("memory", "bytes"), machine=box)
+    measure(store, memory, range(3, 5))
+    measure(store, a_series("suite.time_other", machine=box), range(5, 6))
+
+    lab = Machine(name="lab")
+    kept = {(item.benchmark.name, item.metric.name, item.machine): n for item, n in histories(store).items()}
+    assert kept == {
+        ("suite.time_new", OLD.metric.name, lab): 2,
+        ("suite.time_new", "memory", lab): 2,
+        ("suite.time_other", OLD.metric.name, lab): 1,
+    }
+
+
+def test_a_dry_run_says_how_much_would_move_and_moves_nothing(
+    store: Store, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measure(store, OLD, range(1, 4))
+    measure(store, NEW, range(4, 6))
+
+    assert rename(store, "benchmark", "suite.time_old", "suite.time_new", "--dry-run") == 0
+
+    assert histories(store) == {OLD: 3, NEW: 2}
+    assert capsys.readouterr().out == (
+        "suite.time_old would go on as suite.time_new: 3 results in 1 series, "
+        "1 of which had results under the new name\n"
+    )
 
 
 def test_a_renamed_machine_keeps_its_history_and_its_runs_can_be_exported(

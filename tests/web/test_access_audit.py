@@ -74,6 +74,10 @@ VALID: dict[str, tuple[str, Any]] = {
     "mark_run_valid": (f"{P}/runs/{2:064}/invalid-mark", None),
     "mark_point_invalid": (POINT_MARK, {"reason": "a fan stood still"}),
     "mark_point_valid": (POINT_MARK, None),
+    "rename_series": (
+        f"{P}/renames",
+        {"kind": "benchmark", "old": a_series().benchmark.name, "new": "suite.time_renamed"},
+    ),
     "delete_run": (f"{P}/runs/{1:064}", None),
     "delete_series": (f"{P}/series/{series_identity(PROJECT, a_series())}", None),
     "delete_project": (P, None),

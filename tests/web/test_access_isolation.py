@@ -61,6 +61,7 @@ OPERATIONS = {
         "get_comparison",
         "list_result_summaries",
         "list_invalid_marks",
+        "list_renames",
         "list_points_of_many_series",
         "scrape_levels",
         "list_orders",
@@ -110,6 +111,7 @@ OPERATIONS = {
         "test_destination",
         "list_deliveries",
         "set_reporting_schedule",
+        "rename_series",
         "delete_run",
         "delete_series",
         "delete_project",
@@ -158,6 +160,7 @@ PAGES = {
         "changes.old_changes_page",
         "changes.old_changes_json",
         "measurement_orders.orders_page",
+        "renames.renames_page",
         "embeds.project_badge",
         "embeds.series_badge",
         "embeds.series_chart",
@@ -174,6 +177,7 @@ PAGES = {
         "measurement_orders.cancel_one_order",
         "unresolved_results.resolve_result",
     },
+    AccessRequirement.ADMIN: {"renames.add_rename"},
 }
 """The same for pages, by endpoint."""
 

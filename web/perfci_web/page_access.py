@@ -33,6 +33,7 @@ ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(
     {
         "authentication.end_login": AccessRequirement.PUBLIC,
         **dict.fromkeys(TRIAGE_ENDPOINTS, AccessRequirement.TRIAGE),
+        "renames.add_rename": AccessRequirement.ADMIN,
     }
 )
 """The requirements of pages that change something, by endpoint; viewing a project needs READ."""

@@ -87,6 +87,9 @@ class ProjectLinks:
     def api_description(self) -> str:
         return f"{self.root}/api/v1/openapi.json"
 
+    def renames(self) -> str:
+        return f"{self.project_url}/renames"
+
     def commit(self, sha: str, **query: object) -> str:
         return f"{self.project_url}/commit/{encode_segment(sha)}{format_query(query)}"
 

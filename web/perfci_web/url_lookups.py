@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from flask import request
 from sqlalchemy.orm import Session
+from werkzeug.routing import RequestRedirect
 
 from perfci.auth.permissions import can_read
 from perfci.config import RESERVED_PROJECTS
@@ -18,8 +19,9 @@ from perfci.store import Store
 from perfci.store.projects import Project, load_projects
 from perfci.store.queries import series_commits_machines
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
+from perfci.store.queries.renamed_series import load_renamed_series
 from perfci_web.application_context import current_actor
-from perfci_web.page_urls import ProjectLinks
+from perfci_web.page_urls import ProjectLinks, series_matches_url_query
 
 MIN_SIMILARITY = 0.4
 MAX_SUGGESTIONS = 8
@@ -139,6 +141,28 @@ def require_commit(tx: Session, project: str, sha: str) -> Commit:
         text = f"The project {project} knows no commit that starts with {sha}."
         raise PageNotFound(text, suggestions, "Its newest commits")
     return commit
+
+
+class MovedPage(RequestRedirect):
+    """Answered with the address under which a page goes on."""
+
+    code = 301
+
+
+def raise_if_renamed(tx: Session, project: str, benchmark: str, metric: str = "") -> None:
+    """Lead an address with the old name of a benchmark or machine to the series that it goes on as."""
+    for old, new in load_renamed_series(tx, project):
+        if old.benchmark.name != benchmark or metric not in ("", old.metric.name):
+            continue
+        extension = request.url_rule.rule.rpartition(">")[2].lstrip(".") if request.url_rule else ""
+        if not metric:
+            links = build_project_links(project)
+            raise MovedPage(links.benchmark(new.benchmark.name, extension, **request.args))
+        if series_matches_url_query(old, request.args):
+            links = build_project_links(
+                project, series_commits_machines.load_series_of_same_cells(tx, project, [new])
+            )
+            raise MovedPage(links.series(new, extension))
 
 
 def build_benchmark_not_found_error(tx: Session, project: str, requested_name: str) -> PageNotFound:

@@ -9,7 +9,7 @@ import click
 from perfci.cli.shared.accounts_backend import backend_option
 from perfci.cli.shared.command_output import write_list
 from perfci.cli.shared.options import global_options, json_option
-from perfci.cli.shared.repository_and_config import current_config, is_db_option_set
+from perfci.cli.shared.repository_and_config import current_config, find_configured_server
 from perfci.cli.shared.store_and_machine_lock import local_user_audit_context, open_store_to_write
 from perfci.config import Config
 from perfci.model import PerfciError
@@ -63,7 +63,7 @@ def invalidate_point_command(series: str, commit: str, reason: str, undo: bool, 
 @global_options
 def list_command(server: str, json_file: str | None) -> None:
     """List what is marked, by whom and why."""
-    config, address = current_config(), _find_server(server)
+    config, address = current_config(), find_configured_server(server)
     if address:
         with closing(build_api_client(config, address)) as client:
             marks = list(client.list_invalid_marks(config.project))
@@ -83,7 +83,7 @@ def _format_mark(mark: InvalidMarkShape) -> str:
 def _set_marks(targets: list[MarkTarget], reason: str, undo: bool, server: str) -> None:
     if not undo and not reason.strip():
         raise PerfciError("--reason is needed: whoever looks at the history later will ask why.")
-    config, address, why = current_config(), _find_server(server), None if undo else reason
+    config, address, why = current_config(), find_configured_server(server), None if undo else reason
     if address:
         with closing(build_api_client(config, address)) as client:
             for target in targets:
@@ -119,11 +119,3 @@ def _mark_on_server(client: ApiClient, project: str, target: MarkTarget, reason:
         if refused.status == 404:
             raise target.build_missing_error(project) from None
         raise
-
-
-def _find_server(server: str) -> str:
-    """The server that is named or configured; --db always means a store."""
-    if server and is_db_option_set():
-        raise PerfciError("Give either --server or --db, not both.")
-    configured = "" if is_db_option_set() else current_config().settings.client.server
-    return (server or configured).rstrip("/")

@@ -60,3 +60,11 @@ def is_db_option_set() -> bool:
 
 def _read_global_options() -> GlobalOptions:
     return click.get_current_context().find_root().ensure_object(GlobalOptions)
+
+
+def find_configured_server(server: str) -> str:
+    """The server that is named or configured; --db always means a store."""
+    if server and is_db_option_set():
+        raise PerfciError("Give either --server or --db, not both.")
+    configured = "" if is_db_option_set() else current_config().settings.client.server
+    return (server or configured).rstrip("/")

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store.column_conversions import hash_values, machine_identity, series_identity
 from perfci.store.projects import reserved_project_id_column
+from perfci.store.queries.renamed_series import load_renamed_series
 from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.measurements import (
@@ -31,7 +32,7 @@ from perfci.store.transactions import (
     in_chunks,
     insert_rows,
 )
-from perfci.store.writes.rename_series import replace_renamed_series_ids
+from perfci.store.writes.rename_series import follow_renames, replace_renamed_series_ids
 from perfci.store.writes.series_points import mark_points_of_project_stale
 
 COMMITS, SESSIONS = CommitRow.__table__, SessionRow.__table__
@@ -179,13 +180,13 @@ def ensure_series_ids(
         new = {
             key: item for key, item, row_id in zip(keys, series, series_ids, strict=True) if row_id is None
         }
-        ids.added.update(_add_series(tx, project, new))
+        ids.added.update(_add_series(tx, project, new, follow=follow))
         series_ids = [ids.find(key) for key in keys]
     row_ids = cast(list[int], series_ids)
     return replace_renamed_series_ids(tx, row_ids) if follow else row_ids
 
 
-def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[Any, int]:
+def _add_series(tx: Session, project: int, new: Mapping[Any, Series], *, follow: bool) -> dict[Any, int]:
     """Find or add series in one order for all writers, which prevents deadlocks."""
     slug = str(tx.scalar(sa.select(ProjectRow.slug).where(ProjectRow.id == project)))
     identities = {key: series_identity(slug, item) for key, item in new.items()}
@@ -210,7 +211,21 @@ def _add_series(tx: Session, project: int, new: Mapping[Any, Series]) -> dict[An
         tx.execute(build_insert_or_ignore(tx, SeriesRow), rows)
         tx.info[NEW_SERIES] = tx.info.get(NEW_SERIES, 0) + len(rows)
         stored |= find_series_ids_by_identity(tx, absent)
+        if follow:
+            added = {stored[identity]: item for identity, item in absent.items()}
+            _lead_to_new_names(tx, project, slug, added)
     return {key: stored[identity] for key, identity in identities.items()}
+
+
+def _lead_to_new_names(tx: Session, project: int, slug: str, added: Mapping[int, Series]) -> None:
+    """Let a new cell or metric of a renamed benchmark or machine go on where the known ones went."""
+    renamed = load_renamed_series(tx, slug)
+    targets = {row_id: follow_renames(item, renamed) for row_id, item in added.items()} if renamed else {}
+    led = {row_id: target for row_id, target in targets.items() if target != added[row_id]}
+    for row_id, new_id in zip(
+        led, ensure_series_ids(tx, project, list(led.values()), follow=False), strict=True
+    ):
+        tx.execute(sa.update(SeriesRow).where(SeriesRow.id == row_id).values(renamed_to=new_id))
 
 
 def _ensure_benchmark_ids(

@@ -6,12 +6,14 @@ go there too. The caller owns the transaction ``tx``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from perfci.model import Benchmark, Series
 from perfci.store.projects import mark_projects_changed
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow
@@ -92,6 +94,25 @@ def _select_taken(table: sa.Table, same: tuple[str, ...], new: int) -> sa.Column
         for name in same
     ]
     return sa.select(other.c.id).where(other.c.series_id == new, *agree).exists()
+
+
+def follow_renames(series: Series, renamed: Sequence[tuple[Series, Series]]) -> Series:
+    """The series under whose identity a new one goes on, as ``renamed`` ones of its name and grid did."""
+    names = {name for name, _ in series.parameters}
+    of_grid = [
+        (old, new)
+        for old, new in renamed
+        if old.benchmark.name == series.benchmark.name and {name for name, _ in old.parameters} == names
+    ]
+    same_version = [pair for pair in of_grid if pair[0].benchmark == series.benchmark]
+    if of_grid:
+        new = (same_version or of_grid)[-1][1]
+        version = new.benchmark.version if same_version else series.benchmark.version
+        values = dict(new.parameters) | dict(series.parameters)
+        parameters = tuple((name, values[name]) for name, _ in new.parameters)
+        series = replace(series, benchmark=Benchmark(new.benchmark.name, version), parameters=parameters)
+    machines = {old.machine: new.machine for old, new in renamed if old.machine != new.machine}
+    return replace(series, machine=machines.get(series.machine, series.machine))
 
 
 def replace_renamed_series_ids(tx: Session, series_ids: list[int]) -> list[int]:

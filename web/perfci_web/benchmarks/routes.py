@@ -24,7 +24,12 @@ from perfci_web.load_series_trends import (
     show_last_commits,
 )
 from perfci_web.page_urls import PARAMETER_PREFIX
-from perfci_web.url_lookups import build_benchmark_not_found_error, build_project_links, require_project
+from perfci_web.url_lookups import (
+    build_benchmark_not_found_error,
+    build_project_links,
+    raise_if_renamed,
+    require_project,
+)
 from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
 from perfci_web.view_parts.table_row_groups import CellRows
 
@@ -57,6 +62,7 @@ def benchmark_page(project: str, benchmark: str) -> str:
         project_record = require_project(tx, project)
         records = series_search.find_series_of_benchmark(tx, project, benchmark)
         if not records:
+            raise_if_renamed(tx, project, benchmark)
             raise build_benchmark_not_found_error(tx, project, benchmark)
         chosen = [record for record in records if _matches_filters(record.series)]
         selection = view_model.select_series_page(chosen, {}, page=request.args.get("page", 1, type=int))

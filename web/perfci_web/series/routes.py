@@ -21,13 +21,14 @@ from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.load_series_trends import SeriesTrend, draw_charts, find_range, load_series_trends
-from perfci_web.page_urls import PARAMETER_PREFIX, names_place
+from perfci_web.page_urls import PARAMETER_PREFIX, names_place, series_matches_url_query
 from perfci_web.series import view_model
 from perfci_web.url_lookups import (
     PageNotFound,
     Suggestion,
     build_benchmark_not_found_error,
     build_project_links,
+    raise_if_renamed,
     require_project,
 )
 from perfci_web.view_parts.csv_response import build_csv_response
@@ -122,6 +123,8 @@ def _load_candidates(
     require_project(tx, project)
     records = series_search.find_series_of_benchmark(tx, project, benchmark)
     candidates = [record for record in records if record.series.metric.name == metric]
+    if not any(series_matches_url_query(record.series, request.args) for record in candidates):
+        raise_if_renamed(tx, project, benchmark, metric)
     if not candidates:
         raise build_benchmark_not_found_error(tx, project, f"{benchmark} · {metric}")
     return candidates, records

@@ -1,12 +1,14 @@
-"""Series of a project, with their points."""
+"""Series of a project, with their points, and the names under which histories go on."""
 
 from __future__ import annotations
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.model import Point
+from perfci.model import PerfciError, Point, freeze_named_values
+from perfci.net.api_schemas import renames
 from perfci.net.api_schemas import series as shapes
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.report.series_trend import build_trend, downsample_trend
+from perfci.service.rename_benchmarks import Rename, list_renames, preview_rename, rename_series
 from perfci.store import verdicts_and_change_points
 from perfci.store.queries import measured_samples, paged_lists
 from perfci.store.queries.paged_lists import SeriesListItem
@@ -51,6 +53,42 @@ def get_series_points(call: Call) -> Reply:
     trend = build_trend(item.series, points, changes, verdicts)
     fields = serialize_trend(downsample_trend(trend, query.max_points))
     return Reply(shapes.SeriesPointsShape.model_validate(fields | {"series": build_series_payload(item)}))
+
+
+def get_renames(call: Call) -> Reply:
+    with call.store.read() as tx:
+        stored = list_renames(tx, call.required_project)
+    items = [
+        renames.RenameShape(
+            kind=record.rename.kind,
+            old=record.rename.old,
+            new=record.rename.new,
+            defaults=dict(record.rename.defaults),
+            series=record.series,
+        )
+        for record in stored
+    ]
+    return Reply(renames.RenameList(items=tuple(items)))
+
+
+def add_rename(call: Call) -> Reply:
+    """Rename, or with ``dry_run`` only count what would move."""
+    body: renames.NewRename = call.body
+    rename = Rename(body.kind, body.old, body.new, freeze_named_values(body.defaults))
+    project, context = call.required_project, call.audit_context
+    try:
+        if body.dry_run:
+            with call.store.read() as tx:
+                outcome = preview_rename(tx, project, rename)
+        else:
+            outcome = call.group_commit.submit(lambda tx: rename_series(tx, context, project, rename))
+    except PerfciError as error:
+        raise ProblemError("not-found", str(error)) from error
+    return Reply(
+        renames.RenameResult(
+            series=outcome.series, results=outcome.results, joined=outcome.joined, dry_run=body.dry_run
+        )
+    )
 
 
 def build_series_payload(item: SeriesListItem) -> shapes.SeriesShape:
@@ -106,5 +144,25 @@ OPERATIONS = (
         query=shapes.PointsQuery,
         answers={200: shapes.SeriesPointsShape},
         etag=True,
+    ),
+    Operation(
+        "list_renames",
+        "GET",
+        f"{PROJECT_RULE}/renames",
+        AccessRequirement.READ,
+        get_renames,
+        "Benchmarks and machines that go on under other names",
+        answers={200: renames.RenameList},
+        etag=True,
+    ),
+    Operation(
+        "rename_series",
+        "POST",
+        f"{PROJECT_RULE}/renames",
+        AccessRequirement.ADMIN,
+        add_rename,
+        "Let the history of a benchmark or machine go on under another name, or count what would move",
+        body=renames.NewRename,
+        answers={200: renames.RenameResult},
     ),
 )
