@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -12,15 +16,19 @@ import pytest
 from perfci.cli import run_cli
 from perfci.formats import run_document
 from perfci.history.result_summaries import summarize_processes
+from perfci.model import InvalidMark, Point, SampleSummary, Status
 from perfci.store import open_store
 from perfci.store.queries.measured_samples import load_histories_by_series_id
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.verdicts_and_change_points import load_change_points
+from perfci.verdicts.history.method_bridge import MethodBridge, link_methods
+from perfci_web import create_app
 from tests.support.builders import NOON, PROJECT, a_commit, a_process, a_result, a_run, a_series, a_sha
 from tests.support.stored_runs import ingest_run
 
 COLUMNS = ["result", "params", "version", "started_at", "duration", "samples"]
 IMPORTED, OWN = range(1, 13), range(13, 18)
+SERIES = a_series("suite.time_step", "time")
 
 
 def write_asv_results(folder: Path) -> Path:
@@ -47,31 +55,85 @@ def write_asv_results(folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def database(working_folder: Path) -> str:
+    """A store with the history of asv."""
+    url = f"sqlite:///{working_folder}/perfci.db"
+    results = write_asv_results(working_folder / "results")
+    assert run_cli(["--db", url, "--project", PROJECT, "ingest", str(results)]) == 0
+    return url
+
+
+def measure(database: str, numbers: Iterable[int]) -> None:
+    """Store own runs, of which each process reads another hundredth."""
+    with closing(open_store(database, create=False)) as store, store.begin() as tx:
+        for number in numbers:
+            level = 1.0 + number / 1e4
+            processes = [a_process(level + step / 1000, index=step) for step in range(3)]
+            commit, moment = a_commit(number), NOON + timedelta(hours=number)
+            run = a_run(a_result(SERIES, *processes), commit=commit, session=f"s{number}", started_at=moment)
+            key = run_document.idempotency_key(run)
+            ingest_run(tx, run, key, "body", kind="history", summarize=summarize_processes)
+
+
+def read_page(database: str) -> str:
+    with closing(open_store(database, create=False)) as store:
+        client = create_app(store).test_client()
+        answer = client.get("/acme:model/s/suite.time_step/time", follow_redirects=True)
+        (own,) = (
+            address
+            for address in re.findall(r'href="(/acme:model/s/suite.time_step/time\?[^"]*)"', answer.text)
+            if "m=runner" not in address
+        )
+        return unescape(client.get(unescape(own)).text)
+
+
 def test_asv_history_and_own_runs_are_two_series_with_a_break_that_is_said(
-    working_folder: Path, capsys: pytest.CaptureFixture[str]
+    database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    database = ["--db", f"sqlite:///{working_folder}/perfci.db", "--project", PROJECT]
-    assert run_cli([*database, "ingest", str(write_asv_results(working_folder / "results"))]) == 0
-    own = a_series("suite.time_step", "time")
-    with closing(open_store(f"sqlite:///{working_folder}/perfci.db", create=False)) as store:
-        with store.begin() as tx:
-            for number in OWN:
-                processes = [a_process(1.0 + step / 1000, index=step) for step in range(3)]
-                commit, moment = a_commit(number), NOON + timedelta(hours=number)
-                run = a_run(a_result(own, *processes), commit=commit, session=f"s{number}", started_at=moment)
-                key = run_document.idempotency_key(run)
-                ingest_run(tx, run, key, "body", kind="history", summarize=summarize_processes)
-        with store.read() as tx:
-            series = load_project_series(tx, PROJECT)
-            histories = load_histories_by_series_id(tx, list(series))
-            lengths = {series[row_id].harness: len(points) for row_id, points in histories.items()}
-            changes = load_change_points(tx, PROJECT)
+    measure(database, OWN)
+    with closing(open_store(database, create=False)) as store, store.read() as tx:
+        series = load_project_series(tx, PROJECT)
+        histories = load_histories_by_series_id(tx, list(series))
+        lengths = {series[row_id].harness: len(points) for row_id, points in histories.items()}
+        changes = load_change_points(tx, PROJECT)
     capsys.readouterr()
 
-    run_cli([*database, "show", a_sha(OWN[0])])
+    run_cli(["--db", database, "--project", PROJECT, "show", a_sha(OWN[0])])
     first = capsys.readouterr().out.splitlines()[-1]
-    run_cli([*database, "show", a_sha(OWN[1])])
+    run_cli(["--db", database, "--project", PROJECT, "show", a_sha(OWN[1])])
+    page = read_page(database)
 
+    newest = a_sha(IMPORTED[-1])[:10]
     assert (lengths, changes) == ({"asv": len(IMPORTED), "perfci/1": len(OWN)}, [])
-    assert first.endswith(f"begins here: asv measured until {a_sha(IMPORTED[-1])[:10]}")
+    assert first.endswith(f"begins here: asv measured until {newest}")
     assert f"changes since {a_sha(OWN[0])[:10]}" in capsys.readouterr().out
+    assert f"asv measured 12 commits until {newest}. No commit was measured by both" in page
+    assert f"<code>perfci run {newest}</code> measures its newest commit" in page
+    assert "joined-wide" not in page
+
+
+def test_commits_that_both_measured_link_the_two_histories(database: str) -> None:
+    measure(database, [*IMPORTED[-2:], *OWN])
+
+    page = read_page(database)
+
+    sentence = re.search(
+        r"Of 2 commits measured by both, this series reads (.*?) times what asv did \[(.*?)\]", page
+    )
+    assert sentence
+    assert float(sentence[1]) == pytest.approx(1.002 / 1.331, rel=0.01)
+    lo, hi = map(float, sentence[2].split(", "))
+    assert lo < 1.002 / 1.331 < hi
+    assert f"Up to {a_sha(IMPORTED[-3])[:10]}, the first 10 commits, what asv measured" in page
+    assert page.count('id="joined-wide-plot"') == 1
+
+
+def test_one_commit_links_without_an_interval_and_invalid_ones_not_at_all() -> None:
+    asv = [Point(a_commit(number), Status.OK, summary=SampleSummary(2.0)) for number in (1, 2)]
+    own = [Point(a_commit(2), Status.OK, (a_process(1.0),))]
+    invalid = [replace(own[0], invalid=InvalidMark("a fan stood still", "ada", NOON))]
+
+    assert link_methods(asv, own) == MethodBridge(0.5, (a_sha(2),))
+    assert link_methods(asv, invalid) is None
+    assert link_methods(asv[:1], own) is None

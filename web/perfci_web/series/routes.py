@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
+from perfci.report.charts.joined_trend import EarlierHistory, join_earlier_history
 from perfci.report.charts.svg_charts import MAX_DOTS, render_trend_chart
 from perfci.report.serializers import serialize_trend
 from perfci.report.series_places import SeriesPlaces
@@ -16,11 +17,17 @@ from perfci.report.series_trend import Trend
 from perfci.store import verdicts_and_change_points
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
-from perfci.store.queries import series_search
+from perfci.store.queries import measured_samples, series_search
 from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import may_triage, web_context
-from perfci_web.load_series_trends import SeriesTrend, draw_charts, find_range, load_series_trends
+from perfci_web.load_series_trends import (
+    SeriesTrend,
+    VerdictsAndChangePoints,
+    draw_charts,
+    find_range,
+    load_series_trends,
+)
 from perfci_web.page_urls import PARAMETER_PREFIX, names_place, series_matches_url_query
 from perfci_web.series import view_model
 from perfci_web.url_lookups import (
@@ -60,6 +67,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         stored_project = require_project(tx, project)
         mutes = load_mutes(tx, stored_project.id, context.clock())
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
+        earlier = _load_earlier_history(tx, record, records)
     page = view_model.build_series_view(
         project,
         chart,
@@ -72,6 +80,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
     return render_template(
         "series/series.html",
         page=page,
+        earlier=earlier,
         muted=[mute for mute in mutes if mute.matches(record.series)],
         marks=marks,
         identity=series_identity(project, record.series),
@@ -172,3 +181,22 @@ def _draw_page(tx: Session, record: SeriesRecord, trend: SeriesTrend | None) -> 
     commits = len(trend.columns)
     ranges = {record.id: (max(0, commits - view_model.MAX_ROWS - 1), commits)}
     return chart, draw_charts(tx, {record.id: trend}, sys.maxsize, ranges)[record.id]
+
+
+def _load_earlier_history(
+    tx: Session, record: SeriesRecord, records: list[SeriesRecord]
+) -> EarlierHistory | None:
+    """Load the history by another method of measuring that this series goes on from, if there is one."""
+    others = view_model.find_series_of_other_harnesses(record, records)
+    if not others:
+        return None
+    series_ids = {item.series: item.id for item in (record, *others)}
+    histories = measured_samples.load_histories_by_series_id(tx, list(series_ids.values()))
+    points = {series: histories[series_id] for series, series_id in series_ids.items()}
+    trends = VerdictsAndChangePoints.load(tx, series_ids.values()).build_trends(points)
+    own = record.series
+    joined = (
+        join_earlier_history(trends[own], points[own], trends[other.series], points[other.series])
+        for other in others
+    )
+    return next((history for history in joined if history is not None), None)

@@ -30,6 +30,7 @@ TABS = (
 )
 MORE_TABS = (
     Tab("Noise", ProjectLinks.noise),
+    Tab("Renames", ProjectLinks.renames),
     Tab("API", ProjectLinks.api_description),
 )
 """Pages that are opened less often, behind *More*."""
