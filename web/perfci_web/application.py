@@ -36,12 +36,32 @@ from perfci_web.invalid_marks import routes as invalid_marks
 from perfci_web.measurement_orders import routes as measurement_orders
 from perfci_web.noise import routes as noise
 from perfci_web.overview import routes as overview
+from perfci_web.pull_requests import routes as pull_requests
 from perfci_web.renames import routes as renames
 from perfci_web.search import routes as search
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_static_files
 from perfci_web.unresolved_results import routes as unresolved_results
 from perfci_web.url_converters import CONVERTERS
+
+PAGE_MODULES = (
+    overview,
+    benchmarks,
+    series,
+    comparisons,
+    pull_requests,
+    commits,
+    noise,
+    incidents,
+    changes,
+    search,
+    unresolved_results,
+    measurement_orders,
+    renames,
+    invalid_marks,
+    embeds,
+)
+"""The modules with the routes of pages."""
 
 
 def create_app(
@@ -95,11 +115,8 @@ def create_app(
     register_static_files(app)
     app.url_map.converters |= CONVERTERS  # before the rules that use them
     app.register_blueprint(authentication.create_blueprint(with_github=authenticator.github is not None))
-    page_modules = (overview, benchmarks, series, comparisons, commits, noise, incidents, changes)
-    for pages in (*page_modules, search, unresolved_results, measurement_orders, renames):
+    for pages in PAGE_MODULES:
         app.register_blueprint(pages.blueprint)
-    app.register_blueprint(invalid_marks.blueprint)
-    app.register_blueprint(embeds.blueprint)
     api.register_api_routes(
         app,
         context,

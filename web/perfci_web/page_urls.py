@@ -75,6 +75,12 @@ class ProjectLinks:
         pair = f"{encode_segment(base)}...{encode_segment(head)}"
         return f"{self.project_url}/compare/{pair}{_format_extension(extension)}{format_query(query)}"
 
+    def pull_requests(self, extension: str = "") -> str:
+        return f"{self.project_url}/pulls{_format_extension(extension)}"
+
+    def pull_request(self, number: int | str) -> str:
+        return f"{self.project_url}/pr/{number}"
+
     def unresolved_results(self) -> str:
         return f"{self.project_url}/unresolved-results"
 

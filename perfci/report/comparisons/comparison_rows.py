@@ -10,6 +10,7 @@ from enum import StrEnum
 from perfci.model import ChangePoint, Interval, Series, Stage, Status, Verdict, VerdictKind
 from perfci.report.verdict_groups import group_verdicts
 from perfci.report.verdict_text import (
+    CHANGE_KINDS,
     GLYPHS,
     Tone,
     direction_arrow,
@@ -206,9 +207,9 @@ class ComparisonRow:
     @property
     def is_open(self) -> bool:
         """Whether the change is not confirmed: found in screening, or between separate runs."""
-        if self.verdict is not None:
-            return self.outcome in (Outcome.WORSE, Outcome.BETTER) and self.verdict.stage is Stage.SCREENING
-        return True
+        if self.verdict is None:
+            return True
+        return self.verdict.kind in CHANGE_KINDS and self.verdict.stage is not Stage.CONFIRMATION
 
     @property
     def advice(self) -> str:

@@ -110,13 +110,14 @@ def list_compared_pairs(tx: Session, project_id: int, limit: int) -> list[Compar
             pair.base,
             pair.head,
             pair.decided_at,
-            _count_kinds_and_stages(tx, CommitPair(project_id, pair.base, pair.head)),
+            count_kinds_and_stages(tx, CommitPair(project_id, pair.base, pair.head)),
         )
         for pair in pairs
     ]
 
 
-def _count_kinds_and_stages(tx: Session, commits: CommitPair) -> dict[tuple[VerdictKind, Stage], int]:
+def count_kinds_and_stages(tx: Session, commits: CommitPair) -> dict[tuple[VerdictKind, Stage], int]:
+    """Count the current verdicts between two commits by kind and stage."""
     query = (
         sa.select(VERDICTS.c.kind, VERDICTS.c.stage, sa.func.count())
         .where(*_match_commits(commits))

@@ -14,10 +14,12 @@ from perfci.store.column_conversions import CLOCKS, STATUSES, named_values_from_
 from perfci.store.queries.history_conditions import (
     HISTORY_KINDS,
     PULL_REQUEST_KIND,
+    current_verdict_condition,
     project_id_condition,
     restrict_to_history,
 )
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ResultRow, RunRow, SessionRow
+from perfci.store.tables.verdicts import VerdictRow
 from perfci.store.tables.work_queue_and_leases import OutboxRow
 from perfci.store.transactions import in_chunks
 
@@ -25,7 +27,11 @@ PULL_REQUEST_FIELD, BASE_FIELD, BASE_POSITION_FIELD = "pull_request", "base", "b
 """Fields of a run's origin: the number of its pull request, the commit of the main branch that this starts
 from, and the place of that commit on the first-parent line."""
 
+COMPARED_PULL_REQUEST_FIELD = "compared_pull_request"
+"""The same of runs whose pairs already decide about it: they are never judged again as separate runs."""
+
 RESULTS, RUNS, COMMITS, SESSIONS = (row.__table__ for row in (ResultRow, RunRow, CommitRow, SessionRow))
+VERDICTS = VerdictRow.__table__
 
 
 class PullRequestHead(NamedTuple):
@@ -125,6 +131,76 @@ def load_uploads_of_pull_request(
             run = UploadedRun(row_id, uid, origin, started_at, *places)
             uploads.setdefault(measured_sha, []).append(run)
     return uploads
+
+
+class PullRequestRecord(NamedTuple):
+    """A pull request by its number, its newest measured commit, and the commit that it is compared with.
+
+    ``base`` is empty where neither an upload nor a verdict names it.
+    """
+
+    number: str
+    head: str
+    base: str
+    measured_at: datetime
+
+
+MAX_DIGITS = 18
+
+NEWEST_PULL_REQUEST_RUNS, NEWEST_VERDICTS = 1000, 5000
+"""Runs and verdicts among which the newest pull requests are looked for: a list reads no whole history."""
+
+
+def list_measured_pull_requests(
+    tx: Session, project_id: int, *, number: str | None = None
+) -> list[PullRequestRecord]:
+    """List the pull requests that were measured last, the newest first; or that of one number.
+
+    Its head is the newest commit that a verdict has as its head; without one, the newest that is no base.
+    """
+    bases = _load_newest_bases(tx, project_id)
+    records: dict[str, PullRequestRecord] = {}
+    for run in tx.execute(_select_pull_request_runs(project_id, number)):
+        origin = dict(named_values_from_json(run.origin))
+        of_run = origin.get(PULL_REQUEST_FIELD) or origin.get(COMPARED_PULL_REQUEST_FIELD, "")
+        base = bases.get(run.sha) or origin.get(BASE_FIELD, "")
+        is_number = of_run.isascii() and of_run.isdecimal() and len(of_run) < MAX_DIGITS
+        if not is_number or number not in (None, of_run) or base == run.sha:
+            continue
+        known = records.get(of_run)
+        if known is None or (run.sha in bases and known.head not in bases):
+            records[of_run] = PullRequestRecord(of_run, run.sha, base, run.started_at)
+    return list(records.values())
+
+
+def _select_pull_request_runs(project_id: int, number: str | None) -> sa.Select[Any]:
+    query = (
+        sa.select(RUNS.c.origin, RUNS.c.started_at, COMMITS.c.sha)
+        .join(SESSIONS, RUNS.c.session_id == SESSIONS.c.id)
+        .join(COMMITS, RUNS.c.commit_id == COMMITS.c.id)
+        .where(SESSIONS.c.project_id == project_id, SESSIONS.c.kind == PULL_REQUEST_KIND)
+        .order_by(RUNS.c.id.desc())
+        .limit(NEWEST_PULL_REQUEST_RUNS)
+    )
+    if number is None:
+        return query
+    # The origin is a list in a column: its text finds candidates, the list decides.
+    return query.where(sa.type_coerce(RUNS.c.origin, sa.Text).contains(f'"{number}"', autoescape=True))
+
+
+def _load_newest_bases(tx: Session, project_id: int) -> dict[str, str]:
+    """The base of the newest verdict on each commit, among the newest verdicts."""
+    query = (
+        sa.select(VERDICTS.c.head, VERDICTS.c.base)
+        .where(VERDICTS.c.project_id == project_id, current_verdict_condition())
+        .where(VERDICTS.c.head != VERDICTS.c.base)
+        .order_by(VERDICTS.c.id.desc())
+        .limit(NEWEST_VERDICTS)
+    )
+    bases: dict[str, str] = {}
+    for head, base in tx.execute(query):
+        bases.setdefault(head, base)
+    return bases
 
 
 def load_results_of_runs(tx: Session, run_ids: Collection[int]) -> list[RunResult]:

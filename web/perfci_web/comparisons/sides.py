@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Machine, Series, Variant
 from perfci.store.projects import Project
+from perfci.store.queries.pull_request_uploads import list_measured_pull_requests
 from perfci.store.queries.results_of_runs import ANYWHERE, Place, find_newest_measured_commit
 from perfci.store.queries.series_commits_machines import (
     load_machines_by_id,
@@ -18,15 +19,21 @@ from perfci.store.queries.series_commits_machines import (
     load_variants_by_id,
 )
 from perfci_web.place_slugs import machine_slug, variant_slug
-from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_commit
+from perfci_web.url_lookups import (
+    MAX_SUGGESTIONS,
+    PageNotFound,
+    Suggestion,
+    build_project_links,
+    require_commit,
+)
 
 PlaceT = TypeVar("PlaceT", Machine, Variant)
 
 HEAD = "HEAD"
 """The side that is the newest measured commit, whatever its branch."""
 
-MACHINE_PREFIX, VARIANT_PREFIX = "m/", "v/"
-"""How the name of a place begins once its address is decoded: ``m:h100-lab`` and ``v:py3.13``."""
+MACHINE_PREFIX, VARIANT_PREFIX, PULL_PREFIX = "m/", "v/", "pr/"
+"""How a side that is no commit begins once decoded: ``m:h100-lab``, ``v:py3.13`` and ``pr:12``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,8 @@ def _resolve_commit(tx: Session, project: Project, text: str) -> Side:
         newest = find_newest_measured_commit(tx, project.id)
         if newest is not None:
             return Side(text, "newest measured commit", newest)
+    if text.startswith(PULL_PREFIX):
+        return _resolve_pull_request(tx, project, text)
     for name, commit in (
         (f"branch {text}", find_newest_measured_commit(tx, project.id, branch=text)),
         (f"tag {text}", find_newest_measured_commit(tx, project.id, tag=text)),
@@ -101,6 +110,24 @@ def _resolve_commit(tx: Session, project: Project, text: str) -> Side:
         if commit is not None:
             return Side(text, name, commit)
     return Side(text, "", require_commit(tx, project.slug, text))
+
+
+def _resolve_pull_request(tx: Session, project: Project, text: str) -> Side:
+    """Find the newest measured commit of a pull request."""
+    number = text.removeprefix(PULL_PREFIX)
+    records = list_measured_pull_requests(tx, project.id, number=number) if number.isdecimal() else []
+    if not records:
+        links = build_project_links(project.slug)
+        suggestions = [
+            Suggestion(f"#{record.number}", links.pull_request(record.number))
+            for record in list_measured_pull_requests(tx, project.id)[:MAX_SUGGESTIONS]
+        ]
+        raise PageNotFound(
+            f"Nothing that {project.slug} knows was measured for the pull request #{number}.",
+            suggestions,
+            "Measured last",
+        )
+    return Side(text, f"pull request #{number}", require_commit(tx, project.slug, records[0].head))
 
 
 def _resolve_places(tx: Session, project: Project, base: str, head: str, at: str) -> tuple[Side, Side]:

@@ -29,6 +29,7 @@ TABS = (
     Tab("Compare", ProjectLinks.choose_comparison),
 )
 MORE_TABS = (
+    Tab("Pull requests", ProjectLinks.pull_requests),
     Tab("Noise", ProjectLinks.noise),
     Tab("Renames", ProjectLinks.renames),
     Tab("API", ProjectLinks.api_description),

@@ -1,0 +1,1 @@
+"""The pull requests that were measured, and the way from a number to its comparison."""
