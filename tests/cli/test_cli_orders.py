@@ -167,6 +167,33 @@ def test_fetches_a_commit_that_the_clone_lacks(
     ]
 
 
+def test_ordered_pairs_refute_a_candidate_of_the_history(
+    working_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A machine that was busy for the later half of a history, and is quiet when the pairs are measured."""
+    quiet = tmp_path / "quiet"
+    suite = f"""
+        import pathlib, thing
+        def track_bytes():
+            return 1200 if thing.NUMBER > 6 and not pathlib.Path({str(quiet)!r}).exists() else 1000
+        track_bytes.unit, track_bytes.metric, track_bytes.clock = "bytes", "peak", "exact"
+    """
+    project = GitProject(working_folder)
+    project.commit("Begin", thing="NUMBER = 0\n", benchmarks__suite=suite)
+    for number in range(1, 13):
+        project.commit(f"Number {number}", thing=f"NUMBER = {number}\n")
+    outputs(capsys, "run", "HEAD~12..HEAD", "--rounds", "1", "--no-confirm")
+    before = query(project, "select kind from incidents")
+    quiet.touch()
+
+    outputs(capsys, "order", "place", "HEAD~6", "HEAD~5")
+    outputs(capsys, "work", "--once")
+
+    after = query(project, "select kind from incidents")
+    assert (before, after) == ([("regression",)], [("machine",)])
+    assert query(project, "select state from measurement_orders") == [("done",)]
+
+
 def start_worker(project: GitProject) -> subprocess.Popen[str]:
     """Start a worker on a suite whose third process hangs, and wait for it."""
     started = project.folder / "started"
