@@ -4,7 +4,7 @@ BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
 # Where it forbids Python to keep bytecode, each of the hundreds of processes that tests start would compile perfci.
 unexport PYTHONDONTWRITEBYTECODE
-STUDY ?= demo slowdowns noise independent_tools history adaptive_pairs compare django robustness
+STUDY ?= demo slowdowns noise independent_tools history adaptive_pairs compare separate_runs django robustness
 
 .PHONY: help demo test check proof lint bench gpu torture fuzz study serve wheel lock assets
 

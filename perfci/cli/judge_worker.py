@@ -23,6 +23,7 @@ from perfci.service.prune_samples import SamplePruningJob
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.service.pulls.github_inbox import build_github_inbox
 from perfci.service.pulls.poll_missed_events import POLL_INTERVAL, ReconciliationPoll
+from perfci.service.pulls.report_uploads import enqueue_upload_report
 from perfci.service.worker.judge_worker import JudgeWorker, PeriodicJobs
 from perfci.service.worker.lease import INBOX_LEASE, NOTIFICATION_LEASE, POLL_LEASE, LeasedLoop
 from perfci.store import Store
@@ -50,6 +51,8 @@ def judge_worker_command(once: bool) -> None:
             DeletionJob(store),
         )
         worker = JudgeWorker(store, load_policies, periodic_jobs=periodic_jobs)
+        if config.settings.app.id:
+            worker.report_pull_request = enqueue_upload_report
         senders = build_sender_config(config.settings, config.secrets)
         notifications = LeasedLoop(store, NOTIFICATION_LEASE, partial(deliver_notifications, store, senders))
         inbox, poll = _github_app_loops(config, store)

@@ -18,7 +18,8 @@ from perfci.cli.shared.result_file_options import (
 from perfci.config import Config
 from perfci.config.ci_job import PULL_REQUEST, JobPullRequest
 from perfci.formats.format_types import WarnOnce
-from perfci.model import Direction
+from perfci.model import Direction, PerfciError, Run
+from perfci.net.api_schemas.pull_requests import PullRequestVerdictShape
 from perfci.net.spool_sender import FlushReport
 from perfci.report.number_format import format_count
 from perfci.service.pulls.job_trigger_event import get_pull_of_job
@@ -31,6 +32,7 @@ from perfci.service.uploads.send_to_server import (
     resolve_server_url,
     send_spooled_runs,
     spool_and_send_runs,
+    wait_for_pull_request_verdict,
 )
 
 
@@ -47,6 +49,13 @@ from perfci.service.uploads.send_to_server import (
 @click.option(
     "--base", "base_revision", metavar="REV", help="where it starts from  [default: the merge base]"
 )
+@click.option("--wait", is_flag=True, help="wait for the verdict on the pull request and show it")
+@click.option(
+    "--markdown",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="wait for the verdict and write its comment as Markdown",
+)
 @server_option
 @json_option
 @global_options
@@ -59,6 +68,8 @@ def upload_command(
     metric_meanings: tuple[str, ...],
     pull_request_number: int | None,
     base_revision: str | None,
+    wait: bool,
+    markdown: Path | None,
     server: str,
     json_file: str | None,
 ) -> int:
@@ -70,7 +81,8 @@ def upload_command(
     enters its history.
 
     The token comes from PERFCI_TOKEN; a job of GitHub Actions with `id-token: write` needs none. Exit code 0
-    if everything is stored there, 1 if a run was rejected or is pending, 2 usage.
+    if everything is stored there, 1 if a run was rejected or is pending, 2 usage; with --wait also 1 for a
+    regression and 4 if nothing could be compared.
     """
     config = current_config()
     address = resolve_server_url(config, server)
@@ -82,16 +94,33 @@ def upload_command(
     if any(name != "perfci" for _, name in files):
         reading = build_file_reading_context(config, revision, machine, direction)
     pull_request = find_pull_request(config, pull_request_number, base_revision)
-    runs = [
-        pull_request.assign_to(run) if pull_request else run
+    if (wait or markdown) and pull_request is None:
+        raise PerfciError(
+            "--wait waits for the verdict on a pull request, and this is a job of none: give --pull-request N"
+        )
+    heads: list[str] = []
+
+    def file_under_pull_request(run: Run) -> Run:
+        if pull_request is None:
+            return run
+        filed = pull_request.assign_to(run)
+        heads.append(filed.commit.sha)
+        return filed
+
+    runs = (
+        file_under_pull_request(run)
         for file, name in files
         for run in read_runs_to_send(file, name, reading, units, warn)
-    ]
+    )
     report = spool_and_send_runs(config, address, runs)
     print_flush_report(report, address, err=json_file == "-")
     if json_file:
         write_json(json_file, serialize_flush_report(report))
-    return flush_exit_code(report)
+    code = flush_exit_code(report)
+    if code or pull_request is None or not heads or not (wait or markdown):
+        return code
+    verdict = wait_for_pull_request_verdict(config, address, int(pull_request.number), heads[-1])
+    return show_pull_request_verdict(verdict, markdown, err=json_file == "-")
 
 
 @click.command("flush")
@@ -115,6 +144,19 @@ def flush_command(server: str, json_file: str | None) -> int:
             json_file, {address: serialize_flush_report(report) for address, report in reports.items()}
         )
     return max((flush_exit_code(report) for report in reports.values()), default=0)
+
+
+def show_pull_request_verdict(
+    verdict: PullRequestVerdictShape, markdown: Path | None, *, err: bool = False
+) -> int:
+    """Print the title of a verdict and write its comment; return the exit code, as of a comparison."""
+    title = verdict.title or "Nothing to compare with: the main branch has no run of these benchmarks"
+    click.echo(f"pull request {verdict.number}: {title}", err=err)
+    if markdown:
+        markdown.write_text(verdict.markdown or f"{title}.\n", encoding="utf-8")
+    if verdict.state is None:
+        return 4
+    return 1 if verdict.state == "worse" else 0
 
 
 def find_pull_request(config: Config, number: int | None, base: str | None) -> UploadPullRequest | None:

@@ -49,6 +49,15 @@ class RunJoiner:
         ]
 
 
+def count_runs_and_days(results: Collection[RunResult]) -> tuple[int, int]:
+    """Count the runs that results are of, and the days from the first to the last."""
+    if not results:
+        return 0, 0
+    runs = {(result.commit_id, _get_job(result.origin) or result.session) for result in results}
+    days = [result.started_at.date() for result in results]
+    return len(runs), (max(days) - min(days)).days + 1
+
+
 def list_result_ids(runs: Sequence[RecordedRun]) -> tuple[int, ...]:
     """List the ids of all results of some runs."""
     return tuple(result.id for run in runs for result in run.results)

@@ -50,6 +50,7 @@ from perfci.net.api_schemas.projects_and_access import (
     TokenShape,
     Visibility,
 )
+from perfci.net.api_schemas.pull_requests import PullRequestVerdictShape
 from perfci.net.api_schemas.renames import NewRename, RenameList, RenameResult, RenameShape
 from perfci.net.api_schemas.runs import RunPage, RunShape, UploadReceipt
 from perfci.net.api_schemas.series import SeriesPage, SeriesPointsShape, SeriesShape
@@ -171,6 +172,11 @@ class ApiClient:
         return self._request(
             ComparisonPage, "GET", _comparison_path(project, base, head), params=_drop_none(filters)
         )
+
+    def get_pull_request_verdict(self, project: str, number: int, head: str = "") -> PullRequestVerdictShape:
+        """Get the verdict on what a head of a pull request uploaded, by default the newest."""
+        path = f"{_project_path(project)}/pull-requests/{number}/verdict"
+        return self._request(PullRequestVerdictShape, "GET", path, params={"head": head} if head else {})
 
     def list_comparison_verdicts(
         self, project: str, base: str, head: str, **filters: Any

@@ -31,7 +31,7 @@ MIN_BASE_RUNS = 8
 """Recent runs from which their noise is known well enough: with seven degrees of freedom, a 95 % interval
 is a fifth wider than with very many."""
 
-MAX_CORRELATION = 0.95
+MAX_CORRELATION = 0.9
 """Cap of the correlation of successive runs."""
 
 MAX_RUNS_TO_DECIDE = 50

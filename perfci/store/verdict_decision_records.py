@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from perfci.store.queries.history_conditions import project_id_condition
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.tables.measurements import SessionRow
 from perfci.store.tables.verdicts import DecisionRow, VerdictRow
+from perfci.store.transactions import in_chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,18 @@ def _drop_empty_sides(look: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in look.items() if not name.endswith("_results") or value}
 
 
-def load_verdict_decision_records(tx: Session, project: str) -> dict[int, DecisionRecord]:
-    """Load how the verdicts of a project were reached, by verdict id."""
+def load_verdict_decision_records(
+    tx: Session, project: str, verdict_ids: Collection[int] | None = None
+) -> dict[int, DecisionRecord]:
+    """Load how the verdicts of a project were reached, by verdict id; of all, or of these."""
     query = (
         sa.select(*DecisionRow.__table__.c)
         .join(VerdictRow, DecisionRow.verdict_id == VerdictRow.id)
         .where(project_id_condition(VerdictRow.project_id, project))
     )
+    queries = [query]
+    if verdict_ids is not None:
+        queries = [query.where(DecisionRow.verdict_id.in_(some)) for some in in_chunks(verdict_ids)]
     return {
         row.verdict_id: DecisionRecord(
             method=row.method,
@@ -109,6 +115,7 @@ def load_verdict_decision_records(tx: Session, project: str) -> dict[int, Decisi
             rate=row.rate,
             made_by=row.made_by,
         )
+        for query in queries
         for row in tx.execute(query)
     }
 

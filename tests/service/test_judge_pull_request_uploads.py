@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
 
-from perfci.auth.permissions import LOCAL
-from perfci.config import Settings
-from perfci.formats import run_document
 from perfci.history.verify_stored_verdicts import verify_stored_verdicts
-from perfci.model import Clock, Environment, PerfciError, Run, Stage, Status, Verdict, VerdictKind
-from perfci.project_policies import build_project_policies
-from perfci.service.audit_context import AuditContext
-from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
-from perfci.service.worker.judge_worker import JudgeWorker
+from perfci.model import Clock, Environment, PerfciError, Stage, Status, VerdictKind
 from perfci.store import Store
-from perfci.store.projects import create_project, find_project
 from perfci.store.queries.measured_samples import load_history
 from perfci.store.queries.series_commits_machines import load_project_series
-from perfci.store.verdicts_and_change_points import load_verdict_records
 from tests.support.builders import (
-    NOON,
     PROJECT,
     a_commit,
     a_failed_process,
@@ -38,67 +25,16 @@ from tests.support.builders import (
     a_summary,
     an_environment,
 )
-
-WOBBLES = (0.0, 0.004, -0.006, 0.002, -0.001, 0.007, -0.004, 0.001, -0.003, 0.005, 0.003, -0.005)
-"""Noise of runs of the main branch, a standard deviation of 0.4 %."""
-
-HEAD = a_sha(99)
-LATER = NOON + timedelta(days=30)
-
-
-def main_run(number: int, *results: Any, **changes: Any) -> Run:
-    """A run of the main branch, one a commit; by default of one series around one second."""
-    level = 1 + WOBBLES[number % len(WOBBLES)]
-    about = {
-        "commit": a_commit(number),
-        "session": f"main-{number}",
-        "started_at": NOON + timedelta(hours=number),
-        "origin": (("run_id", str(1000 + number)), ("attempt", "1"), ("event", "push")),
-    }
-    return a_run(*(results or [a_result(None, a_process(level))]), **(about | changes))
-
-
-def pull_run(*results: Any, number: str = "7", step: int = 1, **changes: Any) -> Run:
-    """A run of a pull request that starts from commit 12 of the main branch."""
-    about: dict[str, Any] = {
-        "commit": replace(a_commit(13), sha=HEAD),
-        "session": f"pull-{number}-{step}",
-        "started_at": NOON + timedelta(days=1, hours=step),
-        "origin": (
-            ("run_id", str(2000 + step)),
-            ("attempt", "1"),
-            ("event", "pull_request"),
-            ("pull_request", number),
-            ("base", a_sha(12)),
-        ),
-    }
-    return a_run(*results, **(about | changes))
-
-
-def upload(store: Store, *runs: Run) -> None:
-    for run in runs:
-        with store.begin() as tx:
-            project = find_project(tx, run.project) or create_project(tx, run.project, "private", NOON)
-            key = run_document.idempotency_key(run)
-            upload = IncomingRun(run, key, key, project, AuditContext(LOCAL, NOON, "test"))
-            store_uploaded_runs(tx, [upload])
-
-
-def judge(store: Store, runs: Sequence[Run] = (), head: str = HEAD, *, current: bool = True) -> list[Verdict]:
-    """Upload runs, judge them and return the verdicts on a head, the oldest first."""
-    upload(store, *runs)
-    JudgeWorker(store, partial(build_project_policies, Settings()), clock=lambda: LATER).drain()
-    with store.read() as tx:
-        records = load_verdict_records(tx, PROJECT, head=head, current_only=current, with_pull_requests=True)
-    return [record.verdict for record in reversed(records)]
-
-
-def history(store: Store, count: int = 12) -> None:
-    upload(store, *(main_run(number) for number in range(1, count + 1)))
-
-
-def timed(level: float, **changes: Any) -> Any:
-    return a_result(None, a_process(level), **changes)
+from tests.support.pull_request_uploads import (
+    HEAD,
+    WOBBLES,
+    judge,
+    main_run,
+    pull_run,
+    timed,
+    upload,
+    upload_main_branch,
+)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +70,7 @@ def timed(level: float, **changes: Any) -> Any:
 def test_judges_a_single_run_by_the_noise_between_runs(
     store: Store, level: float, kind: VerdictKind, reason: str
 ) -> None:
-    history(store)
+    upload_main_branch(store)
 
     [verdict] = judge(store, [pull_run(timed(level))])
 
@@ -144,7 +80,7 @@ def test_judges_a_single_run_by_the_noise_between_runs(
 
 
 def test_results_of_a_pull_request_enter_no_history(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
     judge(store, [pull_run(timed(1.2))])
 
     with store.read() as tx:
@@ -154,7 +90,7 @@ def test_results_of_a_pull_request_enter_no_history(store: Store) -> None:
 
 
 def test_a_later_upload_supersedes_and_all_are_pooled(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
     judge(store, [pull_run(timed(1.045))])
 
     [verdict] = judge(store, [pull_run(timed(1.055), step=2), pull_run(timed(1.09), step=3)])
@@ -165,7 +101,7 @@ def test_a_later_upload_supersedes_and_all_are_pooled(store: Store) -> None:
 
 
 def test_uploads_of_one_job_are_one_run(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
     first = pull_run(timed(1.19))
     second = replace(pull_run(timed(1.21)), session="pull-7-1b", origin=(*first.origin, ("source", "b")))
 
@@ -175,7 +111,7 @@ def test_uploads_of_one_job_are_one_run(store: Store) -> None:
 
 
 def test_uploads_that_arrive_again_add_no_verdict(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
     judge(store, [pull_run(timed(1.2))])
 
     assert len(judge(store, [pull_run(timed(1.2))], current=False)) == 1
@@ -197,7 +133,7 @@ def test_compares_with_the_present_level_up_to_the_base(store: Store) -> None:
 def test_finds_the_place_of_a_base_that_was_not_measured(
     store: Store, named: str, base: int, kind: str
 ) -> None:
-    history(store)
+    upload_main_branch(store)
     upload(store, *(main_run(number, timed(1.5)) for number in (13, 14)))
     origin = (*pull_run().origin[:-1], ("base", "d" * 40), *([("base_position", named)] if named else []))
 
@@ -207,7 +143,7 @@ def test_finds_the_place_of_a_base_that_was_not_measured(
 
 
 def test_few_runs_of_the_main_branch_decide_nothing(store: Store) -> None:
-    history(store, 5)
+    upload_main_branch(store, 5)
 
     [verdict] = judge(store, [pull_run(timed(1.5))])
 
@@ -284,7 +220,7 @@ def test_a_head_that_fails_has_failed_and_one_that_lacks_a_benchmark_says_so(sto
 
 
 def test_a_new_benchmark_has_nothing_to_be_compared_with(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
 
     verdicts = judge(store, [pull_run(timed(1.0), a_result(a_series("new.time_it"), a_process(2.0)))])
 
@@ -294,7 +230,7 @@ def test_a_new_benchmark_has_nothing_to_be_compared_with(store: Store) -> None:
 
 def test_runs_of_another_pull_request_never_count(store: Store) -> None:
     """A job of one pull request may send any commit, but not for another pull request."""
-    history(store)
+    upload_main_branch(store)
     judge(store, [pull_run(timed(1.0))])
 
     verdicts = judge(store, [pull_run(timed(3.0), number="8", step=8)], current=False)
@@ -304,7 +240,7 @@ def test_runs_of_another_pull_request_never_count(store: Store) -> None:
 
 
 def test_pairs_decide_over_separate_runs(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
     origin = (("event", "pull_request"), ("run_id", "9"), ("attempt", "1"))
     for number in range(10):
         base, head = a_pair(number, 1.0 + number / 1000, 1.3 + number / 1000)
@@ -342,13 +278,13 @@ def test_refuses_what_is_no_pull_request(store: Store, name: str, value: str, ex
 
 
 def test_a_working_tree_with_changes_is_not_the_head(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
 
     assert judge(store, [pull_run(timed(1.5), commit=replace(a_commit(13), sha=HEAD, dirty=True))]) == []
 
 
 def test_the_environment_of_no_observation_is_its_own(store: Store) -> None:
-    history(store)
+    upload_main_branch(store)
 
     [verdict] = judge(store, [pull_run(timed(1.0), environment=Environment((("os", "linux"),)))])
 

@@ -59,6 +59,7 @@ OPERATIONS = {
         "list_verdicts",
         "get_verdict",
         "get_comparison",
+        "get_pull_request_verdict",
         "list_result_summaries",
         "list_invalid_marks",
         "list_renames",

@@ -31,6 +31,15 @@ IDENTICAL_INPUTS_NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
+class SeparateRuns:
+    """How many uploads of the head were compared with how many runs of the main branch, of how many days."""
+
+    uploads: int
+    base_runs: int
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
 class VerdictBar:
     """The metric class of a verdict, the smallest change that counts (0: any), and whether it gates."""
 
@@ -44,6 +53,7 @@ class Findings:
     """The findings of a comparison and what is needed to interpret them.
 
     - ``sides_label`` names the two sides if they are not two commits.
+    - ``separate_runs``: the sides were not measured side by side, but uploaded as other tools measured them.
     - ``main_drift`` are verdicts of the same base against ``main_head``, the head of the target branch.
     - ``spent_budget`` is the time budget, if it ended the measurement.
     - ``bars`` has one entry per verdict, or none for the defaults of the metric classes.
@@ -62,6 +72,7 @@ class Findings:
     merge_base: bool = False
     sides_label: str = ""
     measurement_order: MeasurementOrder = ""
+    separate_runs: SeparateRuns | None = None
     pooled: PooledVerdict | None = None
     goals: Sequence[GoalVerdict] = ()
     rejections: Sequence[VariantRejection] = ()

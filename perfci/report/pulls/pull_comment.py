@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from perfci.model import Verdict, VerdictKind
+from perfci.model import Stage, Verdict, VerdictKind
 from perfci.report.escaping import MAX_REASON_LENGTH, code_block, code_span, markdown_link
 from perfci.report.goal_text import goal_markdown_lines
 from perfci.report.number_format import format_count, format_percent, format_signed_percent
@@ -61,6 +61,16 @@ DECISION_RULE = (
 )
 STRICT_DECISION_RULE = DECISION_RULE.replace(
     "the whole 95 % interval exceeds half of it", "so does the whole 95 % interval"
+)
+SEPARATE_RUNS_RULE = (
+    "The head's uploads are compared with recent runs of the main branch on the same machine and in the same "
+    "environment, since its level last changed. They were not measured side by side: the noise between those "
+    "runs is that of a new one. "
+    "**Worse** and **better**: the change exceeds the bar (the smallest change that counts), "
+    "the whole 95 % interval exceeds half of it, most runs of the head lie beyond all of those runs, "
+    "and it holds when the false discovery rate of all series is controlled. "
+    "**Unchanged**: the whole interval lies within the bar. **Inconclusive**: neither could be shown. "
+    "The noise floor is half the width of the interval."
 )
 TAIL_RULE = (
     "p90 is what one sample in ten of a process exceeds (p10: falls short of, where more is better): "
@@ -148,6 +158,11 @@ def _sides_line(findings: Findings) -> str:
         pairs = f"{min(pair_counts):,} to {max(pair_counts):,} pairs"
     page = markdown_link("full report", findings.report_url) if findings.report_url else ""
     order = MEASUREMENT_ORDER_TEXTS[findings.measurement_order]
+    if runs := findings.separate_runs:
+        order = (
+            f"{format_count(runs.uploads, 'upload')} of this head against "
+            f"{format_count(runs.base_runs, 'run')} of the main branch in {format_count(runs.days, 'day')}"
+        )
     return " · ".join(part for part in (sides, pairs, order, page) if part)
 
 
@@ -242,6 +257,8 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
     if not findings.verdicts:
         return []
     rule = STRICT_DECISION_RULE if findings.strict else DECISION_RULE
+    if all(verdict.stage is Stage.SEPARATE_RUNS for verdict in findings.verdicts):
+        rule = SEPARATE_RUNS_RULE
     bars = set()
     for bar in findings.bars_by_series.values():
         change = format_percent(bar.min_change) if bar.min_change else "any change"
@@ -263,7 +280,8 @@ def _reproduce_blocks(findings: Findings) -> list[CommentBlock]:
     selected = [
         verdict
         for verdict in findings.primary_verdicts
-        if may_fail_check(verdict) or leaves_question_open(verdict)
+        if verdict.stage is not Stage.SEPARATE_RUNS
+        and (may_fail_check(verdict) or leaves_question_open(verdict))
     ]
     if not selected:
         return []

@@ -9,10 +9,11 @@ from datetime import datetime
 
 from perfci.auth.permissions import Actor, ProjectRole, Scope
 from perfci.github.client import GitHubClient
-from perfci.github.payloads import WorkflowRun
+from perfci.github.payloads import PullRequest, WorkflowRun
 from perfci.github.pull_report import ReportOutdated
 from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
 from perfci.model import Commit
+from perfci.project_policies import build_project_policies
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
 from perfci.service.pulls.artifact_intake import ArtifactIntake
@@ -30,10 +31,12 @@ from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.place_pull_orders import PullOrderPlacer
 from perfci.service.pulls.pull_reporter import PullReporter
 from perfci.service.pulls.report_pull import build_results_without_artifact, mark_comment_outdated
+from perfci.service.pulls.report_uploads import load_upload_report
 from perfci.service.pulls.results_artifact_files import PullResults
 from perfci.service.pulls.store_artifact_runs import build_workflow_run_actor
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
+    JUDGED_UPLOADS,
     MERGED_PULL,
     ORDER_COMMENT,
     ORDER_LABEL,
@@ -50,6 +53,8 @@ from perfci.store.projects import Project, find_project
 
 UNMEASURED_CONCLUSIONS = frozenset({"action_required", "skipped", "stale"})
 """Conclusions of runs that measured nothing; a run awaiting approval is reported once it ran."""
+
+NOTHING_KEPT = "No results of the newest commit are kept: they have to be measured again."
 
 log = logging.getLogger("perfci.github")
 
@@ -78,7 +83,10 @@ class GitHubEventHandler:
             )
         if project is None or project.archived or bound is None:
             return "The project is archived, or bound to no repository any more."
-        client = self.reporter.app.open_installation_client(payload.installation, [bound.repository_id])
+        installation = payload.installation or self.reporter.app.find_installation(bound.slug)
+        if installation is None:
+            return f"The GitHub App is not installed for {bound.slug}."
+        client = self.reporter.app.open_installation_client(installation, [bound.repository_id])
         placer = PullOrderPlacer(self.reporter)
         try:
             if payload.action == MERGED_PULL:
@@ -87,7 +95,7 @@ class GitHubEventHandler:
                 return placer.place_comment_order(client, event, project, bound, now)
             if payload.action == ORDER_LABEL:
                 return placer.place_label_order(client, event, project, bound, now)
-            if payload.action == ACCEPT_COMMENT:
+            if payload.action in (ACCEPT_COMMENT, JUDGED_UPLOADS):
                 return self._report_again(client, payload, project, bound, now)
             return self._handle_run_event(client, payload, project, bound, now)
         except ReportOutdated as gone:
@@ -121,7 +129,9 @@ class GitHubEventHandler:
         bound: BoundRepository,
         now: datetime,
     ) -> str:
-        """Report what was measured of the newest commit, by the pull request's own run or by orders."""
+        """Report what was measured of the newest commit: by the pull request's own run, else uploaded for it,
+        or by orders.
+        """
         reporter, number = self.reporter, payload.number
         pull = client.get_pull(payload.repository, number)
         artifact = find_artifact_of_commit(
@@ -134,9 +144,26 @@ class GitHubEventHandler:
                 return "The project is bound to another repository or workflow by now."
             return self._report_run(client, ran, project, payload, now)
         place = PullRef(payload.repository, number, pull.base.sha, pull.head.sha)
-        if reporter.report(client, place, project, None, "", has_page=True) is None:
-            return "No results of the newest commit are kept: they have to be measured again."
+        results = self._load_upload_results(pull, project, bound)
+        if reporter.report(client, place, project, results, "", has_page=True) is None:
+            return NOTHING_KEPT
         return ""
+
+    def _load_upload_results(
+        self, pull: PullRequest, project: Project, bound: BoundRepository
+    ) -> PullResults | None:
+        """Load the verdicts on what the newest commit of an open pull request uploaded.
+
+        GitHub says which commit that is, not the uploads.
+        """
+        if pull.state != "open" or pull.base.repo is None or not is_same_repository(pull.base.repo, bound):
+            return None
+        policy = build_project_policies(self.reporter.settings, project).policy
+        with self.reporter.store.read() as tx:
+            report = load_upload_report(tx, project.slug, str(pull.number), policy, pull.head.sha)
+        if report is None or report.findings is None:
+            return None
+        return PullResults(project.slug, report.findings.base, report.findings.head, report.findings)
 
     def _report_run(
         self,

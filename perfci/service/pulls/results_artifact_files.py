@@ -114,6 +114,7 @@ def parse_pull_results(raw: bytes, source: str) -> PullResults:
         expected_changes=(),
         reproduce_command=(),
         identical_inputs=False,
+        separate_runs=None,
     )
     return dataclasses.replace(results, findings=trusted)
 

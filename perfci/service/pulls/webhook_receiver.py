@@ -35,6 +35,10 @@ MERGED_PULL = "merged"
 """Stored action of merged pull requests with expected changes; GitHub sends "closed"."""
 
 
+JUDGED_UPLOADS = "judged_uploads"
+"""Stored action of pull requests whose uploads were judged here; GitHub sends nothing."""
+
+
 def store_webhook_event(
     tx: Session, event: WebhookEvent | None, delivery: str, now: datetime, order_label: str = ""
 ) -> int:

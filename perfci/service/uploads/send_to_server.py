@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from perfci.formats import run_document
 from perfci.formats.format_types import WarnCallback
 from perfci.model import PerfciError, Run
 from perfci.net.api_client import ApiClient
+from perfci.net.api_schemas.pull_requests import PullRequestVerdictShape
 from perfci.net.api_schemas.verdicts_and_expected_changes import NewExpectedChange, NewExpectedChanges
 from perfci.net.github_job_auth import GitHubJobAuth
 from perfci.net.http_client import open_http_client
@@ -25,6 +27,9 @@ from perfci.store import Store
 from perfci.store.queries import measured_samples, runs_and_sessions
 from perfci.store.unresolved_results import UnitAnswer
 from perfci.verdicts.expected_change import MergedExpectedChange
+
+JUDGING_TIMEOUT_S, JUDGING_POLL_S = 600.0, 2.0
+"""How long to wait for a verdict, and between two questions; a judge worker takes seconds."""
 
 
 def resolve_server_url(config: Config, option: str = "") -> str:
@@ -70,6 +75,29 @@ def spool_and_send_runs(config: Config, server: str, runs: Iterable[Run]) -> Flu
                 run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server_url
             )
         return flush_spool(spool, client, build_spool_retry_policy(config))
+
+
+def wait_for_pull_request_verdict(
+    config: Config,
+    server: str,
+    number: int,
+    head: str,
+    *,
+    timeout_s: float = JUDGING_TIMEOUT_S,
+    sleep: Callable[[float], None] = time.sleep,
+) -> PullRequestVerdictShape:
+    """Wait until what a head of a pull request uploaded is judged."""
+    waited_s = 0.0
+    with closing(build_api_client(config, server)) as client:
+        while (verdict := client.get_pull_request_verdict(config.project, number, head)).pending:
+            if waited_s >= timeout_s:
+                raise PerfciError(
+                    f"The uploads of the pull request {number} are stored, and after {timeout_s:.0f} s "
+                    "still not judged: does a judge worker of the server run?"
+                )
+            sleep(JUDGING_POLL_S)
+            waited_s += JUDGING_POLL_S
+    return verdict
 
 
 def send_spooled_runs(config: Config, server: str) -> FlushReport:

@@ -20,7 +20,10 @@ WAITING, DONE, FAILED = "waiting", "done", "failed"
 
 @dataclass(frozen=True, slots=True)
 class GitHubEventPayload:
-    """A GitHub event about a workflow run, or a pull request's comment, label or merge."""
+    """A GitHub event about a workflow run, or a pull request's comment, label or merge.
+
+    Of what was judged here the number of the installation is not known: it is 0.
+    """
 
     delivery: str
     installation: int

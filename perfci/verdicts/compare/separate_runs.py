@@ -45,6 +45,9 @@ uncertain by an eighth."""
 
 MAX_DIFFERENCES_SHOWN = 3
 
+MAX_LOG_RATIO = 700.0
+"""Largest logarithm whose ratio is a float64."""
+
 
 @dataclass(frozen=True, slots=True)
 class UploadedResult:
@@ -156,21 +159,27 @@ def _statistical_verdict(
     low, high = sorted(sign * bound for bound in shift.bounds())
     level = math.exp(sign * sum(sum(run) / len(run) for run in costs[0]) / len(base))
     ratio = math.exp(sign * shift.centre)
-    reason = _format_reason(case, kind, base, head, (ratio, math.exp(low), math.exp(high)))
+    interval = Interval(_exp(low), _exp(high))
+    reason = _format_reason(case, kind, base, head, (ratio, interval.lo, interval.hi))
     reason += f" {_format_open_question(case, shift, noise, is_within_range, more)}" if more != 0 else ""
     limits = case.limits
     return case.make_verdict(
         kind,
         reason,
         ratio=ratio,
-        interval=Interval(math.exp(low), math.exp(high)),
+        interval=interval,
         base_level=level,
         head_level=level * ratio,
-        noise_floor=math.expm1(shift.half_width()),
-        mde=math.expm1(minimum_detectable_effect(shift.error, shift.df, limits.bar, limits.null)),
+        noise_floor=_exp(shift.half_width()) - 1,
+        mde=_exp(minimum_detectable_effect(shift.error, shift.df, limits.bar, limits.null)) - 1,
         pairs_to_decide=more,
         p_value=shift.p_value(limits.null),
     )
+
+
+def _exp(log_ratio: float) -> float:
+    """The ratio of a logarithm; one beyond all numbers is as good as the largest."""
+    return math.exp(min(log_ratio, MAX_LOG_RATIO))
 
 
 def _estimate_more_runs(
