@@ -162,6 +162,8 @@ PAGES = {
         "changes.old_changes_json",
         "measurement_orders.orders_page",
         "renames.renames_page",
+        "runs.run_page",
+        "runs.run_json",
         "pull_requests.pull_request_page",
         "pull_requests.pull_requests_json",
         "pull_requests.pull_requests_page",

@@ -38,6 +38,7 @@ from perfci_web.noise import routes as noise
 from perfci_web.overview import routes as overview
 from perfci_web.pull_requests import routes as pull_requests
 from perfci_web.renames import routes as renames
+from perfci_web.runs import routes as runs
 from perfci_web.search import routes as search
 from perfci_web.series import routes as series
 from perfci_web.static_files import register_static_files
@@ -51,6 +52,7 @@ PAGE_MODULES = (
     comparisons,
     pull_requests,
     commits,
+    runs,
     noise,
     incidents,
     changes,

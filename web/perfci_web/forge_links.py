@@ -19,6 +19,7 @@ FULL_OR_SHORT_SHA = re.compile(r"[0-9a-f]{7,64}")
 
 PATTERNS: Mapping[str, Mapping[str, str]] = {
     "github": {
+        "job": "{repository}/actions/runs/{run}/attempts/{attempt}",
         "commit": "{repository}/commit/{sha}",
         "diff": "{repository}/compare/{base}...{head}",
         "pull_request": "{repository}/pull/{number}",
@@ -44,6 +45,9 @@ PATTERNS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Addresses by kind of forge, below the address of the repository."""
+
+OWN_PATTERNS = ("commit", "diff", "pull_request", "blame")
+"""Addresses that a ``[forge]`` table may give patterns for."""
 
 FORGE_NAMES = {"github": "GitHub", "gitlab": "GitLab", "bitbucket": "Bitbucket", "gitea": "Gitea"}
 
@@ -72,6 +76,13 @@ class ForgeLinks:
     def blame(self, sha: str, path: str) -> str:
         """Who wrote the lines of a file, as of a commit."""
         return self._address("blame", sha=sha, path=quote(path.lstrip("/")))
+
+    def job(self, run: str, attempt: str) -> str:
+        """The job that uploaded a run, where the forge runs jobs and names them by numbers."""
+        numbers = (run, attempt or "1")
+        if not all(number.isascii() and number.isdecimal() for number in numbers):
+            return ""
+        return self._address("job", run=numbers[0], attempt=numbers[1])
 
     def _address(self, kind: str, **values: str) -> str:
         shas = [value for key, value in values.items() if key in ("sha", "base", "head")]
@@ -114,7 +125,7 @@ def build_forge_links(table: ForgeTable) -> ForgeLinks:
     """The addresses below the repository that a ``[forge]`` table names; its own patterns come first."""
     repository = table.repository.removesuffix(".git")
     kind = table.kind or _kind_of_host(urlsplit(repository).hostname or "")
-    own_patterns = {key: pattern for key in PATTERNS["github"] if (pattern := getattr(table, key))}
+    own_patterns = {key: pattern for key in OWN_PATTERNS if (pattern := getattr(table, key))}
     name = FORGE_NAMES.get(kind, urlsplit(repository).hostname or "")
     return ForgeLinks(repository, name, {**PATTERNS.get(kind, {}), **own_patterns})
 

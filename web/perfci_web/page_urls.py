@@ -81,6 +81,9 @@ class ProjectLinks:
     def pull_request(self, number: int | str) -> str:
         return f"{self.project_url}/pr/{number}"
 
+    def run(self, key: str, extension: str = "", **query: object) -> str:
+        return f"{self.project_url}/run/{key}{_format_extension(extension)}{format_query(query)}"
+
     def unresolved_results(self) -> str:
         return f"{self.project_url}/unresolved-results"
 

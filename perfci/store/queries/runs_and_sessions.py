@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import (
+    Commit,
     NamedValues,
     Status,
 )
 from perfci.store.column_conversions import named_values_from_json
-from perfci.store.queries.history_conditions import HISTORY_KINDS, project_id_condition
+from perfci.store.queries.history_conditions import HISTORY_KINDS, Condition, project_id_condition
 from perfci.store.queries.invalid_marks import load_marks_of_runs
 from perfci.store.queries.query_records import (
     RunRecord,
@@ -112,6 +113,24 @@ def load_run_ids_in_sha_order(tx: Session, project: str, max_results: int) -> li
 
 def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
     """Load the runs of a commit, newest first, with the number of failed results."""
+    return _load_runs(tx, project_id_condition(CommitRow.project_id, project), CommitRow.sha == sha)
+
+
+def find_run(tx: Session, project: str, key: str) -> RunRecord | None:
+    """Find a run of a project by its key."""
+    return next(
+        iter(_load_runs(tx, project_id_condition(CommitRow.project_id, project), RunRow.key == key)), None
+    )
+
+
+def load_run_commit_and_origin(tx: Session, run_id: int) -> tuple[Commit, NamedValues]:
+    """Load the commit that a run measured, and which job uploaded it."""
+    row = tx.execute(sa.select(RunRow.commit_id, RunRow.origin).where(RunRow.id == run_id)).one()
+    return load_commits_by_id(tx, ids=[row.commit_id])[row.commit_id], named_values_from_json(row.origin)
+
+
+def _load_runs(tx: Session, *conditions: Condition) -> list[RunRecord]:
+    """Load the runs that meet all conditions, newest first."""
     failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
     query = (
         sa.select(
@@ -123,7 +142,7 @@ def load_runs_of_commit(tx: Session, project: str, sha: str) -> list[RunRecord]:
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
         .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
-        .where(project_id_condition(CommitRow.project_id, project), CommitRow.sha == sha)
+        .where(*conditions)
         .group_by(RunRow.id, SessionRow.uid)
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
