@@ -184,13 +184,16 @@ class _Window:
         """Build the trend, its dots numbered from zero."""
         columns, middles = self.trend.columns, self.middles
         start, end = int(min(group[0] for group in self.groups)), int(max(group[-1] for group in self.groups))
+        values = columns["level"].tolist()
+        commit_ids, codes = columns["commit_id"][middles].tolist(), columns["status"][middles].tolist()
         dots = []
-        for index, (group, middle) in enumerate(zip(self.groups, middles, strict=True)):
-            values = columns["level"][group]
-            level = None if math.isnan(values[0]) else float(np.median(values))
-            commit = commits[int(columns["commit_id"][middle])]
-            status = STATUS_OF_CODE[int(columns["status"][middle])]
-            dots.append(Dot(index, commit, status, level, level, level, merged=len(group)))
+        for index, group in enumerate(self.groups):
+            level = values[middles[index]] if len(group) == 1 else float(np.median(columns["level"][group]))
+            shown = None if math.isnan(level) else level
+            status = STATUS_OF_CODE[codes[index]]
+            dots.append(
+                Dot(index, commits[commit_ids[index]], status, shown, shown, shown, merged=len(group))
+            )
         return Trend(
             self.trend.series,
             tuple(dots),

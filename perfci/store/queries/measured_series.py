@@ -22,7 +22,12 @@ from perfci.store.queries.query_records import (
     SeriesRecord,
     StoredSeries,
 )
-from perfci.store.queries.series_commits_machines import load_commits_by_id, sort_commits
+from perfci.store.queries.series_commits_machines import (
+    load_commits_by_id,
+    load_shas_by_commit_id,
+    sort_commits,
+)
+from perfci.store.queries.series_points import load_series_points_records
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -78,6 +83,19 @@ def load_series_with_newest_commits(
     tx: Session, project: str, stored: Sequence[StoredSeries]
 ) -> list[SeriesRecord]:
     """Load the newest commits of series with their results, in a fixed number of queries."""
+    points = load_series_points_records(tx, [item.id for item in stored])
+    shas = load_shas_by_commit_id(tx, {record.last_commit_id for record in points.values()})
+    rest = [item for item in stored if item.id not in points]
+    records = {item.id: item for item in _find_newest_commits(tx, project, rest)} if rest else {}
+    for item in stored:
+        if record := points.get(item.id):
+            newest = (record.commits, shas[record.last_commit_id], record.last_status, record.last_reason)
+            records[item.id] = SeriesRecord(item.id, item.series, item.never_measured, item.clock, *newest)
+    return [records[item.id] for item in stored]
+
+
+def _find_newest_commits(tx: Session, project: str, stored: Sequence[StoredSeries]) -> list[SeriesRecord]:
+    """Find the newest commits of series whose points are not stored."""
     points = count_series_commits(tx, project, [item.id for item in stored])
     ends = load_newest_series_commits(tx, project, set(points))
     never = [item.id for item in stored if item.never_measured and item.id not in ends]
@@ -108,6 +126,17 @@ def count_series_commits(tx: Session, project: str, series_ids: Collection[int])
     counted = sa.select(ResultRow.series_id, sa.func.count(sa.distinct(RunRow.commit_id)))
     query = restrict_to_history(counted).where(project_id_condition(SessionRow.project_id, project))
     return dict(tx.execute(_filter_series(series_ids, query).group_by(ResultRow.series_id)).all())
+
+
+def rank_newest_commits(tx: Session, project: str, series_ids: Collection[int]) -> dict[int, int]:
+    """Rank histories by their newest commits, later ones higher; stored points are read where they hold."""
+    points = load_series_points_records(tx, series_ids)
+    if len(points) < len(series_ids):
+        ends = load_newest_series_commits(tx, project, series_ids)
+        return {series_id: end.position for series_id, end in ends.items()}
+    commits = load_commits_by_id(tx, ids={record.last_commit_id for record in points.values()})
+    places = {commit: place for place, commit in enumerate(sort_commits(commits.values()))}
+    return {series_id: places[commits[record.last_commit_id]] for series_id, record in points.items()}
 
 
 def load_newest_series_commits(

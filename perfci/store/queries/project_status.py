@@ -22,8 +22,8 @@ from perfci.store.queries.history_conditions import (
 from perfci.store.queries.measured_series import (
     LATEST_MEASURED_RESULT,
     LATEST_RESULT,
-    load_newest_series_commits,
     load_statuses_and_reasons,
+    rank_newest_commits,
 )
 from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_series_by_ids
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
@@ -245,13 +245,8 @@ def _find_series_not_run(
 
 def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:
     """Pick the version that was measured last; only the ends of histories are read."""
-    ends = load_newest_series_commits(
-        tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids}
-    )
-    return [
-        max(ids, key=lambda item: (ends[item].position, -item)) if len(ids) > 1 else ids[0]
-        for ids in versions
-    ]
+    ranks = rank_newest_commits(tx, project, {row_id for ids in versions if len(ids) > 1 for row_id in ids})
+    return [max(ids, key=lambda item: (ranks[item], -item)) if len(ids) > 1 else ids[0] for ids in versions]
 
 
 def _filter_measured(tx: Session, series_ids: Collection[int]) -> list[int]:

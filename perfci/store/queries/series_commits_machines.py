@@ -190,6 +190,15 @@ def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dic
     return commits
 
 
+def load_shas_by_commit_id(tx: Session, commit_ids: Collection[int]) -> dict[int, str]:
+    """Load the shas of commits by id."""
+    query = sa.select(CommitRow.id, CommitRow.sha)
+    shas: dict[int, str] = {}
+    for some in in_chunks(commit_ids):
+        shas |= dict(tx.execute(query.where(CommitRow.id.in_(some))).all())
+    return shas
+
+
 def load_commit_ids_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, int]:
     """Load the ids of clean commits by full sha."""
     query = sa.select(CommitRow.sha, CommitRow.id).where(

@@ -119,7 +119,8 @@ def benchmarks_csv(project: str) -> Response:
         require_project(tx, project)
         matches = series_search.search_series(tx, project, search=query)
         records = [record for record in matches if record.never_measured == unavailable]
-        rows = _load_rows(tx, project, records)
+        trends = load_series_trends(tx, project, [record.id for record in records])
+    rows = {record.id: view_model.build_series_list_row(record, trends.get(record.id)) for record in records}
     csv_rows = []
     for record in records:
         fields = view_model.serialize_series_list_row(rows[record.id])

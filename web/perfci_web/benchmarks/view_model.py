@@ -119,11 +119,13 @@ def largest_change_by_series(
 
 
 def build_series_list_row(
-    record: SeriesRecord, trend: SeriesTrend | None, end: Trend | None
+    record: SeriesRecord, trend: SeriesTrend | None, end: Trend | None = None
 ) -> SeriesListRow:
-    """Build the row of a series from its trend and the end of it; without a history it has none."""
-    if trend is None or end is None:
-        return SeriesListRow(record, Trend(record.series, (), (), ()), None, None, judged=False)
+    """Build the row of a series from its trend and the end of it, if it is drawn; a series without a history
+    has none."""
+    end = end or Trend(record.series, (), (), ())
+    if trend is None:
+        return SeriesListRow(record, end, None, None, judged=False)
     judged = trend.record.judged and not record.is_informational
     return SeriesListRow(record, end, trend.current_level, trend.last_change, judged)
 
