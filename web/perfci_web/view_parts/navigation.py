@@ -30,6 +30,7 @@ TABS = (
 )
 MORE_TABS = (
     Tab("Pull requests", ProjectLinks.pull_requests),
+    Tab("Orders", ProjectLinks.orders),
     Tab("Noise", ProjectLinks.noise),
     Tab("Renames", ProjectLinks.renames),
     Tab("API", ProjectLinks.api_description),
