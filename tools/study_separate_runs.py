@@ -29,16 +29,16 @@ from perfci.verdicts.compare.separate_runs import (
     separate_runs_verdict,
 )
 from tests.support.builders import NOON, a_series
-from tools.study_django import ARCHIVE, find_calls, load_histories
+from tools.study_django import ARCHIVE, History, find_calls, load_histories
 from tools.study_history import DATA, KINDS, read_json_lines, seed_generator, simulate_change_free
 from tools.write_study_page import replace_figures
 
 BAR = 0.05
 STEPS = (0.0, 0.05, 0.08, 0.12, 0.2, 0.3)
 SEED = 20_261_127
-UPLOADS_PER_PLACE = 25
+UPLOADS_PER_PLACE = 20
 HEADS_PER_SERIES = 12
-SIMULATED_HEADS = 400
+SIMULATED_HEADS = 300
 NEAR = 5
 """Points that a head lies at least from a change of its history, for nothing to have moved there."""
 MAX_FALSE_REGRESSIONS = 0.01
@@ -91,26 +91,28 @@ def judge_head(item: Head, step: float) -> Verdict:
     return separate_runs_verdict(a_series(item.name), "base", "head", runs[:places], runs[places:])
 
 
-def tally_uploads(uploads: Sequence[Sequence[Head]], step: float) -> Tally:
-    """Judge whole uploads, of several series each, with control of the false discovery rate; of a step
-    every tenth series has it."""
-    tally = Tally()
+def tally_uploads(uploads: Sequence[Sequence[Head]]) -> dict[float, Tally]:
+    """Judge whole uploads, of several series each, with control of the false discovery rate, for each step;
+    every tenth series of an upload has it."""
+    tallies = {step: Tally() for step in STEPS}
     for heads in uploads:
-        moved = [step == 0 or number % 10 == 0 for number in range(len(heads))]
-        verdicts = [
-            judge_head(item, step if has_step else 0.0) for item, has_step in zip(heads, moved, strict=True)
-        ]
-        controlled = control_false_discoveries(verdicts, FALSE_DISCOVERY_RATE)
-        tally.add([verdict for verdict, has_step in zip(controlled, moved, strict=True) if has_step])
-    return tally
+        unmoved = [judge_head(item, 0.0) for item in heads]
+        for step, tally in tallies.items():
+            moved = range(0, len(heads), 10 if step else 1)
+            verdicts = list(unmoved)
+            if step:
+                for number in moved:
+                    verdicts[number] = judge_head(heads[number], step)
+            controlled = control_false_discoveries(verdicts, FALSE_DISCOVERY_RATE)
+            tally.add([controlled[number] for number in moved])
+    return tallies
 
 
 # ------------------------------------------------------------------ real histories
 
 
-def draw_django_uploads(runs: int = 1) -> list[list[Head]]:
+def draw_django_uploads(histories: Sequence[History], runs: int) -> list[list[Head]]:
     """Commits of Django by lot, each with all benchmarks of one place where nothing moved near it."""
-    histories = load_histories()
     changes = defaultdict(set)
     for call in find_calls(histories):
         changes[call.history.key].add(call.place)
@@ -182,7 +184,7 @@ def simulate_heads(kind: str, runs: int) -> Iterator[list[Head]]:
 
 
 def format_row(name: str, uploads: Sequence[Sequence[Head]]) -> tuple[str, float]:
-    tallies = {step: tally_uploads(uploads, step) for step in STEPS}
+    tallies = tally_uploads(uploads)
     none = tallies[0.0]
     wrong = none.share(VerdictKind.REGRESSION)
     moves = [f"{100 * tallies[step].share(VerdictKind.REGRESSION):.0f} %" for step in STEPS[1:]]
@@ -205,9 +207,10 @@ def format_tables() -> tuple[str, dict[str, float]]:
     wrong: dict[str, float] = {}
     sources: list[tuple[str, Sequence[Sequence[Head]]]] = []
     if ARCHIVE.exists():
+        histories = load_histories()
         sources += [
-            ("Django, one run of the head", draw_django_uploads()),
-            ("Django, three runs", draw_django_uploads(3)),
+            ("Django, one run of the head", draw_django_uploads(histories, 1)),
+            ("Django, three runs", draw_django_uploads(histories, 3)),
         ]
     if DATA.exists():
         sources.append(("histories labelled by a person", draw_labelled_heads()))
