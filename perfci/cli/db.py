@@ -12,9 +12,10 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option, parse_days
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
+from perfci.history.load_series_points import find_wrong_series_points
 from perfci.model import PerfciError
 from perfci.service.prune_samples import prune_raw_samples
-from perfci.store import backup, check_integrity, restore, upgrade
+from perfci.store import backup, check_integrity, open_store, restore, upgrade
 
 
 @click.group("db")
@@ -39,6 +40,8 @@ def check_command(json_file: str | None) -> int:
     """Verify the consistency rules of the database; exit 1 if one is broken."""
     config = current_config()
     problems = check_integrity(config.database_url)
+    with closing(open_store(config.database_url, create=False)) as store, store.read() as tx:
+        problems += find_wrong_series_points(tx)
     if json_file:
         write_json(json_file, problems)
     for problem in problems:

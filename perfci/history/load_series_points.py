@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
@@ -29,7 +29,7 @@ from perfci.history.store_series_points import (
 from perfci.model import Status
 from perfci.store import Store
 from perfci.store.column_conversions import STATUSES
-from perfci.store.projects import Project
+from perfci.store.projects import Project, load_projects
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.queries.series_points import (
     SeriesPointsRecord,
@@ -98,6 +98,28 @@ def refresh_series_points(store: Store, project: Project) -> int:
             histories = SeriesHistories.load(tx, find_series_of_same_processes(tx, series_ids))
             save_series_points(tx, project.slug, histories.derive_points(tx))
         stored += len(series_ids)
+
+
+def find_wrong_series_points(tx: Transaction) -> Iterator[str]:
+    """Compare the stored points that readers rely on with the results; yield a sentence for each series that
+    differs."""
+    for project in load_projects(tx):
+        valid = sorted(load_series_points_records(tx, project=project.slug))
+        for start in range(0, len(valid), SERIES_PER_TRANSACTION):
+            some = valid[start : start + SERIES_PER_TRANSACTION]
+            histories, blocks = JudgedHistories.load(tx, some), load_point_blocks(tx, some)
+            keys = histories.list_keys()
+            for series_id in some:
+                columns = PointColumns.from_blocks(blocks.get(series_id, ()))
+                levels = [point.level for point in histories.points[series_id] if point.summary is not None]
+                if columns.keys != keys[series_id] or not _has_levels(columns, levels):
+                    yield f"The stored points of series {series_id} differ from its results."
+
+
+def _has_levels(columns: PointColumns, levels: Iterable[float | None]) -> bool:
+    """Whether columns hold all these levels."""
+    stored = set(columns.levels["level"].tolist())
+    return all(level in stored for level in levels if level is not None)
 
 
 def _derive_from_results(tx: Transaction, series_ids: Collection[int]) -> dict[int, SeriesPoints]:

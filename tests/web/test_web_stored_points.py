@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfci.config import Settings
-from perfci.history.load_series_points import refresh_series_points
+from perfci.history.load_series_points import find_wrong_series_points, refresh_series_points
+from perfci.history.point_columns import PointColumns, PointRow
 from perfci.history.result_summaries import summarize_processes
-from perfci.history.series_histories import update_change_points
+from perfci.history.series_histories import update_change_points, update_result_summaries
 from perfci.model import ChangePoint, InvalidMark, Role, Run, Status
 from perfci.project_policies import build_policy
 from perfci.report.series_trend import Dot, build_dots
@@ -26,6 +27,7 @@ from perfci.store.queries.measured_samples import load_histories_by_series_id
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.queries.series_points import load_point_blocks, load_series_points_records
 from perfci.store.tables.measurements import RunRow, SessionRow
+from perfci.store.tables.series_points import PointBlockRow
 from perfci.store.verdicts_and_change_points import save_change_points
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.invalid_marks import set_run_mark
@@ -108,7 +110,8 @@ def test_a_process_that_is_added_changes_its_point(store: Store) -> None:
         run_id = find_or_add_run(tx, run)
         for index, sample in enumerate((2.0, 4.0)):
             process = a_process(sample, index=index, role=Role.HISTORY)
-            add_process_measurements(tx, run_id, [(SERIES[0], process)])
+            added = add_process_measurements(tx, run_id, [(SERIES[0], process)])
+            update_result_summaries(tx, added)
             update_change_points(tx, project, load_project_series(tx, project), POLICY)
 
     [dots] = read_drawn_dots(store, project).values()
@@ -139,6 +142,27 @@ def test_parts_of_a_trend_are_numbered_from_zero(store: Store) -> None:
     assert [(mark.index, mark.last_good_index) for mark in around.marks] == [(5, 4)]
     assert [(level.first, level.last) for level in around.levels] == [(0, 4), (5, 10)]
     assert [dot.commit.sha for dot in absent.dots] == [a_commit(number).sha for number in range(35, 41)]
+
+
+def test_the_check_of_a_database_names_points_that_differ_from_results(store: Store) -> None:
+    project = next(PROJECTS)
+    with store.begin() as tx:
+        ingest_run(tx, a_project_run(project, 1, ["process"]), f"{project}-1", "", kind="history")
+    refresh_series_points(store, find_project_record(store, project))
+    with store.begin() as tx:
+        before = list(find_wrong_series_points(tx))
+        [series_id] = load_project_series(tx, project)
+        wrong = PointColumns.from_rows([PointRow(1, 9.0, 0, 1, 1, 1, 9.0, 9.0, False)])
+        [block] = wrong.split_blocks()
+        tx.execute(
+            sa.update(PointBlockRow.__table__)
+            .where(PointBlockRow.series_id == series_id)
+            .values(levels=block.levels)
+        )
+        after = list(find_wrong_series_points(tx))
+
+    assert before == []
+    assert after == [f"The stored points of series {series_id} differ from its results."]
 
 
 def take_step(store: Store, project: str, number: int, kind: object, *values: object) -> None:
