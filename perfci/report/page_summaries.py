@@ -75,6 +75,27 @@ def project_overview_summary(
     return PageSummary(f"No open regression in {scope}")
 
 
+def recent_incidents_summary(opened: int, *, new: int, fixed: int, window: str) -> str:
+    """Say what became of a project in a time window: ``1 new incident, 2 fixed in the last 7 days; 5 open``.
+
+    ``new`` are the open incidents whose change lies in the window, ``fixed`` those fixed or reverted in it.
+    """
+    still_open = (
+        f"{format_count(opened, 'incident is', 'incidents are')} open" if opened else "no incident is open"
+    )
+    parts = [format_count(new, "new incident")] if new else []
+    parts += [f"{fixed:,} fixed"] if fixed else []
+    if parts:
+        return f"{', '.join(parts)} {window}; {still_open}"
+    return f"Nothing got worse {window}; {still_open}"
+
+
+def stale_summary(silence: str, summary: PageSummary) -> PageSummary:
+    """Put first that results have ended: ``No data for 26 hours; before that: 5 open incidents``."""
+    headline = f"{summary.headline[:1].lower()}{summary.headline[1:]}"
+    return PageSummary(f"No data for {silence}; before that: {headline}", summary.detail)
+
+
 def trend_summary(trend: Trend) -> PageSummary:
     """Describe the current level of a series and its last change, or why it has no value.
 

@@ -120,14 +120,14 @@ def incidents(*arguments: str) -> int:
 TWELFTH, TWENTY_FIFTH = "Change number 12 (2 Mar 2026)", "Change number 25 (2 Mar 2026)"
 
 LISTED = f"""\
-acme/model: 1 open incident, 1 resolved or informational, 1 retest due, 1 series drifting slowly
+acme/model: 1 open incident, 1 closed or informational, 1 retest due, 1 series drifting slowly
 
 Open
   ▲ 8bc50e7dad47  Step.time_step and 1 more series got worse, up to +21.0 %, at 0000000ccc {TWELFTH}
     training.Step.time_step got 21.0 % slower. Confirmed on new pairs in 1 of 2 series.
     alert 1 of at most 5 in week 2026-W10
 
-Resolved or informational
+Closed or informational
   ⚙ 358d6df2e16c  Loader.time_batch changed with the environment, +30.0 %, at 00000019cc {TWENTY_FIFTH}
     data.Loader.time_batch got 30.0 % slower. driver 550.54 → 560.35. No commit is blamed.
     informational: no alert

@@ -16,7 +16,7 @@ P = "/acme:tiny-lm"
 def test_lists_open_incidents_first(client: FlaskClient) -> None:
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
-    assert "<h1>2 open incidents, 2 resolved or informational.</h1>" in text
+    assert "<h1>2 open incidents, 2 closed or informational.</h1>" in text
     assert "At most 5 alerts a week; what is held back is listed, never lost." in text
     assert text.index("mixed") < text.index("regression") < text.index("environment")
 
@@ -54,7 +54,7 @@ def test_reports_a_spent_page_budget_and_keeps_every_incident(store: Store) -> N
 
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
-    assert "<h1>1 open incident, 1 not alerted, 2 resolved or informational.</h1>" in text
+    assert "<h1>1 open incident, 1 not alerted, 2 closed or informational.</h1>" in text
     assert "weekly limit of 1 alert reached (2026-W15)" in text
 
 

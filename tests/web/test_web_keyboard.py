@@ -79,29 +79,63 @@ def test_selects_by_j_and_k_and_opens_by_enter(page: Page) -> None:
     expect(page.locator(".kicker")).to_contain_text("Incidents / #2")
 
 
-def test_changes_and_undoes_a_state_by_key(page: Page) -> None:
-    press(page, "j j i")
-    expect(page.locator("#undo")).to_contain_text("#2 is invalid now.")
-    expect(page.locator("h1")).to_have_text("2 open incidents, 1 resolved or informational.")
+def test_answers_three_incidents_and_undoes_two_of_them(page: Page) -> None:
+    """Every key that sets a state goes on to the next unanswered incident, whether the row stays or not."""
+    press(page, "j v")
+    expect(page.locator("#undo")).to_contain_text("#3 is investigating now.")
     expect(page.locator("a.title").nth(1)).to_be_focused()
+    press(page, "i")
+    expect(page.locator("#undo")).to_contain_text("#2 is invalid now.")
+    expect(page.locator("h1")).to_have_text("2 open incidents, 1 closed or informational.")
+    press(page, "e")
+    expect(page.locator("#undo")).to_contain_text("#1 is environment now.")
 
+    press(page, "u")
+    expect(page.locator("#undo")).to_contain_text("#1 is new now.")
     press(page, "u")
 
     expect(page.locator("#undo")).to_contain_text("#2 is new now.")
     expect(page.locator("h1")).to_have_text("3 open incidents.")
+    expect(page.locator("[data-number='3']").first).to_have_attribute("data-state", "investigating")
 
 
-def test_requires_a_reason_where_the_state_needs_one(page: Page) -> None:
+def test_undoes_two_changes_of_one_incident(page: Page) -> None:
+    press(page, "j v")
+    expect(page.locator("#undo")).to_contain_text("#3 is investigating now.")
+    press(page, "k i")
+    expect(page.locator("#undo")).to_contain_text("#3 is invalid now.")
+
+    press(page, "u")
+    expect(page.locator("#undo")).to_contain_text("#3 is investigating now.")
+    press(page, "u")
+
+    expect(page.locator("#undo")).to_contain_text("#3 is new now.")
+
+
+def test_steps_through_the_queue_from_inside_an_incident(page: Page) -> None:
+    press(page, "j Enter")
+    expect(page.locator(".queue")).to_contain_text("1 of 3")
+    press(page, "j")
+    expect(page.locator(".kicker")).to_contain_text("Incidents / #2")
+
+    press(page, "v")
+
+    expect(page.locator(".kicker")).to_contain_text("Incidents / #1")
+    expect(page.locator("#undo")).to_contain_text("#2 is investigating now.")
+
+
+def test_accepts_for_thirty_days_and_returns_to_the_list(page: Page) -> None:
     press(page, "j a")
 
     expect(page.get_by_label("State")).to_have_value("accepted")
-    press(page, "Escape")
-    page.get_by_label("Reason").fill("bf16 needs it")
-    page.get_by_label("Accepted until").fill("2099-12-01")
-    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("bf16 needs it")
+    press(page, "Enter")
 
-    expect(page.locator(".log li").first).to_contain_text("Accepted until 1 Dec 2099")
-    expect(page.locator("#undo")).to_contain_text("Last change of state: new → accepted")
+    expect(page.locator("#undo")).to_contain_text("#3 is accepted now.")
+    page.locator("#undo a").click()
+    until = datetime.now(UTC) + timedelta(days=30)
+    expect(page.locator(".log li").first).to_contain_text(f"Accepted until {until.day} {until:%b %Y}")
 
 
 def test_ticks_an_incident_by_x(page: Page) -> None:

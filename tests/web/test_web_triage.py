@@ -150,7 +150,7 @@ def test_changes_selected_incidents_together(client: FlaskClient) -> None:
     status, page = post(client, P, pick=["1:1", "2:1"], state="invalid", reason="noise")
 
     assert (status, "1 changed; somebody else changed #2 meanwhile: reload" in page) == (409, True)
-    assert "1 open incident, 1 resolved or informational." in page
+    assert "1 open incident, 1 closed or informational." in page
 
 
 def test_merges_splits_and_moves_the_boundary(client: FlaskClient) -> None:

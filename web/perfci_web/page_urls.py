@@ -52,8 +52,9 @@ class ProjectLinks:
     def incidents(self, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/incidents{_format_extension(extension)}{format_query(query)}"
 
-    def incident(self, number: int, extension: str = "") -> str:
-        return f"{self.project_url}/incidents/{number}{_format_extension(extension)}"
+    def incident(self, number: int, extension: str = "", **query: object) -> str:
+        path = f"{self.project_url}/incidents/{number}{_format_extension(extension)}"
+        return f"{path}{format_query(query)}"
 
     def changes(self, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/changes{_format_extension(extension)}{format_query(query)}"

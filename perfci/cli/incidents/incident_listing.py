@@ -39,7 +39,7 @@ SECTION_TITLES = {
     "held": "Not alerted",
     "waiting": "Waiting",
     "snoozed": "Snoozed",
-    "rest": "Resolved or informational",
+    "rest": "Closed or informational",
 }
 
 

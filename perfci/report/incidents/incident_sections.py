@@ -11,7 +11,7 @@ LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (
     ("Open", lambda budgeted: budgeted.needs_attention),
     ("Not alerted", lambda budgeted: budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)),
     ("Waiting", lambda budgeted: budgeted.disposition is Disposition.WAITING),
-    ("Resolved or informational", lambda budgeted: True),
+    ("Closed or informational", lambda budgeted: True),
 )
 """The sections of the incident list and their predicates, in the order they are tried."""
 
@@ -39,7 +39,7 @@ def _urgency_key(budgeted: BudgetedIncident) -> tuple[object, ...]:
 def incident_counts_sentence(
     budgeted_incidents: Sequence[BudgetedIncident], retests: int, creeps: int
 ) -> str:
-    """Count incidents: ``2 open incidents, 1 not alerted, 3 resolved or informational, 1 retest due``."""
+    """Count incidents: ``2 open incidents, 1 not alerted, 3 closed or informational, 1 retest due``."""
     opened = sum(budgeted.needs_attention for budgeted in budgeted_incidents)
     held = sum(
         budgeted.disposition in (Disposition.HELD_BACK, Disposition.TOO_WEAK)
@@ -59,7 +59,7 @@ def section_counts_sentence(counts: Mapping[str, int], retests: int, creeps: int
         "held": "not alerted",
         "waiting": "waiting",
         "snoozed": "snoozed",
-        "rest": "resolved or informational",
+        "rest": "closed or informational",
     }
     parts += [f"{counts[name]:,} {heading}" for name, heading in headings.items() if counts.get(name)]
     parts += [f"{format_count(retests, 'retest')} due"] if retests else []

@@ -129,13 +129,13 @@ def undo_last_change(
 def find_undo_refusal(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:
     """Return why nothing can be undone; empty if something can."""
     name = f"incident {record.number}"
-    last = _find_last_state_change(history)
+    last = _find_last_state_change(_drop_undone_changes(history))
     if last is not None and last.after != record.state:
         return f"{name.capitalize()} was merged with another one since: split takes its series out again."
     if last is None or not last.before:
+        if any(event.action == UNDO_EVENT for event in history):
+            return f"The last change of state of {name} was undone already: set the state you want."
         return f"Nobody changed the state of {name} so far."
-    if last.action == UNDO_EVENT:
-        return f"The last change of state of {name} was undone already: set the state you want."
     if last.actor == SYSTEM_ACTOR:
         return f"{name.capitalize()} was last changed by perfci itself ({last.text}): set the state you want."
     return ""
@@ -143,7 +143,9 @@ def find_undo_refusal(record: IncidentRecord, history: Sequence[IncidentEvent]) 
 
 def find_undoable_change(record: IncidentRecord, history: Sequence[IncidentEvent]) -> IncidentEvent | None:
     """Return the change of state that can be undone, if any."""
-    return None if find_undo_refusal(record, history) else _find_last_state_change(history)
+    if find_undo_refusal(record, history):
+        return None
+    return _find_last_state_change(_drop_undone_changes(history))
 
 
 def _load_original(tx: Transaction, project: Project, update: IncidentUpdate) -> IncidentRecord | None:
@@ -211,6 +213,7 @@ def _notify_followers(
 
 def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEvent]) -> IncidentUpdate:
     """Build the update that restores the previous state with its fields."""
+    history = _drop_undone_changes(history)
     last = _find_last_state_change(history)
     assert last is not None
     with_it = {
@@ -232,6 +235,24 @@ def _build_reverse_update(record: IncidentRecord, history: Sequence[IncidentEven
         duplicate_of=int(duplicate) if duplicate else None,
         is_undo=True,
     )
+
+
+def _drop_undone_changes(history: Sequence[IncidentEvent]) -> list[IncidentEvent]:
+    """Leave out the changes of state that were undone, with the undoing itself: what is left can be undone
+    too, the last first.
+    """
+    kept: list[IncidentEvent] = []
+    undone_at = set()
+    for event in history:
+        if event.action == UNDO_EVENT:
+            change = _find_last_state_change(kept)
+            undone_at.add(event.at)
+            if change is not None:
+                undone_at.add(change.at)
+                kept = [other for other in kept if other is not change]
+        else:
+            kept.append(event)
+    return [event for event in kept if event.action != "until" or event.at not in undone_at]
 
 
 def _find_last_state_change(history: Sequence[IncidentEvent]) -> IncidentEvent | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -65,6 +66,15 @@ def count_and_load_open_incidents(
     """Count the open incidents and load the newest."""
     records = load_incidents(tx, project_id, OPEN, limit=limit)
     return len(records) if len(records) < limit else count_open_incidents(tx, project_id), records
+
+
+def list_fixed_incidents(
+    tx: Session, project_id: int, since: datetime | None, *, limit: int
+) -> list[IncidentRecord]:
+    """List the incidents that were fixed or reverted since a moment, newest number first."""
+    changed = [INCIDENTS.c.changed_at >= since] if since is not None else []
+    states = (IncidentState.FIXED, IncidentState.REVERTED)
+    return load_incidents(tx, project_id, *changed, states=states, with_detail=False, limit=limit)
 
 
 def count_open_incidents(tx: Session, project_id: int) -> int:

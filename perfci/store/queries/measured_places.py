@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -11,7 +12,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Machine, Variant
 from perfci.store.queries.history_conditions import Condition
 from perfci.store.queries.series_commits_machines import load_machines_by_id, load_variants_by_id
-from perfci.store.tables.measurements import BenchmarkRow, CommitRow, SeriesRow
+from perfci.store.tables.measurements import BenchmarkRow, CommitRow, RunRow, SeriesRow, SessionRow
 
 MAX_BRANCHES = 20
 
@@ -85,6 +86,22 @@ def count_commits_by_branch(tx: Session, project_id: int) -> dict[str, int]:
         .limit(MAX_BRANCHES)
     )
     return dict(tx.execute(query).all())
+
+
+def load_machines_last_seen(tx: Session, project_id: int) -> list[tuple[Machine, datetime]]:
+    """Load each machine class with when its last run ended, the last first; runs of pull requests count."""
+    ended = sa.func.coalesce(RunRow.finished_at, RunRow.started_at)
+    last = sa.func.max(ended, type_=RunRow.started_at.type).label("last")
+    query = (
+        sa.select(RunRow.machine_id, last)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .where(SessionRow.project_id == project_id)
+        .group_by(RunRow.machine_id)
+        .order_by(sa.desc("last"), RunRow.machine_id)
+    )
+    rows = tx.execute(query).all()
+    machines = load_machines_by_id(tx)
+    return [(machines[row.machine_id], row.last) for row in rows]
 
 
 def place_filter_of(places: Iterable[MeasuredPlace]) -> PlaceFilter:

@@ -13,7 +13,7 @@ from flask import g, redirect, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.model import PerfciError
+from perfci.model import IncidentState, PerfciError
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.regroup_incidents import (
     compute_shifted_commit_range,
@@ -33,6 +33,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci_web.application_context import current_actor, web_context
+from perfci_web.incidents.incident_list_view_model import load_queue
 from perfci_web.incidents.parse_change_form import (
     RejectedForm,
     get_edited_form_values,
@@ -43,6 +44,7 @@ from perfci_web.incidents.routes import (
     INCIDENT_PATH,
     LIST_PATH,
     blueprint,
+    find_window_end,
     render_incident,
     render_incident_list,
 )
@@ -60,7 +62,9 @@ def change_incident(project: str, number: int) -> PageResponse:
     form, context = request.form.to_dict(), _audit_context()
 
     def job(tx: Session, record: Project) -> None:
-        update_incident(tx, record, number, parse_revision(form), parse_change_form(form), context)
+        update_incident(
+            tx, record, number, parse_revision(form), parse_change_form(form, context.at), context
+        )
 
     return _submit_change(project, number, job)
 
@@ -113,7 +117,7 @@ def undo_last_state_change(project: str, number: int) -> PageResponse:
     def job(tx: Session, record: Project) -> None:
         undo_last_change(tx, record, number, parse_revision(form), context)
 
-    return _submit_change(project, number, job)
+    return _submit_change(project, number, job, is_undo=True)
 
 
 @blueprint.post(LIST_PATH, endpoint="change_selected")
@@ -128,7 +132,7 @@ def change_selected_incidents(project: str) -> PageResponse:
             revisions[int(number)] = int(revision)
     typed = get_edited_form_values(form)
     try:
-        update = parse_change_form(form)
+        update = parse_change_form(form, context.at)
         result: BulkResult = web_context().group_commit.submit(
             lambda tx: update_incidents(tx, _find_project(tx, project), revisions, update, context)
         )
@@ -141,20 +145,42 @@ def change_selected_incidents(project: str) -> PageResponse:
     return redirect(build_project_links(project).incidents(), 303)
 
 
-def _submit_change(project: str, number: int, job: Callable[[Session, Project], None]) -> PageResponse:
-    """Run a change and go back to the page of its form; a refused one shows the incident and what was
-    typed.
+def _submit_change(
+    project: str, number: int, job: Callable[[Session, Project], None], *, is_undo: bool = False
+) -> PageResponse:
+    """Run a change and go on to the page that its form names; a refused one shows why, with what was typed.
+
+    ``next`` is ``list`` or ``queue``, the next incident that nobody answered; else the incident is shown.
     """
-    typed = get_edited_form_values(request.form)
+    typed, next_page = get_edited_form_values(request.form), request.form.get("next", "")
     try:
         web_context().group_commit.submit(lambda tx: job(tx, _find_project(tx, project)))
     except PerfciError as error:
+        if next_page == "list":
+            return render_incident_list(project, RejectedForm(str(error))), 409
         hint = f" {TYPED_TEXT_KEPT}" if isinstance(error, StaleRevision) and typed else ""
         return render_incident(project, number, RejectedForm(f"{error}{hint}", typed)), 409
     links = build_project_links(project)
-    if request.form.get("next") == "list":
-        return redirect(links.incidents(changed=number), 303)
+    query = {"undone" if is_undo else "changed": str(number)}
+    if next_page == "list":
+        return redirect(links.incidents("", **query), 303)
+    if next_page == "queue" and not is_undo:
+        following = _find_next_unanswered(project, number)
+        address = links.incidents("", **query)
+        if following is not None:
+            address = links.incident(following, "", **query)
+        return redirect(address, 303)
     return redirect(links.incident(number), 303)
+
+
+def _find_next_unanswered(project: str, number: int) -> int | None:
+    """Find the incident after this one in the queue that nobody answered, else the first such."""
+    with web_context().store.read() as tx:
+        record = _find_project(tx, project)
+        queue = load_queue(tx, record, find_window_end(tx, record), keep=number)
+    place = next((index for index, record in enumerate(queue) if record.number == number), 0)
+    ordered = [*queue[place + 1 :], *queue[:place]]
+    return next((record.number for record in ordered if record.state is IncidentState.NEW), None)
 
 
 def _find_project(tx: Session, slug: str) -> Project:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from perfci.model import ChangePoint, IncidentKind, IncidentState
+from perfci.model import ChangePoint, Commit, IncidentKind, IncidentState
 from perfci.project_policies import ProjectPolicies
 from perfci.report.incidents import incident_sections, notification_text
 from perfci.report.incidents import incident_text as words
+from perfci.report.series_places import SeriesPlaces
 from perfci.report.verdict_text import Tone
 from perfci.service.incidents.evaluate_project import ProjectEvaluation, evaluate_incidents_only
 from perfci.store.column_conversions import EPOCH
@@ -21,21 +22,24 @@ from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_records import DATA_KIND, EvaluationRecord, IncidentRecord
 from perfci.store.incidents.incident_store import load_member_change_points, load_members_by_incident
 from perfci.store.projects import Project
+from perfci.store.queries.series_commits_machines import load_commits_by_sha
 from perfci.verdicts.incidents.paging_budget import Disposition
 
-MAX_ON_OVERVIEW = 5
 MAX_IN_SECTION = 50
 """Older ones are in the API, and at their own address."""
+
+MAX_IN_QUEUE = 500
+"""Open incidents that the keys of an incident step through."""
 
 MAX_MEMBERS, MAX_ENTRIES_WITH_MEMBERS = 5, 20
 """The page of an incident has all members."""
 
 SECTION_TITLES: Mapping[str, str] = {
     "open": "Open",
-    "held": "Not alerted",
+    "held": "Below the weekly limit or too weak",
     "waiting": "Waiting",
     "snoozed": "Snoozed",
-    "rest": "Resolved or informational",
+    "rest": "Closed or informational",
 }
 
 STATE_TONES: Mapping[IncidentState, Tone] = {
@@ -48,10 +52,29 @@ STATE_TONES: Mapping[IncidentState, Tone] = {
 
 @dataclass(frozen=True, slots=True)
 class IncidentEntry:
-    """One incident of a list; ``members`` are its largest changes where it is open."""
+    """One incident of a list; ``members`` are its largest changes where it is open, ``commit`` is the first
+    commit of the new level.
+    """
 
     record: IncidentRecord
     members: tuple[ChangePoint, ...] = ()
+    commit: Commit | None = None
+
+    @property
+    def changed_at(self) -> datetime:
+        """When what it tells of happened: the date of its commit, else when it was first seen."""
+        return (self.commit and self.commit.committed_at) or self.record.first_seen
+
+    @property
+    def place(self) -> str:
+        """What its series share of machine and variant."""
+        return SeriesPlaces(change.series for change in self.members).common
+
+    @property
+    def size(self) -> float | None:
+        """Its largest relative change, None where levels have no ratio."""
+        largest = max(self.members, key=lambda change: abs(change.log_cost_change), default=None)
+        return largest.relative_change if largest and largest.before > 0 else None
 
     @property
     def derived_id(self) -> str:
@@ -92,6 +115,33 @@ class IncidentSection:
     count: int
 
 
+AGE_GROUPS: tuple[tuple[int | None, str], ...] = (
+    (7, "Last 7 days"),
+    (30, "Last 30 days"),
+    (90, "Last 90 days"),
+    (None, "Older than 90 days: close or keep"),
+)
+"""The parts of the open incidents by the age of their change in days."""
+
+
+def find_age_group(changed_at: datetime, until: datetime) -> int:
+    """Return the place of the age group that a change belongs to."""
+    age = until - changed_at
+    return next(
+        index for index, (days, _) in enumerate(AGE_GROUPS) if days is None or age <= timedelta(days=days)
+    )
+
+
+def group_entries_by_age(
+    entries: Sequence[IncidentEntry], until: datetime
+) -> list[tuple[str, list[IncidentEntry]]]:
+    """Group incidents by the age of their change, newest group first; groups without any are left out."""
+    groups: list[tuple[str, list[IncidentEntry]]] = [(title, []) for _, title in AGE_GROUPS]
+    for entry in entries:
+        groups[find_age_group(entry.changed_at, until)][1].append(entry)
+    return [group for group in groups if group[1]]
+
+
 @dataclass(frozen=True, slots=True)
 class IncidentListView:
     """The page of incidents."""
@@ -103,20 +153,18 @@ class IncidentListView:
     evaluation: EvaluationRecord
 
 
-def build_incident_list(
-    tx: Session, project: str, project_id: int, evaluation: EvaluationRecord
-) -> IncidentListView:
+def build_incident_list(tx: Session, project: Project, evaluation: EvaluationRecord) -> IncidentListView:
     """Build the list from stored incidents; each is in exactly one section."""
-    counts = incident_lists.count_incidents_by_section(tx, project_id)
-    sections = [
-        IncidentSection(name, SECTION_TITLES[name], tuple(_load_entries(tx, project_id, name)), count)
-        for name, count in counts.items()
-        if count
-    ]
+    counts = incident_lists.count_incidents_by_section(tx, project.id)
+    sections = []
+    for name, count in counts.items():
+        if count:
+            entries = add_commits(tx, project, load_section_entries(tx, project.id, name))
+            sections.append(IncidentSection(name, SECTION_TITLES[name], tuple(entries), count))
     sentence = incident_sections.section_counts_sentence(
         counts, len(evaluation.retests), len(evaluation.creeps)
     )
-    return IncidentListView(project, sentence, evaluation.pages_per_week, tuple(sections), evaluation)
+    return IncidentListView(project.slug, sentence, evaluation.pages_per_week, tuple(sections), evaluation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +179,40 @@ def load_or_derive_open_incidents(
     tx: Session, project_record: Project, standards: ProjectPolicies
 ) -> OpenIncidents:
     """Load the open incidents; a project that was never evaluated has them derived here."""
-    count, records = incident_lists.count_and_load_open_incidents(tx, project_record.id, limit=MAX_IN_SECTION)
-    if not records and not stored.was_project_evaluated(tx, project_record.id):
-        evaluation = evaluate_incidents_only(tx, project_record.slug, standards.policy, standards.history)
-        derived = [
-            evaluation.build_derived_incident_record(incident, EPOCH) for incident in evaluation.incidents
-        ]
-        records = [record for record in derived if record.is_open]
-        count = len(records)
-    strongest = sort_incidents_by_evidence(records)[:MAX_ON_OVERVIEW]
-    return OpenIncidents(count, tuple(map(IncidentEntry, strongest)))
+    count = incident_lists.count_open_incidents(tx, project_record.id)
+    entries = load_section_entries(tx, project_record.id, "open")
+    if not entries and not stored.was_project_evaluated(tx, project_record.id):
+        entries = _derive_open_entries(tx, project_record, standards)
+        count = len(entries)
+    return OpenIncidents(count, tuple(add_commits(tx, project_record, entries)))
+
+
+def _derive_open_entries(tx: Session, project: Project, standards: ProjectPolicies) -> list[IncidentEntry]:
+    evaluation = evaluate_incidents_only(tx, project.slug, standards.policy, standards.history)
+    entries = {}
+    for budgeted in evaluation.incidents:
+        record = evaluation.build_derived_incident_record(budgeted, EPOCH)
+        if record.is_open:
+            entries[record.derived_id] = IncidentEntry(record, budgeted.incident.members[:MAX_MEMBERS])
+    strongest_first = sort_incidents_by_evidence([entry.record for entry in entries.values()])
+    return [entries[record.derived_id] for record in strongest_first]
+
+
+def load_queue(tx: Session, project: Project, until: datetime, *, keep: int) -> list[IncidentRecord]:
+    """Load the open incidents in the order of the list, and the incident ``keep`` at the place it had."""
+    _, records = incident_lists.count_and_load_open_incidents(tx, project.id, limit=MAX_IN_QUEUE)
+    if all(record.number != keep for record in records):
+        kept = stored.find_incident(tx, project.id, keep)
+        records = [*records, *([kept] if kept else [])]
+    entries = add_commits(tx, project, map(IncidentEntry, sort_incidents_by_evidence(records)))
+    return [entry.record for _, group in group_entries_by_age(entries, until) for entry in group]
+
+
+def add_commits(tx: Session, project: Project, entries: Iterable[IncidentEntry]) -> list[IncidentEntry]:
+    """Add the commit of each incident, which has its date."""
+    entries = list(entries)
+    commits = load_commits_by_sha(tx, project.slug, {entry.record.commit for entry in entries} - {""})
+    return [replace(entry, commit=commits.get(entry.record.commit)) for entry in entries]
 
 
 def build_list_from_evaluation(evaluation: ProjectEvaluation, now: datetime) -> IncidentListView:
@@ -191,7 +263,7 @@ def sort_incidents_by_evidence(records: Sequence[IncidentRecord]) -> list[Incide
     return sorted(records, key=sort_key)
 
 
-def _load_entries(tx: Session, project_id: int, section: str) -> list[IncidentEntry]:
+def load_section_entries(tx: Session, project_id: int, section: str) -> list[IncidentEntry]:
     records = incident_lists.list_incidents_of_section(tx, project_id, section, limit=MAX_IN_SECTION)
     if section != "open":
         return [IncidentEntry(record) for record in records]

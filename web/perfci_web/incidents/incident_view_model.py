@@ -75,6 +75,25 @@ class IncidentView:
         return trend if trend and trend.measured_dots else None
 
 
+@dataclass(frozen=True, slots=True)
+class QueuePlace:
+    """The place of an incident among the open ones, with the numbers before and after it."""
+
+    place: int
+    count: int
+    previous: int | None
+    following: int | None
+
+
+def find_queue_place(queue: Sequence[IncidentRecord], number: int) -> QueuePlace:
+    """Find an incident in the queue of open ones, which also holds it where it is closed."""
+    numbers = [record.number for record in queue]
+    index = numbers.index(number)
+    previous = numbers[index - 1] if index else None
+    following = numbers[index + 1] if index + 1 < len(numbers) else None
+    return QueuePlace(index + 1, len(numbers), previous, following)
+
+
 def build_incident_view(
     project: str,
     incident: IncidentDetail,

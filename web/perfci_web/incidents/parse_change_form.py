@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-from perfci.model import PerfciError
+from perfci.model import IncidentState, PerfciError
 from perfci.service.incidents.incident_update_rules import IncidentUpdate, parse_incident_update
 
+DAYS_ACCEPTED = 30
+"""Days that an acceptance holds whose form names none."""
+
 DATE_FIELDS = ("due_at", "accepted_until", "snoozed_until")
+END_OF_DAY = time(23, 59, 59)
 TEXT_FIELDS = ("assignee", "reason", "issue_url", "fix_sha", "culprit_sha", "note")
 
 
@@ -32,11 +36,11 @@ def get_edited_form_values(form: Mapping[str, str]) -> dict[str, str]:
     return {name: form[name] for name in names if name in form and form[name] != form.get(f"was.{name}", "")}
 
 
-def parse_change_form(form: Mapping[str, str]) -> IncidentUpdate:
+def parse_change_form(form: Mapping[str, str], now: datetime) -> IncidentUpdate:
     """Return the update that a form asks for.
 
     A value equal to its ``was.<name>`` changes nothing; a field that was emptied is cleared; a date means
-    the end of that day in UTC.
+    the end of that day in UTC. An acceptance without a day holds for ``DAYS_ACCEPTED``.
     """
     form = {name: value for name, value in form.items() if value != form.get(f"was.{name}")}
     changes: dict[str, Any] = {
@@ -49,7 +53,7 @@ def parse_change_form(form: Mapping[str, str]) -> IncidentUpdate:
         if not (text := form.get(name, "")):
             continue
         try:
-            changes[name] = datetime.combine(datetime.fromisoformat(text).date(), time(23, 59, 59), UTC)
+            changes[name] = datetime.combine(datetime.fromisoformat(text).date(), END_OF_DAY, UTC)
         except ValueError as error:
             raise PerfciError(f"{text!r} is no day; expected for example 2026-05-04.") from error
     if form.get("due_at") == "":
@@ -60,6 +64,9 @@ def parse_change_form(form: Mapping[str, str]) -> IncidentUpdate:
         changes["duplicate_of"] = form["duplicate_of"].strip().lstrip("#")
     if form.get("state"):
         changes["state"] = form["state"]
+    if form.get("state") == IncidentState.ACCEPTED and "accepted_until" not in changes:
+        last_day = (now + timedelta(days=DAYS_ACCEPTED)).date()
+        changes["accepted_until"] = datetime.combine(last_day, END_OF_DAY, UTC)
     return parse_incident_update(changes)
 
 

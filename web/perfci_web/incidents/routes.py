@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
@@ -26,11 +27,13 @@ from perfci.store.column_conversions import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.projects import Project
+from perfci.store.queries.project_counts import find_last_result_time
 from perfci.store.queries.series_commits_machines import load_commits_by_sha, load_series_of_same_cells
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
+from perfci_web.lens import Lens, build_time_window
 from perfci_web.load_series_trends import load_series_trends, show_commits_around
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 
@@ -56,7 +59,7 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
             # A project that was never evaluated is evaluated here, and nothing is stored.
             page = incident_list_view_model.build_list_from_evaluation(_evaluate(tx, record), context.clock())
         else:
-            page = incident_list_view_model.build_incident_list(tx, record.slug, record.id, evaluation)
+            page = incident_list_view_model.build_incident_list(tx, record, evaluation)
         changed_entry = _load_changed_incident(tx, record)
         series = {
             change.series
@@ -66,10 +69,12 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
         }
         links = build_project_links(project, load_series_of_same_cells(tx, project, series))
         alert_quality = compute_alert_quality(tx, record, context.clock())
+        until = find_window_end(tx, record)
     return render_template(
         "incidents/incidents.html",
         page=page,
         alert_quality=alert_quality,
+        group_by_age=lambda entries: incident_list_view_model.group_entries_by_age(entries, until),
         links=links,
         places=SeriesPlaces(series),
         may_change=may_triage(record),
@@ -115,6 +120,8 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         page = incident_view_model.build_incident_view(
             project, incident, identities, _load_trends(tx, record, incident)
         )
+        queue = incident_list_view_model.load_queue(tx, record, find_window_end(tx, record), keep=number)
+        changed_entry = _load_changed_incident(tx, record)
         ends = load_commits_by_sha(tx, project, [incident.record.last_good, incident.record.commit])
         links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
     return render_template(
@@ -122,6 +129,8 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         page=page,
         candidates=incident_view_model.list_candidate_commits(page),
         ends=ends,
+        queue=incident_view_model.find_queue_place(queue, number),
+        changed_entry=changed_entry,
         max_trends=incident_view_model.MAX_TRENDS,
         is_missing_data_incident=incident_view_model.is_missing_data_incident(page),
         links=links,
@@ -155,8 +164,8 @@ def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:
 
 
 def _load_changed_incident(tx: Session, project: Project) -> tuple[IncidentEntry, str] | None:
-    """Load the incident that was just changed from the list, with the change that can be undone."""
-    number = request.args.get("changed", 0, type=int)
+    """Load the incident whose state was just changed or undone, with the change that can be undone."""
+    number = request.args.get("changed", request.args.get("undone", 0, type=int), type=int)
     if not 0 < number < 2**31:
         return None
     record = incident_store.find_incident(tx, project.id, number)
@@ -166,6 +175,12 @@ def _load_changed_incident(tx: Session, project: Project) -> tuple[IncidentEntry
         record, incident_store.load_incident_events(tx, record.id)
     )
     return IncidentEntry(record), undo_text
+
+
+def find_window_end(tx: Session, project: Project) -> datetime:
+    """Find when the time windows of a project end: now, or with its last result."""
+    last_result_at = find_last_result_time(tx, project.id)
+    return build_time_window(Lens(), web_context().clock(), last_result_at).until
 
 
 def _require_incident(tx: Session, project: Project, number: int) -> None:

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from flask import Blueprint, redirect, render_template, request
+from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
+from perfci.model import Series
 from perfci.report.series_places import SeriesPlaces
+from perfci.report.series_trend import Trend
+from perfci.store.column_conversions import series_identity
+from perfci.store.incidents.incident_lists import list_fixed_incidents
 from perfci.store.queries import (
     project_counts,
     project_status,
     series_commits_machines,
 )
-from perfci.store.queries.series_commits_machines import load_series_of_same_cells
+from perfci.store.queries.measured_places import load_machines_last_seen
+from perfci.store.queries.series_commits_machines import (
+    find_series_ids_by_identity,
+    load_series_of_same_cells,
+)
 from perfci.store.unresolved_results import count_unresolved_results
-from perfci_web.application_context import web_context
+from perfci_web.application_context import current_actor, may_triage, web_context
 from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
-from perfci_web.load_series_trends import VerdictsAndChangePoints, load_series_trends, show_whole_histories
+from perfci_web.lens import build_time_window, load_lens
+from perfci_web.load_series_trends import (
+    VerdictsAndChangePoints,
+    load_series_trends,
+    show_commits_around,
+    show_whole_histories,
+)
 from perfci_web.overview import view_model
 from perfci_web.page_urls import encode_project_segment
 from perfci_web.url_lookups import build_project_links, list_visible_projects, require_project
 
 blueprint = Blueprint("overview", __name__)
+
+COMMITS_AROUND = 30
+"""Commits of a sparkline on either side of its change."""
 
 
 @blueprint.get("/")
@@ -67,13 +87,40 @@ def overview_page(project: str) -> str:
             open_incidents.count,
         )
         waiting = count_unresolved_results(tx, project_record.id)
-        links = build_project_links(project, load_series_of_same_cells(tx, project, page.linked_series))
+        lens = load_lens(tx, project_record)
+        now = context.clock()
+        window = build_time_window(lens.lens, now, record.last_measured_at)
+        fixed = list_fixed_incidents(tx, project_record.id, window.since, limit=view_model.MAX_FIXED)
+        incidents = view_model.build_incident_rows(open_incidents, fixed, window)
+        sparklines = _load_sparklines(tx, project, incidents)
+        machines = view_model.build_seen_machines(load_machines_last_seen(tx, project_record.id), now)
+        listed_series = [*page.linked_series, *incidents.series]
+        links = build_project_links(project, load_series_of_same_cells(tx, project, listed_series))
     return render_template(
         "overview/overview.html",
         page=page,
-        incidents=open_incidents.entries,
+        summary=view_model.summarize(page, incidents, now),
+        incidents=incidents,
+        sparklines=sparklines,
+        machines=machines,
+        window=window,
+        lens_view=lens,
+        may_change=may_triage(project_record),
+        actor_name=current_actor().name,
         links=links,
-        places=SeriesPlaces(page.linked_series),
+        places=SeriesPlaces(listed_series),
         max_not_run=view_model.MAX_NOT_RUN,
         waiting=waiting,
     )
+
+
+def _load_sparklines(tx: Session, project: str, incidents: view_model.IncidentRows) -> Mapping[Series, Trend]:
+    """Load the trend of the largest change of each incident, around that change."""
+    changes = {entry.members[0].series: entry.members[0] for entry in incidents.shown if entry.members}
+    if not changes:
+        return {}
+    identities = [series_identity(project, series) for series in changes]
+    trends = load_series_trends(tx, project, find_series_ids_by_identity(tx, identities).values())
+    shas = {series_id: changes[trend.series].commit for series_id, trend in trends.items()}
+    around = show_commits_around(tx, trends, shas, COMMITS_AROUND)
+    return {trends[series_id].series: trend for series_id, trend in around.items()}

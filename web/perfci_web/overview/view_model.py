@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from perfci.model import Commit, Series, Stage, Status, Verdict
+from perfci.model import Commit, Machine, Series, Stage, Status, Verdict
 from perfci.report.notable_changes import find_open_regressions, rank_largest_change_per_series
-from perfci.report.page_summaries import PageSummary, project_overview_summary
+from perfci.report.number_format import format_rough_duration
+from perfci.report.page_summaries import (
+    PageSummary,
+    project_overview_summary,
+    recent_incidents_summary,
+    stale_summary,
+)
 from perfci.report.series_trend import ChangeMark, Trend
 from perfci.report.verdict_text import CHANGE_KINDS
+from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.query_records import ProjectRecord
+from perfci_web.incidents.incident_list_view_model import (
+    AGE_GROUPS,
+    IncidentEntry,
+    OpenIncidents,
+    group_entries_by_age,
+)
+from perfci_web.lens import TimeWindow
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,
@@ -26,6 +40,10 @@ MAX_FINDINGS = 20
 MAX_LARGEST_CHANGES = 6
 RECENT_COMMITS = 10
 MAX_NOT_RUN = 20
+MAX_INCIDENTS, MAX_FIXED = 8, 5
+
+SILENT_AFTER = timedelta(days=7)
+"""Time without a run after which a machine, or a whole project, is called silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,71 @@ class RecentCommit:
 
     commit: Commit
     verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenMachine:
+    """A machine class with when its last run ended; ``silent`` is whether it should have reported since."""
+
+    machine: Machine
+    last_seen: datetime
+    silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRows:
+    """The incidents of the overview: those to show, how many are older, and what was fixed lately."""
+
+    open_count: int
+    shown: tuple[IncidentEntry, ...]
+    older: int
+    fixed: tuple[IncidentRecord, ...]
+    summary: str
+
+    @property
+    def series(self) -> list[Series]:
+        return [entry.members[0].series for entry in self.shown if entry.members]
+
+    @property
+    def are_stored(self) -> bool:
+        """Whether people may have answered them: derived ones have no number."""
+        return bool(self.fixed) or any(entry.record.number for entry in self.shown)
+
+
+def build_incident_rows(
+    opened: OpenIncidents, fixed: Sequence[IncidentRecord], window: TimeWindow
+) -> IncidentRows:
+    """Choose the incidents to show: the newest first; old ones are only counted, unless all are old."""
+    by_age = group_entries_by_age(opened.entries, window.until)
+    recent = [entry for title, group in by_age for entry in group if title != AGE_GROUPS[-1][1]]
+    shown = (recent or list(opened.entries))[:MAX_INCIDENTS]
+    new = sum(window.since is None or entry.changed_at >= window.since for entry in opened.entries)
+    return IncidentRows(
+        opened.count,
+        tuple(shown),
+        opened.count - len(shown),
+        tuple(fixed),
+        recent_incidents_summary(opened.count, new=new, fixed=len(fixed), window=window.text),
+    )
+
+
+def summarize(page: Overview, incidents: IncidentRows, now: datetime) -> PageSummary:
+    """The first sentences of the page: that results ended comes first, then what became of incidents."""
+    summary = page.sentence
+    if incidents.are_stored:
+        summary = PageSummary(incidents.summary, page.sentence.detail)
+    silence = now - page.last_measured_at if page.last_measured_at else timedelta()
+    if silence > SILENT_AFTER:
+        return stale_summary(format_rough_duration(silence.total_seconds()), summary)
+    return summary
+
+
+def build_seen_machines(
+    machines: Sequence[tuple[Machine, datetime]], now: datetime
+) -> tuple[SeenMachine, ...]:
+    """Tell which machines are silent: without a run for ``SILENT_AFTER`` while another one had some."""
+    newest = max((last for _, last in machines), default=now)
+    return tuple(SeenMachine(machine, last, newest - last > SILENT_AFTER) for machine, last in machines)
 
 
 @dataclass(frozen=True, slots=True)

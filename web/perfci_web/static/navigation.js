@@ -18,3 +18,11 @@ more?.addEventListener("keydown", (event) => {
   more.open = false;
   more.querySelector("summary").focus();
 });
+
+for (const button of document.querySelectorAll("button.copy")) {
+  button.hidden = !navigator.clipboard;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+    button.textContent = "Copied";
+  });
+}
