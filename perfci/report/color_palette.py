@@ -22,6 +22,14 @@ TOKENS: dict[str, tuple[str, str]] = {
     "dot": ("#6b7a8d", "#8fa1b7"),
     "band": ("#dbe2ea", "#2b3440"),
     "level": ("#22344c", "#d5e0ee"),
+    "line-1": ("#0b62b8", "#7cc4ff"),
+    "line-2": ("#c2410c", "#ff9e7a"),
+    "line-3": ("#0f766e", "#5fd3c0"),
+    "line-4": ("#a21caf", "#e7a0f0"),
+    "line-5": ("#8a5a00", "#f0c15c"),
+    "line-6": ("#4338ca", "#aab2ff"),
+    "line-7": ("#4d7c0f", "#b2d977"),
+    "line-8": ("#9f1239", "#ff9fb2"),
 }
 """The light and the dark colour of each token."""
 
@@ -35,13 +43,14 @@ def css_declarations(colours: dict[str, str]) -> str:
 
 
 def page_palette_css() -> str:
-    """Write the page palette: the system's colour scheme, unless ``data-theme`` on the root sets one."""
+    """Write the page palette: that of the system, unless the root has ``data-theme``; light on paper."""
     light, dark = css_declarations(LIGHT), css_declarations(DARK)
     return (
         f":root{{color-scheme:light dark;{light}}}\n"
         f"@media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n"
         f":root[data-theme=light]{{color-scheme:light;{light}}}\n"
         f":root[data-theme=dark]{{color-scheme:dark;{dark}}}\n"
+        f"@media print{{:root,:root[data-theme=dark]{{color-scheme:light;{light}}}}}\n"
     )
 
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from perfci.model import Series, Verdict, VerdictKind
 from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
 from perfci.report.number_format import (
     format_count,
+    format_day,
+    format_percent,
     format_quantity,
+    format_signed_percent,
 )
-from perfci.report.series_trend import Trend
+from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import (
+    change_levels_phrase,
     most_severe_verdict,
-    relative_change_phrase,
     short_series_name,
     verdict_counts_sentence,
     verdict_sentence,
 )
+from perfci.verdicts.history.trend_sensitivity import COMMITS_AFTER_STEP, TrendSensitivity
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +101,15 @@ def stale_summary(silence: str, summary: PageSummary) -> PageSummary:
     return PageSummary(f"No data for {silence}; before that: {headline}", summary.detail)
 
 
-def trend_summary(trend: Trend) -> PageSummary:
+def trend_summary(
+    trend: Trend,
+    sensitivity: TrendSensitivity | None = None,
+    incident_numbers: Mapping[str, int] = MappingProxyType({}),
+) -> PageSummary:
     """Describe the current level of a series and its last change, or why it has no value.
 
-    A series without levels is informational: only its last value is given.
+    A series without levels is informational: only its last value is given. ``sensitivity`` adds what its
+    noise hides, ``incident_numbers`` the incident of the last change by its commit.
     """
     name, metric = short_series_name(trend.series), trend.series.metric
     failed = trend.failed_commit_count
@@ -108,13 +118,76 @@ def trend_summary(trend: Trend) -> PageSummary:
         if trend.dots and not trend.failed_dots:
             return unmeasurable_series_summary(trend.series, trend.dots[-1].reason)
         return PageSummary(f"{name} has no measured value yet", "".join(failures))
+    if broken_dots := trend.dots_since_last_value:
+        return _broken_series_summary(trend, broken_dots)
     if not trend.levels:
         level = format_quantity(trend.newest_measured_level, metric.unit, metric.name)
         return PageSummary(
             f"{name} was {level} at {trend.measured_dots[-1].commit.sha[:10]}", "".join(failures)
         )
     level = format_quantity(trend.levels[-1].value, metric.unit, metric.name)
-    return PageSummary(f"{name} is at {level}", "; ".join([*_change_history(trend), *failures]))
+    shown = [mark for mark in trend.marks if mark.state != "refuted"]
+    noise = [_noise_phrase(sensitivity)] if sensitivity else []
+    if not shown:
+        measured = trend.measured_dots[-1].commit.committed_at
+        when = f" (last measured {format_day(measured)})" if measured else ""
+        unchanged = f"No change is recorded over {format_count(trend.commit_count, 'commit')}"
+        return PageSummary(f"{name} is {level}{when}", ". ".join([unchanged, *failures, *noise]))
+    change = _last_change_phrase(trend, shown[-1], incident_numbers)
+    facts = "; ".join([*_level_before(trend, shown[-1]), *_other_candidates(shown), *failures])
+    return PageSummary(f"{name} is {level}, {change}", ". ".join(filter(None, (facts, *noise))))
+
+
+def _broken_series_summary(trend: Trend, broken_dots: Sequence[Dot]) -> PageSummary:
+    """Say since when a benchmark fails, and what its value was before."""
+    name, metric, first = short_series_name(trend.series), trend.series.metric, broken_dots[0].commit
+    since = format_day(first.committed_at) if first.committed_at else first.sha[:10]
+    last_value = trend.levels[-1].end if trend.levels else trend.newest_measured_level
+    assert last_value is not None
+    was = f"was {format_quantity(last_value, metric.unit, metric.name)}"
+    failures = format_count(sum(dot.merged for dot in broken_dots), "failure")
+    return PageSummary(
+        f"{name} is broken since {since}: {failures}; {was}",
+        f"Last reason: {make_printable(broken_dots[-1].reason, 200)}" if broken_dots[-1].reason else "",
+    )
+
+
+def _last_change_phrase(trend: Trend, mark: ChangeMark, incident_numbers: Mapping[str, int]) -> str:
+    """A change and how sure it is: ``+38.0 % since c9eb16a (3 Aug 2026, not confirmed, #19)``."""
+    states = {"confirmed": "confirmed by A/B rerun", "candidate": "not confirmed", "refuted": ""}
+    number = incident_numbers.get(mark.commit)
+    commit = next((dot.commit for dot in trend.dots if dot.index == mark.index), None)
+    moment = commit.committed_at if commit else None
+    notes = [format_day(moment) if moment else "", states[mark.state], f"#{number}" if number else ""]
+    return (
+        f"{format_signed_percent(mark.change.relative_change)} since {mark.commit[:7]} "
+        f"({', '.join(filter(None, notes))})"
+    )
+
+
+def _level_before(trend: Trend, mark: ChangeMark) -> list[str]:
+    """The level before a change, with the commits that it held for."""
+    before = next((level for level in trend.levels if level.first <= mark.index - 1 <= level.last), None)
+    if mark.on_pairs or before is None:
+        phrase = change_levels_phrase(mark.change)
+        return [f"Measured in pairs: {phrase}"] if phrase else []
+    metric = trend.series.metric
+    value = format_quantity(mark.change.before, metric.unit, metric.name)
+    return [f"Before: {value} for {format_count(mark.index - before.first, 'commit')}"]
+
+
+def _other_candidates(shown: Sequence[ChangeMark]) -> list[str]:
+    others = [mark for mark in shown[:-1] if mark.state == "candidate"]
+    return [f"{format_count(len(others), 'earlier change')} not confirmed"] if others else []
+
+
+def _noise_phrase(sensitivity: TrendSensitivity) -> str:
+    """What noise hides of a series."""
+    if sensitivity.smallest_step == 0:
+        return "Values repeat exactly: any step shows"
+    smallest = format_percent(sensitivity.smallest_step)
+    noise = f"Noise ±{format_percent(sensitivity.noise)}"
+    return f"{noise}; steps under {smallest} would not show within {COMMITS_AFTER_STEP} commits"
 
 
 def unmeasurable_series_summary(series: Series, reason: str) -> PageSummary:
@@ -122,17 +195,3 @@ def unmeasurable_series_summary(series: Series, reason: str) -> PageSummary:
     cause = make_printable(reason, MAX_REASON_LENGTH).rstrip(".")
     detail = f"Reason: {cause}" if cause else ""
     return PageSummary(f"{short_series_name(series)} cannot be measured on this machine", detail)
-
-
-def _change_history(trend: Trend) -> list[str]:
-    """List the recorded changes; unrecorded ones are not ruled out."""
-    confirmed = trend.confirmed_marks()
-    candidates = [mark for mark in trend.marks if mark.state == "candidate"]
-    parts = []
-    if confirmed:
-        last = confirmed[-1]
-        change = relative_change_phrase(last.ratio, trend.series.metric)
-        parts.append(f"Last change: {change} at {last.commit[:10]}")
-    if candidates:
-        parts.append(f"{format_count(len(candidates), 'candidate change')} not confirmed")
-    return parts or [f"No change is recorded over {format_count(trend.commit_count, 'commit')}"]

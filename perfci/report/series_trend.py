@@ -130,6 +130,12 @@ class Trend:
         return sum(dot.merged for dot in self.failed_dots)
 
     @property
+    def dots_since_last_value(self) -> tuple[Dot, ...]:
+        """The failed dots after the newest measured one: where there are any, the benchmark is broken."""
+        newest = self.measured_dots[-1].index if self.measured_dots else -1
+        return tuple(dot for dot in self.failed_dots if dot.index > newest)
+
+    @property
     def commit_count(self) -> int:
         """The number of commits, those of merged dots included."""
         return sum(dot.merged for dot in self.dots)
@@ -192,6 +198,24 @@ def clip_marks(marks: Iterable[ChangeMark], start: int, end: int) -> tuple[Chang
     )
 
 
+def keep_commits_between(trend: Trend, first_sha: str, last_sha: str) -> Trend:
+    """Keep the commits from one to another, both included; a sha that is not among them sets no limit.
+
+    A sha may be short.
+    """
+    start, end = 0, len(trend.dots)
+    for dot in trend.dots:
+        if first_sha and dot.commit.sha.startswith(first_sha):
+            start = dot.index
+        if last_sha and dot.commit.sha.startswith(last_sha):
+            end = dot.index + 1
+    if start >= end:
+        return trend
+    dots = tuple(replace(dot, index=dot.index - start) for dot in trend.dots[start:end])
+    levels, marks = clip_levels(trend.levels, start, end), clip_marks(trend.marks, start, end)
+    return Trend(trend.series, dots, levels, marks)
+
+
 def downsample_trend(trend: Trend, max_dots: int) -> Trend:
     """Merge neighbouring commits until about ``max_dots`` dots are left.
 
@@ -199,11 +223,21 @@ def downsample_trend(trend: Trend, max_dots: int) -> Trend:
     with each other alone. Both sides of a mark, the first and the last commit are never merged, so that these
     are drawn at their exact position.
     """
+    return replace(trend, dots=tuple(merge_dots(group) for group in group_neighbours(trend, max_dots)))
+
+
+def group_neighbours(trend: Trend, max_dots: int, unmerged_shas: Iterable[str] = ()) -> list[list[Dot]]:
+    """Group neighbouring commits that are drawn as one dot, see ``downsample_trend``."""
     if len(trend.dots) <= max_dots:
-        return trend
+        return [[dot] for dot in trend.dots]
     kinds = np.array([classify_point(dot.level is not None, dot.status) for dot in trend.dots])
-    groups = merge_neighbours(kinds, list_unmerged_places(len(trend.dots), trend.marks), max_dots)
-    return replace(trend, dots=tuple(_merge_dots([trend.dots[place] for place in group]) for group in groups))
+    marked = {index for mark in trend.marks for index in (mark.index, mark.last_good_index)}
+    shas = set(unmerged_shas)
+    unmerged = {
+        place for place, dot in enumerate(trend.dots) if dot.index in marked or dot.commit.sha in shas
+    }
+    groups = merge_neighbours(kinds, {0, len(trend.dots) - 1, *unmerged}, max_dots)
+    return [[trend.dots[int(place)] for place in group] for group in groups]
 
 
 def list_unmerged_places(count: int, marks: Iterable[ChangeMark]) -> set[int]:
@@ -309,7 +343,9 @@ def build_levels(values: NDArray[np.float64], marks: Sequence[ChangeMark]) -> tu
         measured = values[first:end][~np.isnan(values[first:end])]
         if len(measured):
             begun_by, ended_by = marks_by_index.get(first), marks_by_index.get(end)
-            levels.append(_build_level(first, end - 1, measured, begun_by, ended_by))
+            # A benchmark that is broken has no level any more.
+            last = end - 1 if ended_by else first + int(np.flatnonzero(~np.isnan(values[first:end]))[-1])
+            levels.append(_build_level(first, last, measured, begun_by, ended_by))
     return tuple(levels)
 
 
@@ -332,7 +368,8 @@ def _build_level(
     return TrendLevel(first, last, start, start if end is None else end, is_labelled)
 
 
-def _merge_dots(group: Sequence[Dot]) -> Dot:
+def merge_dots(group: Sequence[Dot]) -> Dot:
+    """Merge neighbours into one dot: the median of their levels, with the whole spread."""
     if len(group) == 1:
         return group[0]
     middle = group[len(group) // 2]

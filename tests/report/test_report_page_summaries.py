@@ -9,6 +9,7 @@ import pytest
 from perfci.model import ChangePoint, Status, VerdictKind
 from perfci.report.page_summaries import comparison_summary, project_overview_summary, trend_summary
 from perfci.report.series_trend import build_trend
+from perfci.verdicts.history.trend_sensitivity import TrendSensitivity
 from tests.support.report_builders import (
     a_failure,
     a_history,
@@ -74,7 +75,12 @@ def test_a_trend_reports_its_level_and_last_change() -> None:
     points = [*a_history(), a_failure(30)]
 
     assert str(trend_summary(build_trend(a_series(), points, [], [a_verdict()]))) == (
-        "train.time_step is at 14.67 ms. Last change: got 18.3 % slower at 0012001200; 1 commit failed."
+        "train.time_step is broken since 1 Apr 2026: 1 failure; was 14.67 ms. "
+        "Last reason: CUDA out of memory."
+    )
+    assert str(trend_summary(build_trend(a_series(), a_history(), [], [a_verdict()]))) == (
+        "train.time_step is 14.67 ms, +18.3 % since 0012001 (20 Mar 2026, confirmed by A/B rerun). "
+        "Measured in pairs: 12.40 ms → 14.67 ms."
     )
 
 
@@ -84,7 +90,12 @@ def test_a_trend_without_a_confirmed_change_says_so() -> None:
     candidate = build_trend(a_series(), a_history(), [step])
 
     assert str(trend_summary(unchanged)).endswith(". No change is recorded over 30 commits.")
-    assert str(trend_summary(candidate)).endswith(". 1 candidate change not confirmed.")
+    noisy = TrendSensitivity(noise=0.016, smallest_step=0.042)
+    assert str(trend_summary(candidate, noisy, {step.commit: 19})) == (
+        "train.time_step is 14.70 ms, +18.5 % since 0012001 (20 Mar 2026, not confirmed, #19). "
+        "Before: 12.40 ms for 18 commits. "
+        "Noise ±1.6 %; steps under 4.2 % would not show within 10 commits."
+    )
     assert str(trend_summary(build_trend(a_series(), [a_failure(0)]))) == (
         "train.time_step has no measured value yet. 1 commit failed."
     )
@@ -94,7 +105,10 @@ def test_an_informational_series_reports_only_its_last_value() -> None:
     points = [a_point(0, 0.0124), a_point(1, 0.0147), a_failure(2)]
     trend = replace(build_trend(a_series(), points), levels=())
 
-    assert str(trend_summary(trend)) == "train.time_step was 14.70 ms at 0001000100. 1 commit failed."
+    assert str(trend_summary(trend)) == (
+        "train.time_step is broken since 4 Mar 2026: 1 failure; was 14.70 ms. "
+        "Last reason: CUDA out of memory."
+    )
 
 
 def test_a_trend_that_the_machine_cannot_measure_says_why() -> None:

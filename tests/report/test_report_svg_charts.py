@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
+from perfci.report.charts.build_trend_scene import MAX_DOTS, build_trend_scene
 from perfci.report.charts.interval_bar import render_interval_bar
 from perfci.report.charts.svg_charts import (
-    MAX_DOTS,
-    downsampling_note,
     render_sparkline,
     render_trend_chart,
 )
@@ -88,7 +87,7 @@ def test_a_chart_has_a_title_and_a_description() -> None:
 
     assert root.get("role") == "img"
     assert set((root.get("aria-labelledby") or "").split()) <= ids
-    assert " is at " in "".join(root.itertext())
+    assert " is " in "".join(root.itertext())
 
 
 def test_no_name_breaks_out_of_a_picture() -> None:
@@ -111,18 +110,23 @@ def test_every_class_drawn_is_styled() -> None:
     )
     used = {name for names in re.findall(r'class="([^"]*)"', drawn) for name in names.split()}
 
-    assert used - set(re.findall(r"\.(pc-[a-z]+)", SVG_STYLE)) <= {"pc-trend", "pc-sparkline", "pc-interval"}
+    assert used - set(re.findall(r"\.(pc-[a-z0-9-]+)", SVG_STYLE)) <= {
+        "pc-trend",
+        "pc-sparkline",
+        "pc-interval",
+    }
 
 
 def test_a_long_history_is_downsampled_with_a_note() -> None:
     trend = build_trend(a_series(), a_history(2000, step_at=1200), [], [])
 
     assert count(render_trend_chart(trend), "pc-dot") <= MAX_DOTS
-    assert "2,000 commits" in downsampling_note(trend)
+    caption = build_trend_scene(trend).caption
+    assert re.fullmatch(r"(\d+) of 2,000 commits drawn as dots, [\d,]+ merged into them", caption)
 
 
 def test_a_short_history_draws_every_commit() -> None:
-    assert downsampling_note(a_trend()) == "30 commits, one dot each"
+    assert build_trend_scene(a_trend()).caption == "29 commits, one dot each; 1 failed commit below the axis"
 
 
 @pytest.mark.parametrize("points", [[], [a_failure(0)], [Point(a_failure(0).commit, Status.SKIPPED)]])

@@ -49,6 +49,7 @@ from perfci.model import (
 )
 from perfci.report.commits import measurements_by_series as measured
 from perfci.report.series_trend import Trend, build_trend
+from perfci.store.projects import Project
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci_web.benchmarks import view_model as benchmarks
@@ -57,6 +58,7 @@ from perfci_web.comparisons import view_model as compare
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
+from perfci_web.series.load_series import LoadedSeries
 from perfci_web.view_parts.list_search_and_paging import ListQuery, parse_list_query
 from perfci_web.view_parts.table_row_groups import (
     MissingReason,
@@ -293,21 +295,25 @@ def test_counts_the_commits_missing_for_change_points() -> None:
         STEP_TIME, [Point(a_commit(k), Status.OK, (Process(0, samples=(1.0,)),)) for k in range(3)]
     )
 
-    assert series.build_series_view("p", trend, [], [a_record(STEP_TIME)]).commits_needed == 5
+    assert series.build_series_view(a_loaded(trend), [], [a_record(STEP_TIME)], {}).commits_needed == 5
 
 
 def test_links_namesakes_and_other_parameters_of_a_series() -> None:
     older = replace(STEP_TIME, benchmark=Benchmark(STEP_TIME.benchmark.name, "0"))
     records = [a_record(item) for item in (STEP_TIME, STEP_FP32, older)]
 
-    page = series.build_series_view("p", a_trend(STEP_TIME), [], records)
+    page = series.build_series_view(a_loaded(a_trend(STEP_TIME)), [], records, {})
 
-    assert page.namesakes == (STEP_TIME, older)
-    assert page.other_parameters == (STEP_TIME, STEP_FP32)
+    assert [choice.series for choice in page.places] == [STEP_TIME]
+    assert [(choice.label, choice.is_current) for choice in page.parameters] == [
+        ("batch = 8, dtype = 'bf16'", True),
+        ("batch = 8, dtype = 'fp32'", False),
+    ]
 
 
 def test_lists_other_metrics_of_the_same_processes() -> None:
-    page = series.build_series_view("p", a_trend(STALL), [], [*the_many(), a_record(FP16[0])], judged=False)
+    records = [*the_many(), a_record(FP16[0])]
+    page = series.build_series_view(a_loaded(a_trend(STALL), judged=False), [], records, {})
 
     assert [metric.series for metric in page.metrics] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL, MFU]
 
@@ -318,9 +324,8 @@ def test_shows_the_level_of_the_clock_twin() -> None:
         next(record for record in records if record.series == series) for series in (LOSS_WALL, LOSS_CPU)
     )
 
-    page = series.build_series_view(
-        "p", a_trend(LOSS_WALL), [], records, twin_trend=a_trend(LOSS_CPU), judged=False
-    )
+    loaded = a_loaded(a_trend(LOSS_WALL), judged=False, twin=a_trend(LOSS_CPU))
+    page = series.build_series_view(loaded, [], records, {})
 
     assert (
         series.find_series_of_other_clock(wall, records),
@@ -333,10 +338,15 @@ def test_shows_the_level_of_the_clock_twin() -> None:
 def test_marks_a_skipped_series_unavailable() -> None:
     skipped = build_trend(MFU, [Point(a_commit(1), Status.SKIPPED, reason="no peak is known")])
 
-    page = series.build_series_view("p", skipped, [], the_many())
+    page = series.build_series_view(a_loaded(skipped), [], the_many(), {})
 
     assert not page.available
     assert str(page.sentence).endswith("mfu cannot be measured on this machine. Reason: no peak is known.")
+
+
+def a_loaded(trend: Trend, *, judged: bool = True, twin: Trend | None = None) -> LoadedSeries:
+    project = Project(1, "p", "public", 1, {}, archived=False)
+    return LoadedSeries(project, a_record(trend.series), trend, judged, twin)
 
 
 def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> compare.ComparisonView:

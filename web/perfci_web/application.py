@@ -31,11 +31,13 @@ from perfci_web.changes import routes as changes
 from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
 from perfci_web.embeds import routes as embeds
+from perfci_web.graphs import routes as graphs
 from perfci_web.incidents import change_routes as incidents
 from perfci_web.invalid_marks import routes as invalid_marks
 from perfci_web.measurement_orders import routes as measurement_orders
 from perfci_web.noise import routes as noise
 from perfci_web.overview import routes as overview
+from perfci_web.points import routes as points
 from perfci_web.pull_requests import routes as pull_requests
 from perfci_web.renames import routes as renames
 from perfci_web.runs import routes as runs
@@ -49,6 +51,8 @@ PAGE_MODULES = (
     overview,
     benchmarks,
     series,
+    points,
+    graphs,
     comparisons,
     pull_requests,
     commits,

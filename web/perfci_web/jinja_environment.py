@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from flask import Flask, g, request
@@ -16,7 +16,7 @@ from perfci import __version__
 from perfci.model import Commit, Verdict
 from perfci.report import calibration_text, number_format, series_trend, verdict_text
 from perfci.report.charts import interval_bar as interval_bars
-from perfci.report.charts import svg_charts
+from perfci.report.charts import scene_svg, svg_charts
 from perfci.report.comparisons.comparison_rows import LIKELY_SIGMAS, ComparisonRow
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci_web import static_files
@@ -89,6 +89,8 @@ def register_filters_and_globals(
         "kind_tone": lambda kind: verdict_text.TONES[kind],
         "move": verdict_text.change_phrase,
         "plotly": lambda: f"{request.script_root}{static_files.plotly_url_path()}",
+        "common_sparklines": common_sparklines,
+        "scene_picture": lambda scene, **options: Markup(scene_svg.render_scene_svg(scene, **options)),
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
         "tail_phrase": verdict_text.tail_phrase,
@@ -97,6 +99,11 @@ def register_filters_and_globals(
         "user_label": user_label,
         "version": __version__,
     }
+
+
+def common_sparklines(trends: Sequence[series_trend.Trend]) -> list[Markup]:
+    """Sparklines of several trends on one value axis."""
+    return [Markup(picture) for picture in svg_charts.render_common_sparklines(trends)]
 
 
 def interval_bar(verdict: Verdict, span: float) -> Markup:

@@ -72,6 +72,35 @@ class ProjectLinks:
         query_text = format_query(query, self._identifying_query(series))
         return f"{self.project_url}/s/{path}{_format_extension(extension)}{query_text}"
 
+    def series_part(self, series: Series, part: str, **query: object) -> str:
+        """A part of the page of a series: what its chart or its panel is made of."""
+        path = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}/{part}"
+        return f"{self.project_url}/s/{path}{format_query(query, self._identifying_query(series))}"
+
+    def point(self, series: Series, sha: str, extension: str = "", **query: object) -> str:
+        """The page of one result of a series."""
+        path = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}"
+        commit = f"{encode_segment(sha)}{_format_extension(extension)}"
+        query_text = format_query(query, self._identifying_query(series))
+        return f"{self.project_url}/point/{path}/{commit}{query_text}"
+
+    def graph(self, series: Iterable[Series], extension: str = "", *, norm: str = "", **query: object) -> str:
+        """The page of several series in one chart, absolute or against the first level of each."""
+        names = [("s", self.series_key(each)) for each in series]
+        others = [
+            (key, str(value)) for key, value in {"norm": norm, **query}.items() if value not in ("", None)
+        ]
+        query_text = urlencode([*names, *others], safe="/:,")
+        return f"{self.project_url}/graph{_format_extension(extension)}?{query_text}"
+
+    def graph_part(self, part: str) -> str:
+        """A part of the graph page, whose query is that of the page itself."""
+        return f"{self.project_url}/graph/{part}"
+
+    def series_key(self, series: Series) -> str:
+        """A series as one value of a query: what stands behind ``/s/`` in its address."""
+        return self.series(series).removeprefix(f"{self.project_url}/s/")
+
     def compare(self, base: str, head: str, extension: str = "", **query: object) -> str:
         pair = f"{encode_segment(base)}...{encode_segment(head)}"
         return f"{self.project_url}/compare/{pair}{_format_extension(extension)}{format_query(query)}"

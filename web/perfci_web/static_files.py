@@ -22,7 +22,15 @@ CONTENT_TYPES = {
     ".svg": "image/svg+xml; charset=utf-8",
 }
 
-OWN_FILES = ("style.css", "chart.js", "theme.js", "navigation.js", "incident_keys.js", "icon.svg")
+OWN_FILES = (
+    "style.css",
+    "charts.css",
+    "chart.js",
+    "theme.js",
+    "navigation.js",
+    "incident_keys.js",
+    "icon.svg",
+)
 
 PLOTLY_FILE = "plotly-basic-4.1.1.min.js"
 """The bundle with scatter, bar and pie traces, of which charts need the first; `make assets` fetches it."""

@@ -44,17 +44,6 @@ class PlotFrame:
         return self.bottom - (self.bottom - self.top) * (value - self.low) / (self.high - self.low)
 
 
-def build_plot_frame(trend: Trend, scale: DisplayScale, width: int, height: int) -> PlotFrame:
-    """Build the plot area of a trend, with room for its tick labels."""
-    low, high = value_axis_range(trend)
-    widest = max(
-        len(scale.format_without_unit(value)) for value in tick_values(low, high, scale, tick_count(height))
-    )
-    left = 12 + widest * CHARACTER_WIDTH_PX
-    commits = trend.dots[-1].index + 1
-    return PlotFrame(width, height, left, width - 12.0, 58.0, height - 62.0, commits, low, high)
-
-
 def value_axis_range(trend: Trend) -> tuple[float, float]:
     """Compute the value range of the axis: all levels, and their spreads but for the 5 % most extreme."""
     values = [dot.level for dot in trend.measured_dots if dot.level is not None]

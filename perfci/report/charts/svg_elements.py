@@ -33,10 +33,28 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-line.pc-unsure{stroke:var(--unsure)}
 .pc-hollow{fill:var(--surface)}
 .pc-flag.pc-refuted{fill:var(--surface);stroke:var(--muted)}
+.pc-flag.pc-same,.pc-stem.pc-same{stroke:var(--same)}
+.pc-env{fill:var(--same-tint);fill-opacity:.55}
+.pc-blind{fill:var(--same-tint)}
+.pc-mark-environment{stroke:var(--control);stroke-width:1;stroke-dasharray:1 3}
+.pc-mark-break{stroke:var(--control);stroke-width:1;stroke-dasharray:5 3}
+.pc-unmeasured{fill:none;stroke:var(--muted);stroke-width:1}
+.pc-invalid{fill:var(--surface);stroke:var(--dot)}
+.pc-line-1{--line:var(--line-1)}
+.pc-line-2{--line:var(--line-2)}
+.pc-line-3{--line:var(--line-3)}
+.pc-line-4{--line:var(--line-4)}
+.pc-line-5{--line:var(--line-5)}
+.pc-line-6{--line:var(--line-6)}
+.pc-line-7{--line:var(--line-7)}
+.pc-line-8{--line:var(--line-8)}
+.pc-dot[class*=pc-line]{fill:var(--line)}
+.pc-level[class*=pc-line],.pc-riser[class*=pc-line]{stroke:var(--line)}
 .pc-stem{fill:none;stroke-width:1;opacity:.55}
 .pc-range{fill-opacity:.1;stroke:none}
 .pc-line{stroke-width:2;stroke-linecap:round}
 .pc-line.pc-dashed{stroke-dasharray:3 3}
+.pc-steps{fill:none}
 .pc-spark{fill:none;stroke:var(--dot);stroke-width:1;opacity:.55}
 .pc-zone{fill:var(--same-tint)}
 .pc-measured{fill:var(--level)}

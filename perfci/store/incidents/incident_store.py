@@ -211,6 +211,21 @@ def load_members_by_incident(
     return by_incident
 
 
+def load_incident_numbers_of_series(tx: Session, series_ids: Collection[int]) -> dict[tuple[int, str], int]:
+    """Load which incident a change belongs to, by series id and commit."""
+    query = (
+        sa.select(MEMBERS.c.series_id, MEMBERS.c.commit, INCIDENTS.c.number)
+        .join(INCIDENTS, MEMBERS.c.incident_id == INCIDENTS.c.id)
+        .where(MEMBERS.c.dropped_at.is_(None))
+        .order_by(INCIDENTS.c.number)
+    )
+    numbers: dict[tuple[int, str], int] = {}
+    for some in in_chunks(series_ids):
+        for series_id, commit, number in tx.execute(query.where(MEMBERS.c.series_id.in_(some))):
+            numbers[series_id, commit] = number
+    return numbers
+
+
 def load_incident_members(tx: Session, incident_id: int) -> list[IncidentMember]:
     """Load the members of one incident."""
     return load_members_by_incident(tx, [incident_id])[incident_id]

@@ -172,6 +172,14 @@ def load_points_at_commits(
                 yield series_id, commit_id, point
 
 
+def load_environments_of_history(tx: Session, series_id: int) -> dict[str, Environment]:
+    """Load the environment of each commit of a series, by sha; of several runs, that of the newest."""
+    query = restrict_to_history(sa.select(CommitRow.sha, RunRow.environment_id))
+    rows = tx.execute(query.where(ResultRow.series_id == series_id).order_by(RunRow.started_at)).all()
+    environments = load_environments_by_id(tx, {row.environment_id for row in rows})
+    return {row.sha: environments[row.environment_id] for row in rows}
+
+
 def load_points_of_runs(tx: Session, run_ids: Sequence[int]) -> list[tuple[Series, Point]]:
     """Load the points that some runs measured, by the sha of their commits.
 

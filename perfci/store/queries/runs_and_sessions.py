@@ -67,6 +67,18 @@ def load_run_origins_of_session(tx: Session, uid: str) -> list[NamedValues]:
     return [named_values_from_json(row) for row in tx.scalars(query.distinct())]
 
 
+def load_origins_of_results(tx: Session, series_id: int, sha: str) -> list[NamedValues]:
+    """Load where the results of a series at a commit come from, newest first."""
+    query = (
+        sa.select(RunRow.origin)
+        .join(ResultRow, ResultRow.run_id == RunRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .where(ResultRow.series_id == series_id, CommitRow.sha == sha)
+        .order_by(RunRow.started_at.desc())
+    )
+    return list(dict.fromkeys(named_values_from_json(row) for row in tx.scalars(query)))
+
+
 def load_history_run_ids(tx: Session, project: str) -> list[list[int]]:
     """Load the ids of the runs in a project's histories, oldest commit first.
 

@@ -13,14 +13,16 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, Metric, PerfciError, Series, Variant
 from perfci.store.column_conversions import named_values_from_json
-from perfci.store.queries.history_conditions import Condition, project_id_condition
+from perfci.store.queries.history_conditions import HISTORY_KINDS, Condition, project_id_condition
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
     EnvironmentRow,
     MachineRow,
     ProjectRow,
+    RunRow,
     SeriesRow,
+    SessionRow,
     VariantRow,
 )
 from perfci.store.transactions import CHUNK, SERIES_CACHE, execute_on_driver, in_chunks
@@ -177,6 +179,23 @@ def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = 
             newest = sa.select(CommitRow.id).where(*chosen).order_by(*by_position).limit(limit)
             chosen.append(CommitRow.id.in_(newest))
     return sort_commits(load_commits_by_id(tx, *chosen).values())[::-1][:limit]
+
+
+def load_branch_commits(tx: Session, project: str) -> list[Commit]:
+    """Load the commits of the history of a project, measured or not, oldest first.
+
+    Those that only pull requests or comparisons measured are left out, and so are changed working trees.
+    """
+    of_commit = sa.select(RunRow.id).where(RunRow.commit_id == CommitRow.id).correlate(CommitRow)
+    in_history = of_commit.join(SessionRow, RunRow.session_id == SessionRow.id).where(
+        SessionRow.kind.in_(HISTORY_KINDS)
+    )
+    chosen = (
+        project_id_condition(CommitRow.project_id, project),
+        CommitRow.dirty.is_(False),
+        sa.or_(~of_commit.exists(), in_history.exists()),
+    )
+    return sort_commits(load_commits_by_id(tx, *chosen).values())
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:

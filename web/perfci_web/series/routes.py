@@ -3,39 +3,50 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
+from perfci.report.charts.build_trend_scene import build_trend_scene
 from perfci.report.charts.joined_trend import EarlierHistory, join_earlier_history
-from perfci.report.charts.svg_charts import MAX_DOTS, render_trend_chart
+from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
-from perfci.report.series_places import SeriesPlaces
-from perfci.report.series_trend import Trend
+from perfci.report.series_trend import Trend, keep_commits_between
 from perfci.store import verdicts_and_change_points
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
-from perfci.store.queries import measured_samples, series_search
+from perfci.store.queries import measured_samples
 from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.load_series_trends import (
-    SeriesTrend,
     VerdictsAndChangePoints,
     draw_charts,
     find_range,
     load_series_trends,
+    show_whole_histories,
 )
-from perfci_web.page_urls import PARAMETER_PREFIX, names_place, series_matches_url_query
+from perfci_web.page_urls import PARAMETER_PREFIX, ProjectLinks, names_place
+from perfci_web.points.load_point import load_point_view
 from perfci_web.series import view_model
+from perfci_web.series.cause_evidence import load_cause_evidence, load_trends_elsewhere
+from perfci_web.series.chart_view import (
+    PIN_KEY,
+    build_view_controls,
+    narrow,
+    parse_chart_view,
+    parse_sha,
+    serialize_scene,
+    view_query,
+)
+from perfci_web.series.find_series import build_no_series_error, find_series, load_candidates
+from perfci_web.series.load_series import LoadedSeries, load_series
 from perfci_web.url_lookups import (
     PageNotFound,
-    Suggestion,
-    build_benchmark_not_found_error,
     build_project_links,
-    raise_if_renamed,
     require_project,
 )
 from perfci_web.view_parts.csv_response import build_csv_response
@@ -53,40 +64,71 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
     """The page of a series; an address that names no machine leads to all series it may mean."""
     context = web_context()
     with context.store.read() as tx:
-        candidates, records = _load_candidates(tx, project, benchmark, metric)
+        candidates, records = load_candidates(tx, project, benchmark, metric)
         record, matches = view_model.find_series_of_url(candidates, request.args)
         if matches and (record is None or not names_place(request.args)):
             return redirect(_find_complete_address(project, record, benchmark, metric))
         if record is None:
-            raise _build_no_series_error(project, candidates)
-        twin = view_model.find_series_of_other_clock(record, records)
-        trends = load_series_trends(tx, project, [item.id for item in (record, twin) if item])
-        trend = trends.get(record.id)
-        chart, newest = _draw_page(tx, record, trend)
-        verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
+            raise build_no_series_error(project, candidates)
         stored_project = require_project(tx, project)
+        loaded = load_series(
+            tx, stored_project, record, view_model.find_series_of_other_clock(record, records)
+        )
+        verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
+        namesakes = view_model.find_namesakes(record, records)
+        places = load_trends_elsewhere(tx, project, namesakes)
+        elsewhere = {trend.series: trend for trend in show_whole_histories(tx, places).values()}
+        cause = load_cause_evidence(tx, project, loaded, places.values())
         mutes = load_mutes(tx, stored_project.id, context.clock())
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
         earlier = _load_earlier_history(tx, record, records)
-    page = view_model.build_series_view(
-        project,
-        chart,
-        verdicts,
-        records,
-        newest=newest,
-        twin_trend=trends.get(twin.id) if twin else None,
-        judged=trend is not None and trend.record.judged and not record.is_informational,
-    )
+        point = load_point_view(tx, loaded, parse_sha(request.args.get(PIN_KEY, "")))
+    links = build_project_links(project, (sibling.series for sibling in records))
+    view = parse_chart_view(request.args)
+    pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
     return render_template(
         "series/series.html",
-        page=page,
+        page=view_model.build_series_view(loaded, verdicts, records, elsewhere),
+        loaded=loaded,
+        view=view,
+        scene=build_trend_scene(loaded.trend, view, loaded.chart_context(pin_sha)),
+        narrow_scene=build_trend_scene(loaded.trend, narrow(view), loaded.chart_context(pin_sha)),
+        controls=build_view_controls(loaded.trend, view, request.args, partial(links.series, record.series)),
+        state=view_query(request.args),
+        point=point,
         earlier=earlier,
+        cause=cause,
         muted=[mute for mute in mutes if mute.matches(record.series)],
         marks=marks,
         identity=series_identity(project, record.series),
         may_change=may_triage(stored_project),
-        links=build_project_links(project, (sibling.series for sibling in records)),
+        links=links,
     )
+
+
+@blueprint.get(f"{SERIES_PATH}/figure")
+def series_figure(project: str, benchmark: str, metric: str) -> Response:
+    """The chart as plotly.js draws it, in the width and the view that the query asks for."""
+    loaded, _ = _load_series(project, benchmark, metric)
+    pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
+    view = parse_chart_view(request.args)
+    scene = build_trend_scene(loaded.trend, view, loaded.chart_context(pin_sha))
+    return jsonify(
+        serialize_scene(scene, [keep_commits_between(loaded.trend, view.first_sha, view.last_sha)])
+    )
+
+
+@blueprint.get(f"{SERIES_PATH}/panel")
+def series_panel(project: str, benchmark: str, metric: str) -> str:
+    """What stands beside the chart of the commit that is pinned."""
+    with web_context().store.read() as tx:
+        record, records = find_series(tx, project, benchmark, metric)
+        loaded = load_series(tx, require_project(tx, project), record)
+        point = load_point_view(tx, loaded, parse_sha(request.args.get(PIN_KEY, "")))
+    if point is None:
+        raise PageNotFound("There is no result at that commit.")
+    links = build_project_links(project, (sibling.series for sibling in records))
+    return render_template("series/panel.html", point=point, links=links, project_name=project)
 
 
 @blueprint.get(f"{SERIES_PATH}.json")
@@ -103,8 +145,8 @@ def series_json(project: str, benchmark: str, metric: str) -> Response:
 
 @blueprint.get(f"{SERIES_PATH}.svg")
 def series_svg(project: str, benchmark: str, metric: str) -> Response:
-    trend = load_trend(project, benchmark, metric, MAX_DOTS)
-    return Response(render_trend_chart(trend, standalone=True), content_type="image/svg+xml; charset=utf-8")
+    """The chart as a picture that stands alone, of the part that the query asks for."""
+    return Response(_draw_picture(project, benchmark, metric), content_type="image/svg+xml; charset=utf-8")
 
 
 @blueprint.get(f"{SERIES_PATH}.csv")
@@ -114,73 +156,25 @@ def series_csv(project: str, benchmark: str, metric: str) -> Response:
     return build_csv_response(view_model.POINT_COLUMNS, rows, file_name)
 
 
-def _find_series(
-    tx: Session, project: str, benchmark: str, metric: str
-) -> tuple[SeriesRecord, list[SeriesRecord]]:
-    """Find the one series of an address, and all series of its benchmark."""
-    candidates, records = _load_candidates(tx, project, benchmark, metric)
-    record, _ = view_model.find_series_of_url(candidates, request.args)
-    if record is None:
-        raise _build_no_series_error(project, candidates)
-    return record, records
-
-
-def _load_candidates(
-    tx: Session, project: str, benchmark: str, metric: str
-) -> tuple[list[SeriesRecord], list[SeriesRecord]]:
-    """Load the series of a benchmark and metric, and those of all its metrics, the latest first."""
-    require_project(tx, project)
-    records = series_search.find_series_of_benchmark(tx, project, benchmark)
-    candidates = [record for record in records if record.series.metric.name == metric]
-    if not any(series_matches_url_query(record.series, request.args) for record in candidates):
-        raise_if_renamed(tx, project, benchmark, metric)
-    if not candidates:
-        raise build_benchmark_not_found_error(tx, project, f"{benchmark} · {metric}")
-    return candidates, records
-
-
 def _find_complete_address(project: str, record: SeriesRecord | None, benchmark: str, metric: str) -> str:
     """The address of the one series that a short address means, or of all that it may mean."""
     links = build_project_links(project)
     if record is not None:
-        return links.series(record.series)
+        return links.series(record.series, **view_query(request.args))
     chosen = {name: value for name, value in request.args.items() if name.startswith(PARAMETER_PREFIX)}
     return links.benchmark(benchmark, metric=metric, **chosen)
-
-
-def _build_no_series_error(project: str, candidates: list[SeriesRecord]) -> PageNotFound:
-    """Build the 404 of an address that means none of the series of its benchmark and metric, or several."""
-    series = [record.series for record in candidates]
-    links, places = build_project_links(project, series), SeriesPlaces(series)
-    suggestions = [
-        Suggestion(f"{item.label} {places.label(item)}".strip(), links.series(item)) for item in series
-    ]
-    name = f"{series[0].benchmark.name} · {series[0].metric.name}"
-    text = f"{name} has {len(candidates)} series; the address names none of them exactly."
-    return PageNotFound(text, suggestions, "Choose one")
 
 
 def load_trend(project: str, benchmark: str, metric: str, max_dots: int = sys.maxsize) -> Trend:
     """Load the trend of the series that the current address means, from one commit of it to another."""
     with web_context().store.read() as tx:
-        record, _ = _find_series(tx, project, benchmark, metric)
+        record, _ = find_series(tx, project, benchmark, metric)
         trends = load_series_trends(tx, project, [record.id])
         if record.id not in trends:
             return Trend(record.series, (), (), ())
         ends = (request.args.get("from", ""), request.args.get("to", ""))
         ranges = {record.id: find_range(tx, project, trends[record.id], *ends)}
         return draw_charts(tx, trends, max_dots, ranges)[record.id]
-
-
-def _draw_page(tx: Session, record: SeriesRecord, trend: SeriesTrend | None) -> tuple[Trend, Trend]:
-    """Draw the chart of a page, and the newest commits for its table: with the last one before them."""
-    if trend is None:
-        empty = Trend(record.series, (), (), ())
-        return empty, empty
-    chart = draw_charts(tx, {record.id: trend}, MAX_DOTS)[record.id]
-    commits = len(trend.columns)
-    ranges = {record.id: (max(0, commits - view_model.MAX_ROWS - 1), commits)}
-    return chart, draw_charts(tx, {record.id: trend}, sys.maxsize, ranges)[record.id]
 
 
 def _load_earlier_history(
@@ -200,3 +194,16 @@ def _load_earlier_history(
         for other in others
     )
     return next((history for history in joined if history is not None), None)
+
+
+def _load_series(project: str, benchmark: str, metric: str) -> tuple[LoadedSeries, ProjectLinks]:
+    with web_context().store.read() as tx:
+        record, records = find_series(tx, project, benchmark, metric)
+        loaded = load_series(tx, require_project(tx, project), record)
+    return loaded, build_project_links(project, (sibling.series for sibling in records))
+
+
+def _draw_picture(project: str, benchmark: str, metric: str) -> str:
+    loaded, _ = _load_series(project, benchmark, metric)
+    scene = build_trend_scene(loaded.trend, parse_chart_view(request.args), loaded.chart_context())
+    return render_scene_svg(scene, standalone=True)

@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import CPU_METRIC_PREFIX, Commit, Series
-from perfci.report.charts.svg_charts import downsampling_note
 from perfci.report.number_format import format_quantity
-from perfci.report.page_summaries import PageSummary, trend_summary, unmeasurable_series_summary
+from perfci.report.page_summaries import PageSummary, unmeasurable_series_summary
+from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
 from perfci.verdicts.related_metrics import metric_name_without_clock
 from perfci_web.load_series_trends import SeriesTrend
 from perfci_web.page_urls import series_matches_url_query
+from perfci_web.series.load_series import LoadedSeries
 from perfci_web.view_parts.table_row_groups import group_rows_by_benchmark_cell
 
-MAX_ROWS = 200
+MAX_ROWS = 60
 """Rows of the table below the chart; the CSV has all commits."""
 
 MIN_COMMITS_FOR_CHANGES = 8
@@ -73,18 +74,26 @@ class ClockTwin:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesChoice:
+    """One of the series that a menu leads to."""
+
+    label: str
+    series: Series
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesView:
     """The page of one series.
 
     ``judged`` tells whether verdicts are given on it, ``available`` whether it can have a value on its
-    machine. ``metrics`` are all series of the same processes, ``namesakes`` the same series on other
-    machines and versions.
+    machine. ``metrics`` are all series of the same processes; ``places``, ``parameters``, ``metric_choices``
+    are the menus that lead to other series of the benchmark. ``elsewhere`` has their trends.
     """
 
     project: str
     trend: Trend
     sentence: PageSummary
-    chart_note: str
     commits_needed: int
     changes: tuple[MarkedChange, ...]
     verdicts: tuple[VerdictRecord, ...]
@@ -94,8 +103,10 @@ class SeriesView:
     available: bool
     twin: ClockTwin | None
     metrics: tuple[SeriesRecord, ...]
-    namesakes: tuple[Series, ...]
-    other_parameters: tuple[Series, ...]
+    places: tuple[SeriesChoice, ...]
+    parameters: tuple[SeriesChoice, ...]
+    metric_choices: tuple[SeriesChoice, ...]
+    elsewhere: tuple[tuple[SeriesChoice, Trend], ...]
 
     @property
     def quiet_verdict_counts_sentence(self) -> str:
@@ -148,50 +159,99 @@ def find_series_of_other_harnesses(
     return sorted(others, key=lambda other: (other.series.machine != own.machine, -other.points))
 
 
+def find_namesakes(record: SeriesRecord, records: Iterable[SeriesRecord]) -> list[SeriesRecord]:
+    """The same benchmark, parameters and metric in every place, one series each: the one measured last."""
+    series = record.series
+    by_place: dict[object, SeriesRecord] = {}
+    for other in records:
+        is_same = (other.series.metric.name, other.series.parameters) == (
+            series.metric.name,
+            series.parameters,
+        )
+        if is_same and other.points:
+            by_place.setdefault((other.series.machine, other.series.variant), other)
+    by_place[series.machine, series.variant] = record
+    return list(by_place.values())
+
+
 def build_series_view(
-    project: str,
-    trend: Trend,
+    loaded: LoadedSeries,
     verdicts: Sequence[VerdictRecord],
     records: Sequence[SeriesRecord],
-    *,
-    newest: Trend | None = None,
-    twin_trend: Trend | SeriesTrend | None = None,
-    judged: bool = True,
+    elsewhere: Mapping[Series, Trend],
 ) -> SeriesView:
-    """Join a series with the other metrics of its processes, its namesakes and its other parameters.
+    """Join a series with the other metrics of its processes, its places and its other parameters.
 
-    ``records`` are all series of its benchmark, ``twin_trend`` is the trend of its clock twin.
-    ``newest`` has the commits of the table, where the trend has neighbours merged.
+    ``records`` are all series of its benchmark, ``elsewhere`` the trends of the same series in all places.
     """
+    trend = loaded.trend
     commits = {dot.commit.sha: dot.commit for dot in trend.dots}
     series = trend.series
     never_measured = next(
         (record for record in records if record.series == series and record.never_measured), None
     )
     same_metric = [record for record in records if record.series.metric.name == series.metric.name]
+    namesakes = [record.series for record in find_namesakes(loaded.record, records)]
+    in_pairs = {mark.verdict for mark in trend.marks if mark.verdict is not None}
+    places = _choices(namesakes, series)
     return SeriesView(
-        project=project,
+        project=loaded.project.slug,
         trend=trend,
         sentence=unmeasurable_series_summary(series, never_measured.last_reason)
         if never_measured
-        else trend_summary(trend),
-        chart_note=downsampling_note(trend),
+        else loaded.summary,
         commits_needed=max(0, MIN_COMMITS_FOR_CHANGES - len(trend.measured_dots)),
         changes=tuple(
             MarkedChange(mark, commits.get(mark.commit), commits.get(mark.last_good))
             for mark in reversed(trend.marks)
         ),
-        verdicts=tuple(record for record in verdicts if record.verdict.kind not in QUIET_KINDS),
-        quiet_verdicts=tuple(record for record in verdicts if record.verdict.kind in QUIET_KINDS),
-        commit_rows=tuple(build_commit_rows(newest or trend)[:MAX_ROWS]),
-        judged=judged,
-        available=never_measured is None,
-        twin=_build_twin(series, twin_trend) if twin_trend else None,
-        metrics=_sibling_metrics(series, records),
-        namesakes=tuple(
-            record.series for record in same_metric if record.series.parameters == series.parameters
+        verdicts=tuple(
+            record
+            for record in verdicts
+            if record.verdict.kind not in QUIET_KINDS and record.verdict not in in_pairs
         ),
-        other_parameters=_other_parameters(series, same_metric),
+        quiet_verdicts=tuple(
+            record
+            for record in verdicts
+            if record.verdict.kind in QUIET_KINDS and record.verdict not in in_pairs
+        ),
+        commit_rows=tuple(build_commit_rows(trend)[:MAX_ROWS]),
+        judged=loaded.judged,
+        available=never_measured is None,
+        twin=_build_twin(series, loaded.twin) if loaded.twin else None,
+        metrics=_sibling_metrics(series, records),
+        places=places,
+        parameters=_parameter_choices(series, same_metric),
+        metric_choices=tuple(
+            SeriesChoice(record.series.metric.name, record.series, record.series == series)
+            for record in _sibling_metrics(series, records)
+            if not record.never_measured or record.series == series
+        ),
+        elsewhere=tuple(
+            (choice, elsewhere[choice.series]) for choice in places if choice.series in elsewhere
+        ),
+    )
+
+
+def _choices(others: Sequence[Series], current: Series) -> tuple[SeriesChoice, ...]:
+    """The places of a series, each by what tells it apart from the others."""
+    places = SeriesPlaces(others)
+    labels = {other: places.label(other) or other.machine.label or "unnamed machine" for other in others}
+    return tuple(
+        SeriesChoice(labels[other], other, other == current)
+        for other in sorted(others, key=labels.__getitem__)
+    )
+
+
+def _parameter_choices(series: Series, records: Sequence[SeriesRecord]) -> tuple[SeriesChoice, ...]:
+    others = _other_parameters(series, records)
+    return tuple(
+        SeriesChoice(
+            ", ".join(f"{name} = {value}" for name, value in other.parameters) or "no parameters",
+            other,
+            other == series,
+        )
+        for other in others
     )
 
 

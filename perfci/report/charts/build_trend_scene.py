@@ -1,0 +1,529 @@
+"""Build the scene of a trend: what is drawn of it in a picture of a given size, and where its labels go."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, zip_longest
+from types import MappingProxyType
+
+from perfci.model import Commit
+from perfci.report.charts.label_placement import LabelSpace, text_width_px
+from perfci.report.charts.plot_axes import (
+    choose_trend_display_scale,
+    format_level_label,
+    tick_count,
+    value_axis_range,
+)
+from perfci.report.charts.scene import (
+    Anchor,
+    Scene,
+    SceneBand,
+    SceneDot,
+    SceneFailure,
+    SceneFlag,
+    SceneFrame,
+    SceneMark,
+    SceneSegment,
+    SceneText,
+    SceneTone,
+    SceneZone,
+    XKind,
+    YKind,
+)
+from perfci.report.charts.scene_axes import CommitAxis, ValueAxis, build_commit_axis
+from perfci.report.escaping import make_printable
+from perfci.report.number_format import format_count, format_day, format_signed_percent
+from perfci.report.page_summaries import trend_summary
+from perfci.report.series_trend import (
+    ChangeMark,
+    Dot,
+    Trend,
+    change_mark_sentence,
+    group_neighbours,
+    keep_commits_between,
+    merge_dots,
+)
+from perfci.report.verdict_text import direction_arrow, status_label
+
+MAX_DOTS = 300
+"""The number of dots that can be distinguished on a page; beyond it neighbours are merged."""
+
+FAILURE_SLOT_PX = 5.0
+"""Failed commits that lie closer than this are one mark, so that a lane has at most some 200."""
+
+MARK_DISTANCE_PX = 12.0
+"""Changes of the environment that lie closer than this are one mark."""
+
+INSET_PX = 14.0
+X_LABEL_WIDTH_PX = 150
+TOP_PX, BOTTOM_PX, ENVIRONMENT_PX = 58.0, 62.0, 18.0
+FLAG_LABEL_Y = 33.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChartView:
+    """What a reader wants to see of a trend, and in which size; shas of an empty range mean all of it."""
+
+    width: int = 960
+    height: int = 340
+    x_kind: XKind = "commits"
+    y_kind: YKind = "auto"
+    first_sha: str = ""
+    last_sha: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartContext:
+    """What a chart shows beside the trend itself.
+
+    ``commits`` are those of the branch, oldest first: the ones that were not measured become ticks.
+    ``smallest_step`` is what noise hides, relative to the level. ``environment_changes`` say by sha what
+    changed before a commit was measured, ``incident_numbers`` which incident a change belongs to.
+    """
+
+    commits: tuple[Commit, ...] = ()
+    smallest_step: float | None = None
+    environment_changes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    breaks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    incident_numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    pinned_sha: str = ""
+    place: str = ""
+
+
+def build_trend_scene(
+    trend: Trend, view: ChartView | None = None, context: ChartContext | None = None
+) -> Scene:
+    """Build the scene of a trend, or of the part of it that a view asks for."""
+    view, context = view or ChartView(), context or ChartContext()
+    shown = keep_commits_between(trend, view.first_sha, view.last_sha)
+    if not shown.measured_dots:
+        return _build_empty_scene(trend, view, context)
+    return _TrendSceneBuilder(trend, shown, view, context).build()
+
+
+def _build_empty_scene(trend: Trend, view: ChartView, context: ChartContext) -> Scene:
+    frame = SceneFrame(view.width, view.height, 40, view.width - 12, 58, view.height - 62, 0, 1, 0, 1)
+    text = SceneText(view.width / 2, view.height / 2, "no commit has a measured value", "middle")
+    return Scene(
+        frame,
+        trend.series.label,
+        context.place,
+        str(trend_summary(trend)),
+        caption=format_count(trend.commit_count, "commit"),
+        x_kind=view.x_kind,
+        y_kind=view.y_kind,
+        texts=(text,),
+    )
+
+
+class _TrendSceneBuilder:
+    """Lays out one trend: axes first, then marks, then the labels that still find room."""
+
+    def __init__(self, whole: Trend, trend: Trend, view: ChartView, context: ChartContext) -> None:
+        self.whole, self.trend, self.view, self.context = whole, trend, view, context
+        measured = replace(trend, dots=trend.measured_dots)
+        groups = group_neighbours(measured, MAX_DOTS, [context.pinned_sha])
+        self.groups = groups
+        self.dots = [merge_dots(group) for group in groups]
+        self.scale = choose_trend_display_scale(trend)
+        self.axis = self._place_commits()
+        self.values = self._choose_value_axis()
+        self.frame = self._build_frame()
+        self.labels = LabelSpace()
+
+    def build(self) -> Scene:
+        """Assemble the scene."""
+        frame = self.frame
+        ticks = self.values.ticks(frame.y_low, frame.y_high, tick_count(self.view.height))
+        x_texts, x_ticks = self._label_commits()
+        flags = tuple(self._build_flag(mark) for mark in self.trend.marks)
+        environment_marks = self._merge_near_marks()
+        texts = [
+            *self._corner_texts(),
+            *(SceneText(frame.left - 6, frame.y_at(y) + 4, text, "end") for y, text in ticks),
+            *x_texts,
+            *self._label_flags(flags),
+            *self._label_levels(),
+            *self._label_marks(environment_marks),
+        ]
+        failures = tuple(self._build_failures())
+        unmeasured = self._unmeasured_positions()
+        return Scene(
+            frame,
+            self.trend.series.label,
+            self.context.place,
+            str(trend_summary(self.whole)),
+            self._caption(unmeasured),
+            self.axis.kind,
+            self.values.kind,
+            grid=tuple(y for y, _ in ticks),
+            x_ticks=tuple(x_ticks),
+            texts=tuple(texts),
+            zones=tuple(self._build_zones(environment_marks)),
+            bands=tuple(self._build_bands()),
+            segments=tuple(self._build_segments()),
+            dots=tuple(
+                self._build_dot(group, dot) for group, dot in zip(self.groups, self.dots, strict=True)
+            ),
+            flags=flags,
+            failures=failures,
+            unmeasured=self._distinct_pixels(unmeasured),
+            marks=environment_marks,
+        )
+
+    def _place_commits(self) -> CommitAxis:
+        """Place the commits of the branch from the first to the last of the view.
+
+        Where the branch is not known, those of the series alone.
+        """
+        shown = [dot.commit for dot in self.trend.dots]
+        shas = [commit.sha for commit in self.context.commits]
+        branch = set(shas)
+        if shown and all(commit.sha in branch for commit in shown):
+            first, last = shas.index(shown[0].sha), shas.index(shown[-1].sha)
+            if first <= last:
+                return build_commit_axis(self.context.commits[first : last + 1], self.view.x_kind)
+        return build_commit_axis(shown, self.view.x_kind)
+
+    def _choose_value_axis(self) -> ValueAxis:
+        """The axis that is asked for; a logarithm of what is not positive is not drawn."""
+        lows = [dot.lo for dot in self.dots if dot.lo is not None]
+        kind = self.view.y_kind
+        reference = self.trend.levels[0].value if self.trend.levels else self.dots[0].level or 0.0
+        if (kind == "log" and min(lows) <= 0) or (kind == "ratio" and not reference):
+            kind = "auto"
+        return ValueAxis(kind, self.scale, reference)
+
+    def _build_frame(self) -> SceneFrame:
+        low, high = self._value_range()
+        ticks = self.values.ticks(low, high, tick_count(self.view.height))
+        left = 12 + max((text_width_px(text) for _, text in ticks), default=0.0)
+        right = self.view.width - 12.0
+        bottom = self.view.height - BOTTOM_PX
+        if self._has_environment_marks():
+            bottom -= ENVIRONMENT_PX
+        first, last = self._x(0), self._x(len(self.trend.dots) - 1)
+        if first == last:
+            x_low, x_high = first - 1, last + 1
+        else:
+            inset = min(INSET_PX, (right - left) / 8)
+            margin = (last - first) * inset / (right - left - 2 * inset)
+            x_low, x_high = first - margin, last + margin
+        return SceneFrame(
+            self.view.width, self.view.height, left, right, TOP_PX, bottom, x_low, x_high, low, high
+        )
+
+    def _value_range(self) -> tuple[float, float]:
+        """The range of positions on the value axis."""
+        low, high = value_axis_range(replace(self.trend, dots=tuple(self.dots)))
+        if self.values.kind == "zero":
+            return min(0.0, low), max(0.0, high)
+        if self.values.kind == "log":
+            values = [value for dot in self.dots for value in (dot.lo, dot.level) if value is not None]
+            lowest, highest = math.log10(min(values)), math.log10(high)
+            padding = max(0.04 * (highest - lowest), 0.012)
+            return lowest - padding, highest + padding
+        return low, high
+
+    def _x(self, index: float) -> float:
+        """The position of a commit of the view; a half lies between two commits."""
+        lower = math.floor(index)
+        upper = min(math.ceil(index), len(self.trend.dots) - 1)
+        positions = [self.axis.positions[self.trend.dots[max(0, k)].commit.sha] for k in (lower, upper)]
+        return sum(positions) / 2
+
+    def _y(self, value: float) -> float:
+        return self.values.position_of(value)
+
+    def _unmeasured_positions(self) -> tuple[float, ...]:
+        has_result = {dot.commit.sha for dot in self.trend.dots}
+        return self.axis.unmeasured_between(self._x(0), self._x(len(self.trend.dots) - 1), has_result)
+
+    def _distinct_pixels(self, positions: Iterable[float]) -> tuple[float, ...]:
+        """Of positions that fall on one pixel, the first."""
+        by_pixel: dict[int, float] = {}
+        for x in positions:
+            by_pixel.setdefault(round(self.frame.x_at(x)), x)
+        return tuple(by_pixel.values())
+
+    def _corner_texts(self) -> Iterator[SceneText]:
+        metric = self.trend.series.metric
+        better = "lower is better ↓" if metric.direction == "lower" else "higher is better ↑"
+        unit = make_printable(self.scale.symbol or metric.unit, 24)
+        if self.values.kind == "ratio":
+            unit = f"against {self.scale.format_with_unit(self.values.reference)}"
+        yield SceneText(self.frame.left, 16, f"{unit} · {better}")
+        yield SceneText(self.frame.right, 16, self._axis_start_note(), "end")
+
+    def _axis_start_note(self) -> str:
+        """Say where the value axis starts, as it may not be at zero."""
+        low = self.frame.y_low
+        if self.values.kind == "log":
+            return f"log scale, y starts at {self.scale.format_with_unit(10**low)}"
+        if self.values.kind == "ratio":
+            return f"y starts at {format_signed_percent(low / self.values.reference - 1)}"
+        return f"y starts at {self.scale.format_with_unit(low)}" if low > 0 else "y starts at 0"
+
+    def _label_commits(self) -> tuple[list[SceneText], list[float]]:
+        """Label commits at even distances with sha and date, always the first and the last."""
+        commits = [dot.commit for dot in self.trend.dots]
+        pixels = [self.frame.x_at(self.axis.positions[commit.sha]) for commit in commits]
+        count = min(len(commits), max(2, int((self.frame.right - self.frame.left) / X_LABEL_WIDTH_PX)))
+        steps = max(1, count - 1)
+        wanted = [pixels[0] + (pixels[-1] - pixels[0]) * k / steps for k in range(count)]
+        nearest = [min(range(len(pixels)), key=lambda k: abs(pixels[k] - x)) for x in wanted]
+        chosen = sorted({nearest[0], nearest[-1]})
+        for k in nearest[1:-1]:
+            if all(abs(pixels[k] - pixels[other]) > 0.8 * X_LABEL_WIDTH_PX for other in chosen):
+                chosen.append(k)
+        texts = []
+        for k in sorted(chosen):
+            x, anchor = _anchored_at_edge(pixels[k], k == 0, k == len(commits) - 1 and len(chosen) > 1)
+            texts.append(SceneText(x, self.frame.bottom + 36, commits[k].sha[:7], anchor))
+            if moment := commits[k].committed_at:
+                texts.append(SceneText(x, self.frame.bottom + 50, format_day(moment), anchor))
+        return texts, [self.axis.positions[commits[k].sha] for k in sorted(chosen)]
+
+    def _build_dot(self, group: Sequence[Dot], dot: Dot) -> SceneDot:
+        assert dot.level is not None
+        assert dot.lo is not None
+        assert dot.hi is not None
+        subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
+        merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
+        title = f"{self.scale.format_with_unit(dot.level)}{merged} · {dot.commit.sha[:10]}{subject}"
+        return SceneDot(
+            self._x(dot.index),
+            self._y(dot.level),
+            self._y(dot.lo),
+            self._y(dot.hi),
+            dot.commit.sha,
+            group[0].commit.sha,
+            group[-1].commit.sha,
+            dot.merged,
+            title,
+            invalid=dot.invalid,
+        )
+
+    def _build_bands(self) -> Iterator[SceneBand]:
+        """The interquartile ranges, interrupted at changes of level and failed commits."""
+        for run in self._split_into_level_runs():
+            band = SceneBand(
+                tuple(self._x(dot.index) for dot in run),
+                tuple(self._y(dot.lo) for dot in run if dot.lo is not None),
+                tuple(self._y(dot.hi) for dot in run if dot.hi is not None),
+            )
+            if len(run) > 1 or band.y_hi[0] > band.y_lo[0]:
+                yield band
+
+    def _split_into_level_runs(self) -> list[list[Dot]]:
+        edges = sorted(
+            {mark.index for mark in self.trend.marks if mark.state != "refuted"}
+            | {dot.index for dot in self.trend.dots if dot.level is None}
+        )
+        runs: list[list[Dot]] = []
+        edge = 0
+        for dot in self.dots:
+            is_new_run = not runs
+            while edge < len(edges) and edges[edge] <= dot.index:
+                edge, is_new_run = edge + 1, True
+            if is_new_run:
+                runs.append([])
+            runs[-1].append(dot)
+        return runs
+
+    def _build_segments(self) -> Iterator[SceneSegment]:
+        """Levels as lines that step half way between the last good and the changed commit."""
+        for level in self.trend.levels:
+            left, right = self._level_ends(level.first, level.last)
+            yield SceneSegment(left, self._y(level.value), right, self._y(level.end))
+        for before, after in pairwise(self.trend.levels):
+            x, _ = self._level_ends(after.first, after.last)
+            yield SceneSegment(x, self._y(before.end), x, self._y(after.value), riser=True)
+
+    def _level_ends(self, first: int, last: int) -> tuple[float, float]:
+        margin = (self._x(0) - self.frame.x_low) * 0.55
+        left = self._x(first - 0.5) if first else self._x(0) - margin
+        is_newest = last == len(self.trend.dots) - 1
+        return left, self._x(last) + margin if is_newest else self._x(last + 0.5)
+
+    def _build_zones(self, marks: Sequence[SceneMark]) -> Iterator[SceneZone]:
+        edges = [
+            self.frame.x_low,
+            *(mark.x for mark in marks if mark.kind == "environment"),
+            self.frame.x_high,
+        ]
+        for k, (x0, x1) in enumerate(pairwise(edges)):
+            if k % 2:  # every other environment is tinted
+                yield SceneZone("environment", x0, x1)
+        if self.context.smallest_step:
+            yield from self._blind_zones(self.context.smallest_step)
+        for mark in self.trend.marks:
+            if mark.state != "refuted" and mark.index - mark.last_good_index > 1:
+                x0, x1 = self._x(mark.last_good_index), self._x(mark.index)
+                yield SceneZone("suspects", x0, x1, tone=_tone_of_mark(mark, self.context.smallest_step))
+
+    def _blind_zones(self, smallest_step: float) -> Iterator[SceneZone]:
+        """Around each level the values that a step could reach without showing."""
+        for level in self.trend.levels:
+            left, right = self._level_ends(level.first, level.last)
+            low, high = sorted((level.value / (1 + smallest_step), level.value * (1 + smallest_step)))
+            bottom = max(self.frame.y_low, self._y(low))
+            top = min(self.frame.y_high, self._y(high))
+            if bottom < top:
+                yield SceneZone("blind", left, right, bottom, top)
+
+    def _build_flag(self, mark: ChangeMark) -> SceneFlag:
+        dot = next((dot for dot in self.dots if dot.index == mark.index), None)
+        sentence = change_mark_sentence(mark, self.trend.series.metric)
+        number = self.context.incident_numbers.get(mark.commit)
+        incident = f", #{number}" if number else ""
+        arrow = direction_arrow(mark.ratio > 1, solid=mark.state == "confirmed")
+        return SceneFlag(
+            self._x(mark.index),
+            self._x(mark.last_good_index),
+            mark.ratio > 1,
+            _tone_of_mark(mark, self.context.smallest_step),
+            mark.state,
+            mark.commit,
+            f"{arrow} {mark.commit[:10]} {sentence}{incident}",
+            self._y(dot.level) if dot is not None and dot.level is not None else None,
+        )
+
+    def _label_flags(self, flags: Sequence[SceneFlag]) -> Iterator[SceneText]:
+        """Write the sizes above the flags, the largest first, as far as they find room."""
+        pairs = [
+            (flag, mark)
+            for flag, mark in zip(flags, self.trend.marks, strict=True)
+            if mark.state != "refuted"
+        ]
+        for flag, mark in sorted(pairs, key=lambda pair: -abs(math.log(max(pair[1].ratio, 1e-9)))):
+            number = self.context.incident_numbers.get(mark.commit)
+            size = format_signed_percent(mark.ratio - 1)
+            for text in [f"{size} #{number}", size] if number else [size]:
+                half_width = text_width_px(text) / 2
+                x = min(
+                    max(self.frame.x_at(flag.x), self.frame.left + half_width), self.frame.right - half_width
+                )
+                label = SceneText(x, FLAG_LABEL_Y, text, "middle", flag.tone, strong=True)
+                if self.labels.take(label):
+                    yield label
+                    break
+
+    def _label_levels(self) -> Iterator[SceneText]:
+        """Write each level's value on its line where there is room, that of the last level first."""
+        levels = self.trend.levels
+        for level in reversed(levels):
+            left, right = map(self.frame.x_at, self._level_ends(level.first, level.last))
+            text = format_level_label(level, self.scale)
+            width = text_width_px(text) + 6
+            is_last = level is levels[-1]
+            if not text or (not is_last and right - left < width):
+                continue
+            x0 = max(self.frame.left, right - width) if is_last else left
+            anchor: Anchor = "end" if is_last else "start"
+            for y in self._free_heights(x0, x0 + width, level.end if is_last else level.value):
+                label = SceneText(x0 + width if is_last else x0 + 3, y, text, anchor, "ink", strong=True)
+                if self.labels.take(label):
+                    yield label
+                    break
+
+    def _free_heights(self, left: float, right: float, value: float) -> list[float]:
+        """Baselines above and below everything that is drawn between two x, inside the plot."""
+        near = [dot for dot in self.dots if left - 4 <= self.frame.x_at(self._x(dot.index)) <= right + 4]
+        tops = [value, *(dot.hi or value for dot in near), *(dot.level or value for dot in near)]
+        lows = [value, *(dot.lo or value for dot in near)]
+        above = self.frame.y_at(self._y(max(tops))) - 7
+        below = self.frame.y_at(self._y(min(lows))) + 16
+        heights = [above, below, above - 15, below + 15]
+        inside = [y for y in heights if self.frame.top + 4 <= y <= self.frame.bottom - 4]
+        return inside or [min(self.frame.bottom - 4, max(self.frame.top + 12, above))]
+
+    def _has_environment_marks(self) -> bool:
+        shas = {dot.commit.sha for dot in self.trend.dots[1:]}
+        return any(sha in shas for sha in (*self.context.environment_changes, *self.context.breaks))
+
+    def _merge_near_marks(self) -> tuple[SceneMark, ...]:
+        """Changes of the environment and breaks, several as one where they lie close together."""
+        marks: list[SceneMark] = []
+        counts: dict[int, int] = defaultdict(int)
+        for dot in self.trend.dots[1:]:
+            text = self.context.breaks.get(dot.commit.sha)
+            kind = "break" if text else "environment"
+            text = text or self.context.environment_changes.get(dot.commit.sha)
+            if not text:
+                continue
+            x = self._x(dot.index - 0.5)
+            if marks and self.frame.x_at(x) - self.frame.x_at(marks[-1].x) < MARK_DISTANCE_PX:
+                counts[len(marks) - 1] += 1
+            else:
+                marks.append(SceneMark(x, make_printable(text, 90), kind))  # type: ignore[arg-type]
+        return tuple(
+            replace(mark, text=f"{mark.text} (+{counts[k]} more)") if counts[k] else mark
+            for k, mark in enumerate(marks)
+        )
+
+    def _label_marks(self, marks: Sequence[SceneMark]) -> Iterator[SceneText]:
+        """Write what changed below the dates, cut to the room until the next mark."""
+        y = self.frame.bottom + 50 + ENVIRONMENT_PX
+        for mark, following in zip_longest(marks, marks[1:]):
+            x = self.frame.x_at(mark.x)
+            end = self.frame.x_at(following.x) - 8 if following else self.frame.right
+            room = int((end - x) / text_width_px("x")) if end > x else 0
+            if room >= 6:
+                yield SceneText(x, y, make_printable(mark.text, room))
+
+    def _build_failures(self) -> Iterator[SceneFailure]:
+        """Commits without a value, as one mark where they fall into one slot of the lane."""
+        slots: dict[tuple[int, bool], list[Dot]] = defaultdict(list)
+        for dot in self.trend.dots:
+            if dot.level is None:
+                slot = round(self.frame.x_at(self._x(dot.index)) / FAILURE_SLOT_PX)
+                slots[slot, dot.status.value == "skipped"].append(dot)
+        for (_, is_skipped), dots in slots.items():
+            middle, newest = dots[len(dots) // 2], dots[-1]
+            note = make_printable(newest.reason or newest.commit.subject, 90)
+            count = f"{len(dots)} commits, the last of them " if len(dots) > 1 else ""
+            title = f"{status_label(newest.status)} · {count}{newest.commit.sha[:10]} {note}"
+            yield SceneFailure(self._x(middle.index), newest.commit.sha, len(dots), is_skipped, title)
+
+    def _caption(self, unmeasured: Sequence[float]) -> str:
+        """Say what is drawn of how many commits."""
+        measured, drawn = sum(dot.merged for dot in self.dots), len(self.dots)
+        parts = []
+        if measured == drawn:
+            parts.append(f"{format_count(measured, 'commit')}, one dot each")
+        else:
+            parts.append(
+                f"{drawn:,} of {measured:,} commits drawn as dots, {measured - drawn:,} merged into them"
+            )
+        failed = [dot for dot in self.trend.dots if dot.level is None and dot.status.value != "skipped"]
+        if failed:
+            parts.append(f"{format_count(len(failed), 'failed commit')} below the axis")
+        if unmeasured:
+            parts.append(f"{format_count(len(unmeasured), 'commit')} not measured, ticks below the axis")
+        if len(self.trend.dots) < len(self.whole.dots):
+            parts.append(f"{len(self.whole.dots) - len(self.trend.dots):,} more outside this range")
+        return "; ".join(parts)
+
+
+def _tone_of_mark(mark: ChangeMark, smallest_step: float | None) -> SceneTone:
+    """Worse or better; a change that noise could hide has no colour."""
+    if mark.state == "refuted":
+        return "muted"
+    if (
+        mark.state == "candidate"
+        and smallest_step
+        and abs(math.log(max(mark.ratio, 1e-9))) < math.log1p(smallest_step)
+    ):
+        return "same"
+    return "worse" if mark.kind.value == "regression" else "better"
+
+
+def _anchored_at_edge(x: float, is_first: bool, is_last: bool) -> tuple[float, Anchor]:
+    """Keep the first and the last label inside the picture."""
+    if is_first:
+        return x - 6, "start"
+    return (x + 6, "end") if is_last else (x, "middle")

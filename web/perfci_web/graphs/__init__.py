@@ -1,0 +1,1 @@
+"""Several series in one chart."""

@@ -1,0 +1,98 @@
+"""Routes of the graph: up to eight series in one chart, with its figure, SVG and JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, jsonify, render_template, request
+
+from perfci.report.charts.build_graph_scene import build_graph_scene
+from perfci.report.charts.scene_svg import render_scene_svg
+from perfci.report.serializers import serialize_trend
+from perfci.report.series_trend import keep_commits_between
+from perfci_web.graphs.view_model import GraphView, load_graph
+from perfci_web.series.chart_view import (
+    build_view_controls,
+    narrow,
+    parse_chart_view,
+    serialize_scene,
+    view_query,
+)
+
+blueprint = Blueprint("graphs", __name__)
+
+GRAPH_PATH = "/<project:project>/graph"
+
+
+@blueprint.get(GRAPH_PATH)
+def graph_page(project: str) -> str:
+    """Several series over the same commits."""
+    graph = load_graph(project, request.args)
+    view = parse_chart_view(request.args)
+    panels = [
+        (build_graph_scene(*panel.scene_inputs, view, normalized=graph.normalized), panel)
+        for panel in graph.panels
+    ]
+    scene, narrow_scene = None, None
+    if len(panels) == 1:
+        scene = panels[0][0]
+        narrow_scene = build_graph_scene(
+            *panels[0][1].scene_inputs, narrow(view), normalized=graph.normalized
+        )
+    return render_template(
+        "graphs/graph.html",
+        project=project,
+        graph=graph,
+        panels=panels,
+        scene=scene,
+        narrow_scene=narrow_scene,
+        controls=build_view_controls(graph.longest_trend, view, request.args, graph.address)
+        if graph.longest_trend
+        else None,
+        links=graph.links,
+        state=view_query(request.args),
+    )
+
+
+@blueprint.get(f"{GRAPH_PATH}/figure")
+def graph_figure(project: str) -> Response:
+    """The chart as plotly.js draws it; the first panel where units differ."""
+    graph = load_graph(project, request.args)
+    view = parse_chart_view(request.args)
+    if not graph.panels:
+        return jsonify({"points": []})
+    panel = graph.panels[0]
+    scene = build_graph_scene(*panel.scene_inputs, view, normalized=graph.normalized)
+    if scene is None:
+        return jsonify({"points": []})
+    trends = [keep_commits_between(trend, view.first_sha, view.last_sha) for trend in panel.trends]
+    return jsonify(serialize_scene(scene, trends))
+
+
+@blueprint.get(f"{GRAPH_PATH}.svg")
+def graph_svg(project: str) -> Response:
+    """The chart as a picture that stands alone."""
+    return Response(_draw_picture(project), content_type="image/svg+xml; charset=utf-8")
+
+
+@blueprint.get(f"{GRAPH_PATH}.json")
+def graph_json(project: str) -> Response:
+    """The series of the graph, each with its points."""
+    graph = load_graph(project, request.args)
+    fields: dict[str, Any] = {"project": project, "normalized": graph.normalized}
+    return jsonify(fields | {"series": [serialize_trend(line.trend) for line in graph.lines]})
+
+
+def _draw_picture(project: str) -> str:
+    graph = load_graph(project, request.args)
+    return draw_graph_picture(graph)
+
+
+def draw_graph_picture(graph: GraphView) -> str:
+    """The first panel of a graph as an SVG; an empty one where nothing is drawn."""
+    view = parse_chart_view(request.args)
+    for panel in graph.panels:
+        scene = build_graph_scene(*panel.scene_inputs, view, normalized=graph.normalized)
+        if scene is not None:
+            return render_scene_svg(scene, standalone=True)
+    return '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'

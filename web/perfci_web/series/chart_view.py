@@ -1,0 +1,203 @@
+"""The state of a chart as the query of an address has it, the links that change it, and its JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, get_args
+
+from perfci.model import Metric
+from perfci.report.charts.build_trend_scene import ChartView
+from perfci.report.charts.plot_axes import choose_trend_display_scale
+from perfci.report.charts.plotly_figure import build_plotly_figure
+from perfci.report.charts.scene import Scene, SceneDot, XKind, YKind
+from perfci.report.number_format import format_day, format_signed_percent
+from perfci.report.series_trend import Dot, Trend
+from perfci.report.verdict_text import status_label
+
+X_KEY, Y_KEY, FIRST_KEY, LAST_KEY, PIN_KEY = "x", "y", "from", "to", "pin"
+
+VIEW_KEYS = (X_KEY, Y_KEY, FIRST_KEY, LAST_KEY, PIN_KEY)
+"""Keys of a query that say how a chart is looked at, not of what."""
+
+RANGE_DAYS = {"30 d": 30, "90 d": 90, "1 y": 365}
+
+Y_LABELS: Mapping[YKind, str] = {"auto": "auto", "zero": "from 0", "log": "log", "ratio": "%"}
+X_LABELS: Mapping[XKind, str] = {"commits": "commits", "date": "date"}
+
+MIN_WIDTH, MIN_HEIGHT, MAX_LENGTH = 240, 200, 2000
+WIDTH, HEIGHT, NARROW_HEIGHT, NARROW_BELOW = 840, 340, 320, 600
+
+SHA_PREFIX = re.compile(r"[0-9A-Za-z._+-]{4,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ViewLink:
+    """A link that changes one thing of a chart's state."""
+
+    label: str
+    address: str
+    key: str
+    value: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ViewControls:
+    """The links above a chart."""
+
+    ranges: tuple[ViewLink, ...]
+    y_kinds: tuple[ViewLink, ...]
+    x_kinds: tuple[ViewLink, ...]
+
+
+def parse_chart_view(query: Mapping[str, str]) -> ChartView:
+    """Read the view that a query asks for; what it does not say or misspells is the default."""
+    x_kind, y_kind = query.get(X_KEY, ""), query.get(Y_KEY, "")
+    width = _parse_length(query.get("width", ""), WIDTH, MIN_WIDTH)
+    height = NARROW_HEIGHT if width < NARROW_BELOW else HEIGHT
+    return ChartView(
+        width=width,
+        height=_parse_length(query.get("height", ""), height, MIN_HEIGHT),
+        x_kind=next((kind for kind in get_args(XKind) if kind == x_kind), "commits"),
+        y_kind=next((kind for kind in get_args(YKind) if kind == y_kind), "auto"),
+        first_sha=parse_sha(query.get(FIRST_KEY, "")),
+        last_sha=parse_sha(query.get(LAST_KEY, "")),
+    )
+
+
+def parse_sha(text: str) -> str:
+    """A sha or the beginning of one; empty where it is none."""
+    return text if SHA_PREFIX.fullmatch(text) else ""
+
+
+def _parse_length(text: str, default: int, smallest: int) -> int:
+    """A width or height in pixels, within what a picture can be."""
+    length = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else default
+    return max(smallest, min(MAX_LENGTH, length))
+
+
+def narrow(view: ChartView) -> ChartView:
+    """The same view in the width of a phone."""
+    return replace(view, width=358, height=NARROW_HEIGHT)
+
+
+def view_query(query: Mapping[str, str]) -> dict[str, str]:
+    """What of a query says how a chart is looked at."""
+    return {key: query[key] for key in VIEW_KEYS if query.get(key)}
+
+
+def build_view_controls(
+    trend: Trend, view: ChartView, query: Mapping[str, str], address: Callable[..., str]
+) -> ViewControls:
+    """Build the links above a chart; ``address`` makes one of a query."""
+    state = view_query(query)
+
+    def link(label: str, changes: Mapping[str, str], key: str, value: str, is_current: bool) -> ViewLink:
+        return ViewLink(label, address(**{**state, **changes}), key, value, is_current)
+
+    starts = {label: _first_sha_of_last_days(trend, days) for label, days in RANGE_DAYS.items()}
+    ranges = [
+        link(
+            label, {FIRST_KEY: sha, LAST_KEY: ""}, FIRST_KEY, sha, sha == view.first_sha and not view.last_sha
+        )
+        for label, sha in starts.items()
+        if sha
+    ]
+    is_whole = not view.first_sha and not view.last_sha
+    ranges.append(link("all", {FIRST_KEY: "", LAST_KEY: ""}, FIRST_KEY, "", is_whole))
+    y_kinds = [
+        link(label, {Y_KEY: "" if kind == "auto" else kind}, Y_KEY, kind, kind == view.y_kind)
+        for kind, label in Y_LABELS.items()
+    ]
+    x_kinds = [
+        link(label, {X_KEY: "" if kind == "commits" else kind}, X_KEY, kind, kind == view.x_kind)
+        for kind, label in X_LABELS.items()
+    ]
+    return ViewControls(tuple(ranges), tuple(y_kinds), tuple(x_kinds))
+
+
+def _first_sha_of_last_days(trend: Trend, days: int) -> str:
+    """The first commit of the last days of a series; empty where that is all of it, or less than two."""
+    dates = [dot.commit.committed_at for dot in trend.dots]
+    newest = next((moment for moment in reversed(dates) if moment), None)
+    if newest is None:
+        return ""
+    inside = [
+        dot
+        for dot in trend.dots
+        if dot.commit.committed_at and dot.commit.committed_at >= newest - timedelta(days)
+    ]
+    return inside[0].commit.sha[:10] if 2 <= len(inside) < len(trend.dots) else ""
+
+
+def serialize_scene(scene: Scene, trends: Sequence[Trend]) -> dict[str, Any]:
+    """The figure for plotly.js and what a reader sees of each dot; failures follow the dots."""
+    readers = [_DotReader(trend) for trend in trends]
+    points = [readers[dot.line].serialize_dot(dot) for dot in scene.dots]
+    points += [readers[0].serialize_failure(failure.sha, failure.count) for failure in scene.failures]
+    return {
+        "figure": build_plotly_figure(scene),
+        "points": points,
+        "changes": sorted({flag.sha for flag in scene.flags if flag.state != "refuted"}),
+        "caption": scene.caption,
+        "description": scene.description,
+        "x": scene.x_kind,
+        "y": scene.y_kind,
+    }
+
+
+class _DotReader:
+    """Says of the dots of one trend what a reader sees."""
+
+    def __init__(self, trend: Trend) -> None:
+        self._metric: Metric = trend.series.metric
+        self._scale = choose_trend_display_scale(trend) if trend.measured_dots else None
+        self._dots = {dot.commit.sha: dot for dot in trend.dots}
+        self._previous: dict[str, Dot] = {}
+        previous: Dot | None = None
+        for dot in trend.dots:
+            if previous is not None:
+                self._previous[dot.commit.sha] = previous
+            previous = dot if dot.level is not None else previous
+        self._marks = {mark.commit: mark for mark in trend.marks if mark.state != "refuted"}
+
+    def serialize_dot(self, dot: SceneDot) -> dict[str, Any]:
+        stored = self._dots[dot.sha]
+        previous = self._previous.get(dot.sha)
+        facts = [f"median of {dot.merged} commits" if dot.merged > 1 else ""]
+        if mark := self._marks.get(dot.sha):
+            facts.append(f"{format_signed_percent(mark.ratio - 1)} here")
+        elif previous and previous.level and stored.level is not None and dot.merged == 1:
+            change = format_signed_percent(stored.level / previous.level - 1)
+            facts.append(f"{change} against the commit before")
+        text = dot.title.partition(" · ")[0].partition(" (")[0]
+        ends = {"first": dot.first_sha, "last": dot.last_sha} if dot.merged > 1 else {}
+        return {
+            **self._serialize_commit(stored),
+            "text": text,
+            "facts": ", ".join(filter(None, facts)),
+            **ends,
+        }
+
+    def serialize_failure(self, sha: str, count: int) -> dict[str, Any]:
+        stored = self._dots[sha]
+        facts = [f"the last of {count} commits" if count > 1 else "", stored.reason]
+        return {
+            **self._serialize_commit(stored),
+            "text": status_label(stored.status),
+            "facts": ", ".join(filter(None, facts))[:300],
+        }
+
+    def _serialize_commit(self, dot: Dot) -> dict[str, Any]:
+        commit = dot.commit
+        previous = self._previous.get(commit.sha)
+        moment = format_day(commit.committed_at) if commit.committed_at else ""
+        return {
+            "sha": commit.sha,
+            "subject": commit.subject[:120],
+            "by": ", ".join(filter(None, (commit.author[:60], moment))),
+            **({"before": previous.commit.sha} if previous else {}),
+        }

@@ -1,0 +1,103 @@
+"""Load one series with all that its page and its chart show."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from sqlalchemy.orm import Session
+
+from perfci.model import Commit
+from perfci.report.charts.build_trend_scene import ChartContext
+from perfci.report.environment_changes import describe_environment_changes
+from perfci.report.page_summaries import PageSummary, trend_summary
+from perfci.report.series_places import SeriesPlaces
+from perfci.report.series_trend import Trend
+from perfci.store.incidents.incident_store import load_incident_numbers_of_series
+from perfci.store.projects import Project
+from perfci.store.queries.measured_samples import load_environments_of_history
+from perfci.store.queries.query_records import SeriesRecord
+from perfci.store.queries.series_commits_machines import load_branch_commits
+from perfci.verdicts.history.trend_sensitivity import TrendSensitivity, estimate_trend_sensitivity
+from perfci_web.application_context import web_context
+from perfci_web.load_series_trends import SeriesTrend, draw_charts, load_series_trends
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSeries:
+    """One series with its trend; ``judged`` says whether verdicts are given on it, ``twin`` is the trend of
+    the same processes by the other clock."""
+
+    project: Project
+    record: SeriesRecord
+    trend: Trend
+    judged: bool
+    twin: Trend | SeriesTrend | None = None
+    commits: tuple[Commit, ...] = ()
+    sensitivity: TrendSensitivity | None = None
+    incident_numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    environment_changes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def summary(self) -> PageSummary:
+        """What a reader of the series wants to know first."""
+        return trend_summary(self.trend, self.sensitivity, self.incident_numbers)
+
+    @property
+    def place(self) -> str:
+        """Machine and variant."""
+        return SeriesPlaces([self.record.series]).common
+
+    def chart_context(self, pinned_sha: str = "") -> ChartContext:
+        """What a chart shows beside the trend."""
+        return ChartContext(
+            commits=self.commits,
+            smallest_step=self.sensitivity.smallest_step if self.sensitivity else None,
+            environment_changes=self.environment_changes,
+            incident_numbers=self.incident_numbers,
+            pinned_sha=pinned_sha,
+            place=self.place,
+        )
+
+
+def load_series(
+    tx: Session, project: Project, record: SeriesRecord, twin: SeriesRecord | None = None
+) -> LoadedSeries:
+    """Load a series, and the trend of its clock twin."""
+    trends = load_series_trends(tx, project.slug, [sibling.id for sibling in (record, twin) if sibling])
+    own = trends.get(record.id)
+    numbers = load_incident_numbers_of_series(tx, [record.id])
+    trend = Trend(record.series, (), (), ())
+    if own is not None:
+        trend = draw_charts(tx, {record.id: own}, sys.maxsize)[record.id]
+    is_judged = own is not None and own.record.judged and not record.is_informational
+    return LoadedSeries(
+        project,
+        record,
+        trend,
+        is_judged,
+        trends.get(twin.id) if twin else None,
+        tuple(load_branch_commits(tx, project.slug)),
+        estimate_sensitivity(project, trend) if is_judged else None,
+        {commit: number for (_, commit), number in numbers.items()},
+        _load_environment_changes(tx, record, trend),
+    )
+
+
+def _load_environment_changes(tx: Session, record: SeriesRecord, trend: Trend) -> dict[str, str]:
+    """What changed in the environment, by the first commit that was measured in the new one."""
+    environments = load_environments_of_history(tx, record.id)
+    shas = [dot.commit.sha for dot in trend.dots if dot.commit.sha in environments]
+    return describe_environment_changes([(sha, environments[sha]) for sha in shas])
+
+
+def estimate_sensitivity(project: Project, trend: Trend) -> TrendSensitivity | None:
+    """What the noise of a trend hides, by the threshold that the project has for such series."""
+    bar = web_context().load_policies(project).policy.rule_for(trend.series).bar
+    segments = [
+        [dot.level for dot in trend.dots[level.first : level.last + 1] if dot.level is not None]
+        for level in trend.levels
+    ]
+    return estimate_trend_sensitivity([segment for segment in segments if segment], bar)
