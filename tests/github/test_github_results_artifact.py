@@ -115,6 +115,7 @@ def test_does_not_trust_claims_in_documents(server: Server, tmp_path: Path) -> N
         "attempt": "77",
         "event": "push",
         "pull_request": "99",
+        "compared_pull_request": "99",
         "job": "compare",
         "step": "0",
     }
@@ -130,7 +131,14 @@ def test_does_not_trust_claims_in_documents(server: Server, tmp_path: Path) -> N
     server.process_due_events()
 
     base, head = server.runs()
-    github = {"run_id": "17", "attempt": "2", "event": "pull_request", "job": "compare", "step": "0"}
+    github = {
+        "run_id": "17",
+        "attempt": "2",
+        "event": "pull_request",
+        "job": "compare",
+        "step": "0",
+        "compared_pull_request": "7",
+    }
     assert (dict(base.origin), dict(head.origin)) == (github, github)
     assert (base.commit, head.commit) == (Commit(BASE), Commit(HEAD, "Cache more"))
     assert server.kinds() == {"pairs": "pull_request"}

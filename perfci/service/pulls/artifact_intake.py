@@ -41,14 +41,22 @@ class ArtifactIntake:
         object.__setattr__(self, "_buckets", TokenBuckets(size))
 
     def store_runs(
-        self, workflow_run: WorkflowRun, artifact: ResultsArtifact, project: Project, context: AuditContext
+        self,
+        workflow_run: WorkflowRun,
+        artifact: ResultsArtifact,
+        project: Project,
+        context: AuditContext,
+        pull_number: int | None = None,
     ) -> list[str]:
-        """Store the runs of an artifact and return their sessions; raise where that is too much for now."""
+        """Store the runs of an artifact and return their sessions; raise where that is too much for now.
+
+        ``pull_number`` is the pull request that GitHub names for the run.
+        """
         if wait_s := self._buckets.take(project.slug, sum(map(len, artifact.runs.values()))):
             raise UploadsTooFast(wait_s)
         quota = build_pull_request_quota(self.settings.server, workflow_run)
         sessions, refused = store_artifact_runs(
-            self.store, project, workflow_run, artifact.runs, context, quota
+            self.store, project, workflow_run, artifact.runs, context, quota, pull_number
         )
         if refused:
             problem = f"{len(refused)} of its documents or sessions are not stored, {refused[0]}"

@@ -179,7 +179,8 @@ class GitHubEventHandler:
         if left.results is None and workflow_run.conclusion in UNMEASURED_CONCLUSIONS:
             return f"Nothing was measured: the run ended as {workflow_run.conclusion}."
         context = AuditContext(build_workflow_run_actor(project, workflow_run), now, payload.delivery)
-        sessions = self.intake.store_runs(workflow_run, left, project, context)
+        number = pulls[0].number if pulls else None
+        sessions = self.intake.store_runs(workflow_run, left, project, context, number)
         for pull in pulls:
             shown = _build_results(left, pull, project.slug, workflow_run)
             url = workflow_run.attempt_page_url

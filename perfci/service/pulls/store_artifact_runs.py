@@ -28,6 +28,7 @@ from perfci.service.uploads.series_quota import SeriesQuota
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import runs_and_sessions
+from perfci.store.queries.pull_request_uploads import COMPARED_PULL_REQUEST_FIELD
 
 TRUSTED_ORIGIN_FIELDS = ("job", "step")
 """Origin fields taken from a document: they only distinguish runs of one workflow run."""
@@ -40,13 +41,17 @@ def store_artifact_runs(
     documents: Mapping[str, bytes],
     context: AuditContext,
     quota: SeriesQuota,
+    pull_number: int | None = None,
 ) -> tuple[list[str], list[str]]:
     """Store compared runs, each session completely or not at all; return those sessions and the refusals.
 
     Untrusted runs never enter a history or the calibration by A/A runs.
     """
     refused: list[str] = []
-    runs = list(_parse_documents(documents, project, workflow_run, refused))
+    runs = [
+        (_name_pull_request(run, pull_number), body_hash)
+        for run, body_hash in _parse_documents(documents, project, workflow_run, refused)
+    ]
     here: list[str] = []
     with store.begin() as tx:
         for session, session_runs in groupby(sorted(runs, key=_get_session), key=_get_session):
@@ -118,6 +123,13 @@ def _override_provenance(run: Run, project: str, workflow_run: WorkflowRun) -> R
     subject = workflow_run.head_commit_subject if run.commit.sha == workflow_run.head_sha else ""
     commit = Commit(run.commit.sha, subject=subject, dirty=run.commit.dirty)
     return replace(run, project=project, commit=commit, origin=tuple(sorted(origin.items())))
+
+
+def _name_pull_request(run: Run, number: int | None) -> Run:
+    """Say in the origin of a run which pull request its pairs are of."""
+    if number is None:
+        return run
+    return replace(run, origin=(*run.origin, (COMPARED_PULL_REQUEST_FIELD, str(number))))
 
 
 def _get_session(parsed: tuple[Run, str]) -> str:
