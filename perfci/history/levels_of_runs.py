@@ -35,10 +35,12 @@ class SeriesLevel:
     result_ids: tuple[int, ...]
 
 
-def load_levels_of_runs(tx: Transaction, run_ids: Collection[int]) -> dict[int, SeriesLevel]:
-    """Load what some runs came to, by series id; a value counts for more than a failure."""
+def load_levels_of_runs(
+    tx: Transaction, run_ids: Collection[int], series_ids: Collection[int] | None = None
+) -> dict[int, SeriesLevel]:
+    """Load what some runs came to, by series id (of all, or some); a value counts for more than a failure."""
     results: dict[int, list[RunResult]] = defaultdict(list)
-    for result in load_results_of_runs(tx, run_ids):
+    for result in load_results_of_runs(tx, run_ids, series_ids):
         results[result.series_id].append(result)
     every = [result for several in results.values() for result in several]
     unread = [result.id for result in every if result.summary is None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 from sqlalchemy.orm import Session as Transaction
@@ -32,11 +32,16 @@ def estimate_noise_between_runs(levels: Sequence[float]) -> float | None:
     return robust_sd_about_zero(differences) / math.sqrt(2)
 
 
-def load_noise_between_runs(tx: Transaction, commit_ids: Sequence[int]) -> dict[int, float]:
-    """The noise of series by id, from their levels at some commits, oldest first; without one, left out."""
+def load_noise_between_runs(
+    tx: Transaction, commit_ids: Sequence[int], series_ids: Collection[int] | None = None
+) -> dict[int, float]:
+    """The noise of series (all, or some) by id, from their levels at some commits, oldest first.
+
+    A series without one is left out.
+    """
     place = {commit_id: number for number, commit_id in enumerate(commit_ids)}
     levels: dict[int, dict[int, float]] = defaultdict(dict)
-    for row in load_result_levels(tx, None, commit_ids):
+    for row in load_result_levels(tx, series_ids, commit_ids):
         level = row.level if row.level is not None else row.value
         if row.is_ok and level is not None:
             levels[row.series_id][place[row.commit_id]] = level
@@ -45,3 +50,8 @@ def load_noise_between_runs(tx: Transaction, commit_ids: Sequence[int]) -> dict[
         for series_id, by_place in levels.items()
     }
     return {series_id: noise for series_id, noise in estimates.items() if noise is not None}
+
+
+def join_noise_of_sides(base: float | None, head: float | None) -> float | None:
+    """The noise of one run on either of two sides, which may be two series; None where one is not known."""
+    return None if base is None or head is None else math.sqrt((base**2 + head**2) / 2)

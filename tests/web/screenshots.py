@@ -40,6 +40,8 @@ PAGES = {
     "compare-unjudged": f"/acme:tiny-lm/compare/{a_commit(3).sha[:8]}...{a_commit(FASTER).sha[:8]}",
     "compare-choose": "/acme:tiny-lm/compare",
     "changes": "/acme:tiny-lm/changes?since=all",
+    "matrix": "/acme:tiny-lm/matrix/train.Step.time_step/cpu_time",
+    "matrix-choose": "/acme:tiny-lm/matrix",
     "noise": "/acme:tiny-lm/noise",
     "commit": f"/acme:tiny-lm/commit/{a_commit(STEP).sha}",
     "commit-last": f"/acme:tiny-lm/commit/{a_commit(COMMITS - 1).sha}",

@@ -24,7 +24,13 @@ from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 pytestmark = pytest.mark.browser
 
 SCHEMES = ("light", "dark")
-MORE_PAGES = ["/acme:tiny-lm/changes", "/acme:tiny-lm/benchmarks?q=nothing", "/nothing/here", "/login"]
+MORE_PAGES = [
+    "/acme:tiny-lm/matrix/train.Step.time_step/cpu_time?vs=row:fp32",
+    "/acme:tiny-lm/changes",
+    "/acme:tiny-lm/benchmarks?q=nothing",
+    "/nothing/here",
+    "/login",
+]
 LIST = "/acme:model/incidents"
 TRIAGE = [
     LIST,

@@ -34,6 +34,7 @@ from perfci_web.embeds import routes as embeds
 from perfci_web.graphs import routes as graphs
 from perfci_web.incidents import change_routes as incidents
 from perfci_web.invalid_marks import routes as invalid_marks
+from perfci_web.matrix import routes as matrix
 from perfci_web.measurement_orders import routes as measurement_orders
 from perfci_web.noise import routes as noise
 from perfci_web.overview import routes as overview
@@ -62,6 +63,7 @@ PAGE_MODULES = (
     changes,
     search,
     unresolved_results,
+    matrix,
     measurement_orders,
     renames,
     invalid_marks,

@@ -52,6 +52,15 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
             10.0,
         ),
         "commits.commit_page": 10.0,
+        **dict.fromkeys(
+            (
+                "matrix.matrix_chooser_page",
+                "matrix.matrix_page",
+                "matrix.matrix_json",
+                "matrix.matrix_csv",
+            ),
+            5.0,
+        ),
         **dict.fromkeys(("changes.changes_page", "changes.changes_feed"), 5.0),
         **dict.fromkeys(("changes.changes_json", "changes.changes_csv"), 30.0),
         "search.search_page": 5.0,

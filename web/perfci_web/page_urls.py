@@ -114,6 +114,13 @@ class ProjectLinks:
     def run(self, key: str, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/run/{key}{_format_extension(extension)}{format_query(query)}"
 
+    def choose_matrix(self, **query: object) -> str:
+        return f"{self.project_url}/matrix{format_query(query)}"
+
+    def matrix(self, benchmark: str, metric: str, extension: str = "", **query: object) -> str:
+        path = f"{encode_segment(benchmark)}/{encode_segment(metric)}{_format_extension(extension)}"
+        return f"{self.project_url}/matrix/{path}{format_query(query)}"
+
     def unresolved_results(self) -> str:
         return f"{self.project_url}/unresolved-results"
 

@@ -13,7 +13,7 @@ from perfci.store.column_conversions import CLOCKS, STATUSES
 from perfci.store.queries.history_conditions import HISTORY_KINDS
 from perfci.store.queries.series_commits_machines import load_commits_by_id, sort_commits
 from perfci.store.tables.measurements import CommitRow, ResultRow, RunRow, SessionRow
-from perfci.store.transactions import in_chunks
+from perfci.store.transactions import CHUNK, in_chunks
 
 RESULTS, RUNS, COMMITS, SESSIONS = (row.__table__ for row in (ResultRow, RunRow, CommitRow, SessionRow))
 
@@ -29,8 +29,10 @@ class RunResult(NamedTuple):
     summary: ResultSummary | None
 
 
-def load_results_of_runs(tx: Session, run_ids: Collection[int]) -> list[RunResult]:
-    """Load the valid results of some runs, by id."""
+def load_results_of_runs(
+    tx: Session, run_ids: Collection[int], series_ids: Collection[int] | None = None
+) -> list[RunResult]:
+    """Load the valid results of some runs, or of some series in them, by id."""
     columns = (
         RESULTS.c.id,
         RESULTS.c.series_id,
@@ -42,6 +44,8 @@ def load_results_of_runs(tx: Session, run_ids: Collection[int]) -> list[RunResul
         RESULTS.c.spread,
     )
     query = sa.select(*columns).where(RESULTS.c.invalid.is_(False)).order_by(RESULTS.c.id)
+    if series_ids is not None and len(series_ids) <= CHUNK:
+        query = query.where(RESULTS.c.series_id.in_(series_ids))
     return [
         RunResult(
             row.id,
@@ -53,6 +57,7 @@ def load_results_of_runs(tx: Session, run_ids: Collection[int]) -> list[RunResul
         )
         for some in in_chunks(run_ids)
         for row in tx.connection().execute(query.where(RESULTS.c.run_id.in_(some)))
+        if series_ids is None or row.series_id in series_ids
     ]
 
 
@@ -73,8 +78,11 @@ def find_newest_measured_commit(
     *,
     branch: str | None = None,
     tag: str | None = None,
+    series_ids: Collection[int] = (),
 ) -> Commit | None:
     """Find the newest commit of the history that was measured at each of these places.
+
+    With ``series_ids``, one that has a result of any of these series.
 
     Newest by the place on the first-parent line, else by the date.
     """
@@ -85,6 +93,8 @@ def find_newest_measured_commit(
         .order_by(COMMITS.c.position.desc().nulls_last(), COMMITS.c.committed_at.desc().nulls_last())
         .order_by(COMMITS.c.id.desc())
     )
+    if series_ids:
+        query = query.where(_has_result_of(series_ids))
     if branch is not None:
         query = query.where(COMMITS.c.branch == branch)
     if tag is not None:
@@ -146,6 +156,15 @@ def load_run_ids_at_place(tx: Session, project_id: int, sha: str, place: Place =
 def _was_measured_at(place: Place) -> sa.ColumnElement[bool]:
     """Build the condition that a commit has a valid run of the history at a place."""
     return _select_history_runs(place).where(RUNS.c.commit_id == COMMITS.c.id).correlate(COMMITS).exists()
+
+
+def _has_result_of(series_ids: Collection[int]) -> sa.ColumnElement[bool]:
+    """Build the condition that a commit has a valid result of the history of one of some series."""
+    results = sa.select(RESULTS.c.id).where(
+        RESULTS.c.run_id == RUNS.c.id, RESULTS.c.invalid.is_(False), RESULTS.c.series_id.in_(series_ids)
+    )
+    runs = _select_history_runs(ANYWHERE).where(RUNS.c.commit_id == COMMITS.c.id)
+    return runs.where(results.correlate(RUNS).exists()).correlate(COMMITS).exists()
 
 
 def _select_history_runs(place: Place) -> sa.Select[tuple[int]]:

@@ -8,6 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from perfci.model import Series
 from perfci.store.column_conversions import EPOCH
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_newest_commits
@@ -44,6 +45,12 @@ def search_series_without_histories(tx: Session, project: str, *, search: str = 
         else all_series
     )
     return load_series_with_clocks(tx, project, matching)
+
+
+def load_series_of_metric(tx: Session, project: str, benchmark: str, metric: str) -> dict[int, Series]:
+    """Load the series of one metric of a benchmark, by id; not those that only pull requests measured."""
+    named = (BenchmarkRow.name == benchmark, SeriesRow.metric == metric)
+    return load_project_series(tx, project, *named, ~series_only_in_pulls_condition())
 
 
 def find_series_of_benchmark(

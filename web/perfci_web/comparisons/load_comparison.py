@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
 from perfci.history.levels_of_runs import SeriesLevel, load_levels_of_runs, select_judged_series_of_sides
-from perfci.history.noise_between_runs import RUNS, load_noise_between_runs
+from perfci.history.noise_between_runs import RUNS, join_noise_of_sides, load_noise_between_runs
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.comparisons.comparison_rows import (
     NOT_MEASURED,
@@ -148,10 +147,7 @@ def _load_noise(tx: Session, project: Project, newest: Commit) -> dict[Series, f
 
 
 def _join_noise(row: ComparisonRow, noise: Mapping[Series, float]) -> float | None:
-    """The noise of a row: of two machines or variants, that of one run on either."""
-    sides = [noise.get(row.base_series), noise.get(row.series)]
-    known = [value for value in sides if value is not None]
-    return math.sqrt(sum(value**2 for value in known) / 2) if len(known) == 2 else None
+    return join_noise_of_sides(noise.get(row.base_series), noise.get(row.series))
 
 
 def _line_key(commit: Commit) -> tuple[int, float]:

@@ -65,7 +65,7 @@ def resolve_sides(tx: Session, project: Project, base: str, head: str, at: str =
     if any(are_places):
         text = f"{base} and {head} are no two sides of one kind: compare machines, variants or commits."
         raise PageNotFound(text.replace("/", ":"))
-    return _resolve_commit(tx, project, base), _resolve_commit(tx, project, head)
+    return resolve_commit_side(tx, project, base), resolve_commit_side(tx, project, head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def list_side_names(tx: Session, project: str, commits: Iterable[Commit]) -> Sid
     )
 
 
-def _resolve_commit(tx: Session, project: Project, text: str) -> Side:
+def resolve_commit_side(tx: Session, project: Project, text: str) -> Side:
     """Find the commit of a branch, a tag or a sha; a branch or tag means its newest measured commit."""
     if text == HEAD:
         newest = find_newest_measured_commit(tx, project.id)

@@ -31,6 +31,7 @@ TABS = (
 MORE_TABS = (
     Tab("Pull requests", ProjectLinks.pull_requests),
     Tab("Orders", ProjectLinks.orders),
+    Tab("Matrix", ProjectLinks.choose_matrix),
     Tab("Noise", ProjectLinks.noise),
     Tab("Renames", ProjectLinks.renames),
     Tab("API", ProjectLinks.api_description),

@@ -1,0 +1,1 @@
+"""One benchmark and metric over two of its axes: parameters, machine and variant."""
