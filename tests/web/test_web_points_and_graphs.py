@@ -1,0 +1,99 @@
+"""The page of one result, and the page of several series in one chart."""
+
+import csv
+import io
+import re
+
+from flask.testing import FlaskClient
+from page_reading import BF16, HERE, SERIES, P, read, words
+from web_builders import FAILED_AT, STEP, a_commit
+
+FP32 = f"?{HERE}&p.batch=8&p.dtype='fp32'"
+POINT = f"{P}/point/train.Step.time_step/cpu_time"
+SHA = a_commit(STEP).sha
+KEYS = [f"train.Step.time_step/cpu_time?{HERE}&p.batch=8&p.dtype='{dtype}'" for dtype in ("bf16", "fp32")]
+
+
+def test_a_point_shows_samples_environment_and_what_changed(client: FlaskClient) -> None:
+    html = read(client, f"{POINT}/{SHA[:10]}{BF16}")
+    text = words(html)
+
+    assert "20 samples of 5 processes, in the order of measurement" in text
+    assert "got 18.3 % slower [15.9, 20.8], confirmed on new pairs" in text
+    assert re.search(r"torch ?2\.13\.0", text)
+    assert "withheld: it needs 64 samples" in text
+    assert html.count('class="pc-dot"') == 20
+    assert "perfci run" in text
+
+
+def test_every_sample_of_a_point_is_in_its_csv_and_json(client: FlaskClient) -> None:
+    rows = list(csv.DictReader(io.StringIO(client.get(f"{POINT}/{SHA}.csv{BF16}").text)))
+    document = client.get(f"{POINT}/{SHA}.json{BF16}").json
+
+    samples = [sample for process in document["processes"] for sample in process["samples"]]
+    assert [float(row["value"]) for row in rows] == samples
+    assert document["environment"]["torch"] == "2.13.0"
+
+
+def test_a_failed_point_says_why(client: FlaskClient) -> None:
+    text = words(read(client, f"{POINT}/{a_commit(FAILED_AT).sha}{FP32}"))
+
+    assert "Tried to allocate 512 MiB <b>at once</b>" in text
+    assert "This result has no samples." in text
+
+
+def test_a_commit_without_a_result_leads_to_the_series(client: FlaskClient) -> None:
+    answer = client.get(f"{POINT}/{'0' * 40}{BF16}")
+
+    assert answer.status_code == 404
+    assert "has no result at a commit that starts with 0000" in answer.text
+
+
+def test_a_pinned_commit_stands_beside_the_chart_without_javascript(client: FlaskClient) -> None:
+    page = read(client, f"{SERIES}{BF16}&pin={SHA[:10]}")
+    panel = client.get(f"{SERIES}/panel{BF16}&pin={SHA[:10]}").text
+
+    assert f'data-sha="{SHA}"' in page
+    assert words(panel) in words(page)
+
+
+def test_a_picture_shows_the_range_of_its_address(client: FlaskClient) -> None:
+    first, last = a_commit(5).sha[:10], a_commit(15).sha[:10]
+    svg = client.get(f"{SERIES}.svg{BF16}&from={first}&to={last}&y=zero").text
+
+    assert svg.count('class="pc-dot"') == 11 + 1
+    assert "y starts at 0" in svg
+    assert "AMD EPYC 9354" in svg
+
+
+def test_a_graph_lists_its_series_as_a_legend(client: FlaskClient) -> None:
+    html = client.get(f"{P}/graph", query_string={"s": KEYS, "norm": "first"}).text
+
+    assert html.count("line-key pc-line-") == 2
+    assert "against the first level of each" in words(html)
+    figure = client.get(f"{P}/graph/figure", query_string={"s": KEYS, "norm": "first"}).json
+    assert figure["figure"]["names"].count("dots") == 2
+
+
+def test_a_graph_draws_different_units_apart(client: FlaskClient) -> None:
+    keys = [KEYS[0], f"train.Step.peakmem_step/peak_memory?{HERE}"]
+    html = client.get(f"{P}/graph", query_string={"s": keys}).text
+
+    assert html.count('<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend"') == 2
+    assert "In seconds" in words(html)
+    assert "In bytes" in words(html)
+
+
+def test_a_graph_says_which_series_it_does_not_know(client: FlaskClient) -> None:
+    html = client.get(f"{P}/graph", query_string={"s": ["<b>no/such", "a.b/c?m=x"]}).text
+
+    assert "Not a series of this project: <b>no/such" in words(html)
+    assert "<b>no" not in html
+
+
+def test_keys_of_the_view_survive_a_short_address(client: FlaskClient) -> None:
+    answer = client.get(f"{SERIES}?p.batch=8&p.dtype='bf16'&y=log&from={SHA[:10]}")
+
+    assert answer.status_code == 302
+    assert f"from={SHA[:10]}" in answer.headers["Location"]
+    assert "y=log" in answer.headers["Location"]
