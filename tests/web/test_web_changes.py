@@ -66,7 +66,9 @@ def test_shows_a_loss_despite_a_later_gain(client: FlaskClient) -> None:
         ("since=all&moved=worse", "2 changes so far: 2 worse."),
         ("since=all&state=confirmed", "No confirmed change so far."),
         ("since=all&branch=none", "No change so far."),
-        ("", "No change in the last 7 days."),
+        ("since=7d", "No change in the last 7 days."),
+        ("", "3 changes in the last 90 days: 2 worse, 1 better."),
+        ("branch=none", "No change in the last 7 days."),
         ("since=90d", "3 changes in the last 90 days: 2 worse, 1 better."),
     ],
 )
@@ -75,7 +77,7 @@ def test_the_headline_counts_what_is_shown(client: FlaskClient, query: str, head
 
 
 def test_says_how_many_changes_a_selection_leaves_out(client: FlaskClient) -> None:
-    page = client.get(f"{P}/changes").text
+    page = client.get(f"{P}/changes?since=7d").text
 
     assert "None of the 3 recorded changes of this project is in this selection." in page
     assert f'<a href="{P}/changes?since=all">Show all 3</a>' in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
@@ -14,13 +15,17 @@ from perfci.report.incidents.incident_text import member_change_sentence
 from perfci.report.serializers import serialize_change_size, serialize_series
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.column_conversions import series_identity
-from perfci.store.incidents.recorded_changes import RecordedChange, load_recorded_changes
+from perfci.store.incidents.recorded_changes import (
+    RecordedChange,
+    count_recorded_changes,
+    load_recorded_changes,
+)
 from perfci.store.projects import Project
 from perfci.store.queries.project_counts import find_last_result_time
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
 from perfci_web.application_context import web_context
 from perfci_web.changes import view_model
-from perfci_web.lens import LensView, TimeWindow, build_time_window, load_lens
+from perfci_web.lens import SINCE_KEY, WINDOW_DAYS, LensView, TimeWindow, build_time_window, load_lens
 from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
 from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
@@ -35,7 +40,7 @@ def changes_page(project: str) -> str:
     query = view_model.parse_changes_query(request.args)
     with web_context().store.read() as tx:
         record = require_project(tx, project)
-        lens, window = _load_lens_and_window(tx, record)
+        lens, window = _load_lens_and_window(tx, record, query)
         page = view_model.build_changes_view(tx, record, query, lens, window)
         links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
     return render_template(
@@ -127,10 +132,19 @@ def _redirect_to_changes(project: str, extension: str) -> BaseResponse:
     return redirect(build_project_links(project).changes(extension, **query), 301)
 
 
-def _load_lens_and_window(tx: Session, project: Project) -> tuple[LensView, TimeWindow]:
-    lens = load_lens(tx, project)
+def _load_lens_and_window(
+    tx: Session, project: Project, query: view_model.ChangesQuery
+) -> tuple[LensView, TimeWindow]:
+    """Load the lens; an address without a time means the shortest window in which something changed."""
+    view, now = load_lens(tx, project), web_context().clock()
     last_result_at = find_last_result_time(tx, project.id)
-    return lens, build_time_window(lens.lens, web_context().clock(), last_result_at)
+    for name in [view.lens.window] if SINCE_KEY in request.args else WINDOW_DAYS:
+        candidate = replace(view, lens=replace(view.lens, window=name))
+        window = build_time_window(candidate.lens, now, last_result_at)
+        chosen = view_model.build_change_filter(query, candidate, window)
+        if count_recorded_changes(tx, project.id, chosen).total:
+            return candidate, window
+    return view, build_time_window(view.lens, now, last_result_at)
 
 
 def _load_all_changes(project: str, limit: int) -> list[RecordedChange]:
@@ -138,7 +152,7 @@ def _load_all_changes(project: str, limit: int) -> list[RecordedChange]:
     query = view_model.parse_changes_query(request.args)
     with web_context().store.read() as tx:
         record = require_project(tx, project)
-        lens, window = _load_lens_and_window(tx, record)
+        lens, window = _load_lens_and_window(tx, record, query)
         chosen = view_model.build_change_filter(query, lens, window)
         return load_recorded_changes(tx, record.id, chosen, limit=limit)
 
