@@ -40,7 +40,7 @@ def describe_environment_changes(environments: Sequence[tuple[str, Environment]]
 
 def format_environment_changes(changes: Iterable[EnvironmentChange]) -> str:
     """Write changes of an environment, the ones a reader looks for first, and how many more there are."""
-    ordered = sorted(changes, key=_reading_order)
+    ordered = sorted(changes, key=reading_order)
     shown = [
         f"{change.name} {change.before or 'unknown'} → {change.after or 'unknown'}"
         for change in ordered[:MAX_NAMES]
@@ -49,6 +49,7 @@ def format_environment_changes(changes: Iterable[EnvironmentChange]) -> str:
     return ", ".join([*shown, *([f"{more} more"] if more else [])])
 
 
-def _reading_order(change: EnvironmentChange) -> tuple[int, str]:
+def reading_order(change: EnvironmentChange) -> tuple[int, str]:
+    """The key that sorts changes: what a reader looks for first, then by name."""
     ranks = [rank for rank, name in enumerate(FIRST_NAMES) if name in change.name.lower()]
     return (ranks[0] if ranks else len(FIRST_NAMES)), change.name

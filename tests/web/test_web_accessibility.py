@@ -26,6 +26,8 @@ pytestmark = pytest.mark.browser
 SCHEMES = ("light", "dark")
 MORE_PAGES = [
     "/acme:tiny-lm/matrix/train.Step.time_step/cpu_time?vs=row:fp32",
+    "/acme:tiny-lm/fleet",
+    "/acme:tiny-lm/env",
     "/acme:tiny-lm/changes",
     "/acme:tiny-lm/benchmarks?q=nothing",
     "/nothing/here",

@@ -30,7 +30,10 @@ from perfci_web.benchmarks import routes as benchmarks
 from perfci_web.changes import routes as changes
 from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
+from perfci_web.disagreements import routes as disagreements
 from perfci_web.embeds import routes as embeds
+from perfci_web.environments import routes as environments
+from perfci_web.fleet import routes as fleet
 from perfci_web.graphs import routes as graphs
 from perfci_web.incidents import change_routes as incidents
 from perfci_web.invalid_marks import routes as invalid_marks
@@ -64,6 +67,9 @@ PAGE_MODULES = (
     search,
     unresolved_results,
     matrix,
+    disagreements,
+    fleet,
+    environments,
     measurement_orders,
     renames,
     invalid_marks,

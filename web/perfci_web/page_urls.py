@@ -121,6 +121,15 @@ class ProjectLinks:
         path = f"{encode_segment(benchmark)}/{encode_segment(metric)}{_format_extension(extension)}"
         return f"{self.project_url}/matrix/{path}{format_query(query)}"
 
+    def disagreements(self, extension: str = "", **query: object) -> str:
+        return f"{self.project_url}/disagreements{_format_extension(extension)}{format_query(query)}"
+
+    def fleet(self, extension: str = "") -> str:
+        return f"{self.project_url}/fleet{_format_extension(extension)}"
+
+    def environment(self, extension: str = "") -> str:
+        return f"{self.project_url}/env{_format_extension(extension)}"
+
     def unresolved_results(self) -> str:
         return f"{self.project_url}/unresolved-results"
 

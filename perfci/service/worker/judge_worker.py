@@ -25,7 +25,7 @@ from perfci.service.incidents.mute_benchmarks import mute_noisy_benchmarks
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.service.missing_data.missing_data_monitor import MissingDataMonitor
 from perfci.service.notify.enqueue_notifications import enqueue_paged_incident_notifications
-from perfci.service.worker.lease import Lease, LeaseLost
+from perfci.service.worker.lease import JUDGE_LEASE, Lease, LeaseLost
 from perfci.store import Store
 from perfci.store.incidents import incident_store
 from perfci.store.jobs import work_queue_and_leases
@@ -36,7 +36,6 @@ from perfci.store.queries.pull_request_uploads import PullRequestHead, load_pull
 from perfci.verdicts.history.change_points_and_jumps import SegmentationCache
 from perfci.verdicts.judging_policy import Policy
 
-JUDGE_LEASE = "judge"
 WORK_KINDS = ("judge", "judge_pr", "evaluate")
 
 MAX_BATCH = 256

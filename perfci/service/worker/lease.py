@@ -18,6 +18,9 @@ from perfci.store import Store
 from perfci.store.jobs import work_queue_and_leases
 from perfci.store.jobs.work_queue_and_leases import LeaseRecord
 
+JUDGE_LEASE = "judge"
+"""Lease name of the judge worker."""
+
 NOTIFICATION_LEASE, INBOX_LEASE, POLL_LEASE = "deliver", "inbox", "reconciliation"
 """Lease names of notifications, of received GitHub events and of the reconciliation poll."""
 

@@ -1,0 +1,1 @@
+"""Benchmarks that got faster at one place and slower at another."""

@@ -1,0 +1,1 @@
+"""What changed under the benchmarks: drivers, libraries and kernels of each machine."""

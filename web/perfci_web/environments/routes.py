@@ -1,0 +1,50 @@
+"""Routes of the environment of a project: the timeline as page and JSON."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, jsonify, render_template
+
+from perfci.store.queries.machine_activity import load_environment_records, load_environment_switches
+from perfci_web.application_context import web_context
+from perfci_web.environments import view_model
+from perfci_web.url_lookups import build_project_links, require_project
+
+blueprint = Blueprint("environments", __name__)
+
+ENVIRONMENT_PATH = "/<project:project>/env"
+
+MAX_SWITCHES = 2_000
+"""Switches of environments that are read, the newest of them."""
+
+MAX_EVENTS = 200
+"""Events that the page shows."""
+
+
+@blueprint.get(ENVIRONMENT_PATH)
+def environment_page(project: str) -> str:
+    machines, timeline = _load_timeline(project)
+    return render_template(
+        "environments/environments.html",
+        project=project,
+        machines=machines,
+        timeline=timeline,
+        events=timeline.events[:MAX_EVENTS],
+        links=build_project_links(project),
+    )
+
+
+@blueprint.get(f"{ENVIRONMENT_PATH}.json")
+def environment_json(project: str) -> Response:
+    return jsonify(view_model.serialize_timeline(project, *_load_timeline(project)))
+
+
+def _load_timeline(
+    project: str,
+) -> tuple[list[view_model.MachineEnvironment], view_model.EnvironmentTimeline]:
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+        switches = load_environment_switches(tx, record.id, MAX_SWITCHES)
+        records = load_environment_records(tx, record.id)
+    runs = {each.machine: each.runs for each in records}
+    timeline = view_model.build_environment_timeline(switches, runs)
+    return view_model.list_machines(records, timeline), timeline
