@@ -1,0 +1,1 @@
+"""The static report: one HTML file that opens without a server and without network."""
