@@ -56,6 +56,20 @@ GLYPHS = {
 SELF_EVIDENT_METRICS = frozenset({"time", "cpu_time", "value", "memory", "peak_memory"})
 """Metric names omitted from series names, as the unit and the sentence already imply them."""
 
+COUNTED_THINGS = {
+    "host_syncs": ("wait for the device", "waits for the device"),
+    "graph_breaks": ("graph break", "graph breaks"),
+    "recompiles": ("recompile", "recompiles"),
+    "upcast_bytes": ("converted to a wider type",) * 2,
+    "copied_to_device_bytes": ("copied to the device",) * 2,
+    "pageable_copy_bytes": ("copied from pageable memory",) * 2,
+    "blocking_copy_bytes": ("copied while the host waits",) * 2,
+}
+"""What follows one and what follows several, by the metric of an exact count."""
+
+COUNTED_PER = {"measure_step_counts": " per step", "measure_stream_counts": " per request"}
+"""What one call of a metric group of ``ModelBench`` is."""
+
 CHANGE_KINDS = frozenset({VerdictKind.REGRESSION, VerdictKind.IMPROVEMENT})
 
 QUIET_KINDS = frozenset({VerdictKind.UNCHANGED, VerdictKind.INCONCLUSIVE})
@@ -145,7 +159,7 @@ def verdict_sentence(verdict: Verdict) -> str:
             sentence += f"; noise floor {format_percent(verdict.noise_floor)}"
         return sentence
     if verdict.kind in CHANGE_KINDS and verdict.base_level is not None and verdict.head_level is not None:
-        return f"{name} {_count_change_phrase(verdict)}"
+        return f"{name}{_appeared_count_phrase(verdict) or _count_change_phrase(verdict)}"
     if verdict.kind is VerdictKind.UNCHANGED and verdict.ratio is not None:
         mde = f"; minimum detectable effect {format_percent(verdict.mde)}" if verdict.mde is not None else ""
         return f"{name} unchanged: {_estimate_phrase(verdict)}{_tail_suffix(verdict)}{mde}"
@@ -165,7 +179,17 @@ def _count_change_phrase(verdict: Verdict) -> str:
     """Describe a change that no ratio expresses: ``went from none to 52 (worse), counted exactly``."""
     base, head = format_in_common_unit((verdict.base_level, verdict.head_level), verdict.series.metric)
     word = "worse" if verdict.kind is VerdictKind.REGRESSION else "better"
-    return f"went from {base if verdict.base_level else 'none'} to {head} ({word}), counted exactly"
+    return f" went from {base if verdict.base_level else 'none'} to {head} ({word}), counted exactly"
+
+
+def _appeared_count_phrase(verdict: Verdict) -> str:
+    """Name what is counted where there was none: ``: 52 graph breaks per step (none before)``; else empty."""
+    words = COUNTED_THINGS.get(verdict.series.metric.name)
+    if words is None or verdict.base_level != 0.0:
+        return ""
+    _, head = format_in_common_unit((verdict.base_level, verdict.head_level), verdict.series.metric)
+    per = COUNTED_PER.get(verdict.series.benchmark.name.rpartition(".")[2], "")
+    return f": {head} {words[verdict.head_level != 1]}{per} (none before), counted exactly"
 
 
 def change_phrase(verdict: Verdict) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from perfci.model import Interval, Stage, TailVerdict, VerdictKind
 from perfci.report.verdict_text import (
     is_tail_moved_alone,
@@ -36,14 +38,52 @@ def test_every_kind_has_its_sentence() -> None:
     ]
 
 
-def test_a_count_that_appears_is_a_sentence_of_its_own() -> None:
-    reason = "Counted exactly: 0 became 52, which no ratio expresses."
-    series = a_series("train.Step", "count", "host_syncs")
+@pytest.mark.parametrize(
+    ("benchmark", "unit", "metric", "head", "says"),
+    [
+        (
+            "Gpt.measure_step_counts",
+            "count",
+            "host_syncs",
+            52.0,
+            ": 52 waits for the device per step (none before)",
+        ),
+        ("Gpt.measure_step_counts", "count", "graph_breaks", 1.0, ": 1 graph break per step (none before)"),
+        ("Gpt.measure_stream_counts", "count", "recompiles", 3.0, ": 3 recompiles per request (none before)"),
+        (
+            "Gpt.track_own",
+            "bytes",
+            "upcast_bytes",
+            4096.0,
+            ": 4.000 KiB converted to a wider type (none before)",
+        ),
+        ("Gpt.track_own", "bytes", "copied_to_device_bytes", 1.0, ": 1 B copied to the device (none before)"),
+        (
+            "Gpt.track_own",
+            "bytes",
+            "pageable_copy_bytes",
+            1.0,
+            ": 1 B copied from pageable memory (none before)",
+        ),
+        (
+            "Gpt.track_own",
+            "bytes",
+            "blocking_copy_bytes",
+            1.0,
+            ": 1 B copied while the host waits (none before)",
+        ),
+        ("Gpt.track_own", "count", "kernel_launches", 52.0, " went from none to 52 (worse)"),
+    ],
+)
+def test_a_count_that_appears_says_what_is_counted(
+    benchmark: str, unit: str, metric: str, head: float, says: str
+) -> None:
+    series = a_series(benchmark, unit, metric)
     verdict = a_verdict(series=series, ratio=None, interval=None)
 
-    sentence = verdict_sentence(replace(verdict, reason=reason, base_level=0.0, head_level=52.0))
+    sentence = verdict_sentence(replace(verdict, base_level=0.0, head_level=head))
 
-    assert sentence == "train.Step · host_syncs went from none to 52 (worse), counted exactly"
+    assert sentence == f"{benchmark} · {metric}{says}, counted exactly"
 
 
 def test_a_reason_is_not_cut_at_the_length_of_a_name() -> None:
