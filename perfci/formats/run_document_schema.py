@@ -220,6 +220,16 @@ class ResultPart(DocumentPart):
             raise ValueError("a result that is ok needs samples or a summary")
         return self
 
+    @model_validator(mode="after")
+    def _has_distinct_processes(self) -> Self:
+        places = {(item.role, item.pair, item.round, item.order, item.index) for item in self.processes}
+        if len(places) < len(self.processes):
+            raise ValueError(
+                "two of its processes have the same role, pair, round, order and index: number the processes "
+                "of one place by their index"
+            )
+        return self
+
 
 class RunDocument(DocumentPart):
     """All samples of a suite for one commit on one machine in one session."""

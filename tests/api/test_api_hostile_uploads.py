@@ -47,6 +47,13 @@ def with_text(place: str, text: str) -> bytes:
     return json.dumps(content).encode()
 
 
+def repeat_process() -> bytes:
+    """The valid body with the process of its result twice."""
+    content = json.loads(BODY)
+    content["results"][0]["processes"] *= 2
+    return json.dumps(content).encode()
+
+
 def raw(old: bytes, new: bytes) -> bytes:
     assert old in BODY
     return BODY.replace(old, new, 1)
@@ -109,6 +116,7 @@ PLAIN: dict[str, tuple[int, bytes]] = {
     "a key twice": (400, raw(b'"harness":', b'"harness":"x","harness":')),
     "a key twice, deep inside": (400, raw(b'"index":0', b'"index":0,"index":0')),
     "a key twice, escaped": (400, raw(b'"index":0', rb'"index":0,"\u0069ndex":0')),
+    "a process twice": (409, repeat_process()),
     "an unknown key": (400, raw(b'"harness":', b'"harnes":"x","harness":')),
     "65 parameters": (400, parameters(65)),
     "100,001 samples": (400, raw(b"[1.0]", b"[" + b"1.0," * 100_000 + b"1.0]")),

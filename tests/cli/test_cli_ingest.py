@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
+from perfci.formats import run_document
+from tests.support.builders import a_result, a_run
 
 BENCHMARKS = {
     "version": 2,
@@ -91,6 +93,17 @@ def test_rejects_a_file_of_unknown_format(
 
     assert run_cli(["ingest", "broken.json"]) == 2
     assert capsys.readouterr().err.startswith("perfci: ")
+
+
+def test_rejects_a_process_that_a_run_holds_twice(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads(run_document.dump_run(a_run(a_result())))
+    content["results"][0]["processes"] *= 2
+    (working_folder / "twice.json").write_text(json.dumps(content))
+
+    assert run_cli(["ingest", "twice.json", "--project", content["project"]]) == 2
+    assert "two of its processes have the same role, pair, round, order and index" in capsys.readouterr().err
 
 
 def test_rejects_a_missing_path(working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

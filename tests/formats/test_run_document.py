@@ -190,6 +190,12 @@ def faulty(place: str, value: object) -> bytes:
             [],
             "results[0]: Value error, a result that is ok needs samples or a summary",
         ),
+        (
+            "results.0.processes",
+            [{"index": 0, "samples": [1.0]}, {"index": 0, "samples": [2.0]}],
+            "results[0]: Value error, two of its processes have the same role, pair, round, order and index: "
+            "number the processes of one place by their index",
+        ),
         ("results.0.direction", "up", "results[0].direction: Input should be 'lower' or 'higher'"),
         (
             "results.0.number",
