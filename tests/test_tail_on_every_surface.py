@@ -21,7 +21,7 @@ from flask.testing import FlaskClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.history.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
+from perfci.history.comparisons.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
 from perfci.history.verify_stored_verdicts import remove_tail_sentence, verify_stored_verdicts
 from perfci.model import Interval, Process, Role, Series, TailVerdict, Verdict, VerdictKind
 from perfci.net.api_schemas.series import TailVerdictShape

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.comparisons.judge_pull_request_uploads import replay_separate_runs
 from perfci.history.decision_records import METHOD_PAIRS, METHOD_SEPARATE_RUNS
-from perfci.history.judge_pull_request_uploads import replay_separate_runs
 from perfci.history.series_histories import SeriesHistories
 from perfci.history.session_replay import SessionSamples
 from perfci.model import ChangePoint, Series, Verdict, VerdictKind

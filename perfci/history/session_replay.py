@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perfci.history.complete_process_pairs import (
+from perfci.history.comparisons.complete_process_pairs import (
     PairCommits,
     PairedProcesses,
     find_complete_pair_numbers,

@@ -109,8 +109,8 @@ def derive_columns(
     """Join stored points with those whose results are new."""
     new: dict[int, list[PointKey]] = {}
     for series_id, series_keys in keys.items():
-        known = set(stored[series_id].keys) if series_id in stored else set()
-        new[series_id] = [key for key in series_keys if key not in known]
+        stored_keys = set(stored[series_id].keys) if series_id in stored else set()
+        new[series_id] = [key for key in series_keys if key not in stored_keys]
     rows = load_point_rows(tx, new)
     return {
         series_id: _merge_columns(series_keys, PointColumns.from_rows(rows[series_id]), stored.get(series_id))

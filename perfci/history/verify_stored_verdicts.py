@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields, replace
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.comparisons.judge_pull_request_uploads import replay_separate_runs
 from perfci.history.decision_records import (
     METHOD_ROUNDS,
     METHOD_SEPARATE_RUNS,
     SOFTWARE_VERSIONS,
     parse_recorded_rule,
 )
-from perfci.history.judge_pull_request_uploads import replay_separate_runs
 from perfci.history.session_replay import SessionSamples
 from perfci.model import Series, TailVerdict, Verdict
 from perfci.store import Store

@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from perfci.history.complete_process_pairs import (
+from perfci.history.comparisons.complete_process_pairs import (
     PairedProcesses,
     find_complete_pair_numbers,
     select_paired_processes,
 )
+from perfci.history.comparisons.pooled_comparison_noise import PooledComparisonNoise
 from perfci.history.decision_records import (
     METHOD_PAIRS,
     DecisionKey,
     build_decision_record,
     build_interim_analysis_record,
 )
-from perfci.history.pooled_comparison_noise import PooledComparisonNoise
 from perfci.measure.comparison_questions import ComparisonQuestion, plan_question_pair_visits
 from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.model import Role, Series, Stage, Verdict

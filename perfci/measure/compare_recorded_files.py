@@ -11,7 +11,7 @@ from perfci.formats import run_document
 from perfci.formats.bounded_files import read_decompressed
 from perfci.formats.format_registry import detect_format, find_result_files, read_imported_runs
 from perfci.formats.format_types import ImportDefaults
-from perfci.history.complete_process_pairs import PairedProcesses
+from perfci.history.comparisons.complete_process_pairs import PairedProcesses
 from perfci.measure.open_measurement_session import OnMessage
 from perfci.model import Commit, PerfciError, Run, Series, Verdict
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries

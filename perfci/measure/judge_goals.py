@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.config import Config
-from perfci.history.complete_process_pairs import PairedProcesses
+from perfci.history.comparisons.complete_process_pairs import PairedProcesses
 from perfci.measure.compare_commits import CommitComparison
 from perfci.measure.compare_variants import VariantComparison
 from perfci.measure.comparison_questions import ComparisonQuestion

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from perfci.history.complete_process_pairs import PairedProcesses
+from perfci.history.comparisons.complete_process_pairs import PairedProcesses
 from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.measure.variant_groups import VariantGroup

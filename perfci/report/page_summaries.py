@@ -95,10 +95,10 @@ def recent_incidents_summary(opened: int, *, new: int, fixed: int, window: str) 
     return f"Nothing got worse {window}; {still_open}"
 
 
-def stale_summary(silence: str, summary: PageSummary) -> PageSummary:
+def stale_summary(without_data_for: str, summary: PageSummary) -> PageSummary:
     """Put first that results have ended: ``No data for 26 hours; before that: 5 open incidents``."""
     headline = f"{summary.headline[:1].lower()}{summary.headline[1:]}"
-    return PageSummary(f"No data for {silence}; before that: {headline}", summary.detail)
+    return PageSummary(f"No data for {without_data_for}; before that: {headline}", summary.detail)
 
 
 def trend_summary(

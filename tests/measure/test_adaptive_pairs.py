@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from perfci.history.pooled_comparison_noise import PooledComparisonNoise
+from perfci.history.comparisons.pooled_comparison_noise import PooledComparisonNoise
 from perfci.measure.adaptive_pairs import AdaptivePairing
 from perfci.measure.comparison_questions import ComparisonQuestion, plan_question_pair_visits
 from perfci.measure.measure_and_store_session import MeasurementSession, SessionReadings

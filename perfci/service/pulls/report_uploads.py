@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.separate_run_sides import count_runs_and_days
+from perfci.history.comparisons.separate_run_sides import count_runs_and_days
 from perfci.model import Commit, Series, Stage
 from perfci.report.pulls.comparison_findings import Findings, SeparateRuns, compute_verdict_bars
 from perfci.service.pulls.webhook_receiver import JUDGED_UPLOADS

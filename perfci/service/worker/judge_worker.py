@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from perfci.history.judge_pull_request_uploads import PullRequestUploads
-from perfci.history.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
+from perfci.history.comparisons.judge_pull_request_uploads import PullRequestUploads
+from perfci.history.comparisons.judge_uploaded_pairs import UploadedPairs, save_verdicts_with_decisions
 from perfci.history.load_series_points import refresh_series_points
 from perfci.history.series_histories import SeriesHistories
 from perfci.model import PerfciError

@@ -167,8 +167,8 @@ def list_measured_pull_requests(
         is_number = of_run.isascii() and of_run.isdecimal() and len(of_run) < MAX_DIGITS
         if not is_number or number not in (None, of_run) or base == run.sha:
             continue
-        known = records.get(of_run)
-        if known is None or (run.sha in bases and known.head not in bases):
+        newer = records.get(of_run)
+        if newer is None or (run.sha in bases and newer.head not in bases):
             records[of_run] = PullRequestRecord(of_run, run.sha, base, run.started_at)
     return list(records.values())
 

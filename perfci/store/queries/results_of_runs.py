@@ -18,7 +18,7 @@ from perfci.store.transactions import CHUNK, in_chunks
 RESULTS, RUNS, COMMITS, SESSIONS = (row.__table__ for row in (ResultRow, RunRow, CommitRow, SessionRow))
 
 
-class RunResult(NamedTuple):
+class StoredRunResult(NamedTuple):
     """One result of a run; ``summary`` is None until it is computed, ``value`` that without samples."""
 
     id: int
@@ -31,7 +31,7 @@ class RunResult(NamedTuple):
 
 def load_results_of_runs(
     tx: Session, run_ids: Collection[int], series_ids: Collection[int] | None = None
-) -> list[RunResult]:
+) -> list[StoredRunResult]:
     """Load the valid results of some runs, or of some series in them, by id."""
     columns = (
         RESULTS.c.id,
@@ -47,7 +47,7 @@ def load_results_of_runs(
     if series_ids is not None and len(series_ids) <= CHUNK:
         query = query.where(RESULTS.c.series_id.in_(series_ids))
     return [
-        RunResult(
+        StoredRunResult(
             row.id,
             row.series_id,
             STATUSES[row.status],
@@ -100,10 +100,10 @@ def find_newest_measured_commit(
     if tag is not None:
         # Tags are a list in a column: its text finds candidates, the list decides.
         query = query.where(sa.type_coerce(COMMITS.c.tags, sa.Text).contains(tag, autoescape=True))
-        found = next((row.id for row in tx.execute(query) if tag in row.tags), None)
+        commit_id = next((row.id for row in tx.execute(query) if tag in row.tags), None)
     else:
-        found = tx.scalar(query.limit(1))
-    return next(iter(load_commits_by_id(tx, ids=[found]).values())) if found is not None else None
+        commit_id = tx.scalar(query.limit(1))
+    return next(iter(load_commits_by_id(tx, ids=[commit_id]).values())) if commit_id is not None else None
 
 
 def load_commits_between(

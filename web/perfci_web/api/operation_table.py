@@ -8,15 +8,11 @@ from perfci_web.api.operations import (
     commits_machines_environments,
     comparisons,
     deletions,
-    expected_changes,
     exports,
     github_trusted_publishing,
-    incident_changes,
-    incidents,
     invalid_marks,
     measurement_orders,
     monitoring,
-    muted_benchmarks,
     notifications,
     openapi,
     project_access_and_audit,
@@ -27,6 +23,12 @@ from perfci_web.api.operations import (
     suite_reporting_schedules,
     unresolved_results,
     verdicts,
+)
+from perfci_web.api.operations.triage import (
+    expected_changes,
+    incident_changes,
+    incidents,
+    muted_benchmarks,
 )
 
 ALL_OPERATIONS: tuple[Operation, ...] = (

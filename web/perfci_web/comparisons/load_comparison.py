@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from perfci.history.levels_of_runs import SeriesLevel, load_levels_of_runs, select_judged_series_of_sides
+from perfci.history.comparisons.levels_of_runs import (
+    SeriesLevel,
+    load_levels_of_runs,
+    select_judged_series_of_sides,
+)
 from perfci.history.noise_between_runs import RUNS, join_noise_of_sides, load_noise_between_runs
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.comparisons.comparison_rows import (

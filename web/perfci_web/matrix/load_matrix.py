@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
-from perfci.history.levels_of_runs import load_levels_of_runs
+from perfci.history.comparisons.levels_of_runs import load_levels_of_runs
 from perfci.history.noise_between_runs import RUNS, load_noise_between_runs
 from perfci.model import ChangePoint, Commit, Series, Verdict
 from perfci.report.comparisons.comparison_rows import NOT_MEASURED, SideLevel

@@ -144,9 +144,9 @@ def summarize(page: Overview, incidents: IncidentRows, now: datetime) -> PageSum
     summary = page.sentence
     if incidents.are_stored:
         summary = PageSummary(incidents.summary, page.sentence.detail)
-    silence = now - page.last_measured_at if page.last_measured_at else timedelta()
-    if silence > SILENT_AFTER:
-        return stale_summary(format_rough_duration(silence.total_seconds()), summary)
+    without_data = now - page.last_measured_at if page.last_measured_at else timedelta()
+    if without_data > SILENT_AFTER:
+        return stale_summary(format_rough_duration(without_data.total_seconds()), summary)
     return summary
 
 

@@ -10,7 +10,7 @@ from perfci.model import Commit, NamedValues, Series, Status
 from perfci.report.number_format import format_count
 from perfci.report.serializers import serialize_commit, serialize_series
 from perfci.store.queries.query_records import RunRecord
-from perfci.store.queries.results_of_runs import RunResult
+from perfci.store.queries.results_of_runs import StoredRunResult
 from perfci_web.view_parts.list_search_and_paging import ListPage, ListQuery, build_list_page
 from perfci_web.view_parts.table_row_groups import MissingReason, format_failure, group_series_by_reason
 
@@ -65,7 +65,7 @@ def build_run_view(
     record: RunRecord,
     commit: Commit,
     origin: NamedValues,
-    results: Sequence[tuple[Series, RunResult]],
+    results: Sequence[tuple[Series, StoredRunResult]],
 ) -> RunView:
     """Sort the results of a run by name, and group what has no value by reason."""
     measured, failed, skipped = [], [], []

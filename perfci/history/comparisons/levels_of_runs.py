@@ -16,7 +16,7 @@ from perfci.store.queries.judging_inputs import (
     load_processes_by_result,
     load_processes_of_ok_results,
 )
-from perfci.store.queries.results_of_runs import RunResult, load_results_of_runs
+from perfci.store.queries.results_of_runs import StoredRunResult, load_results_of_runs
 from perfci.verdicts.cpu_time_share import MIN_CPU_SHARE, is_cpu_bound
 from perfci.verdicts.judged_series import StatusAndClock, select_judged_series_by_status
 
@@ -39,7 +39,7 @@ def load_levels_of_runs(
     tx: Transaction, run_ids: Collection[int], series_ids: Collection[int] | None = None
 ) -> dict[int, SeriesLevel]:
     """Load what some runs came to, by series id (of all, or some); a value counts for more than a failure."""
-    results: dict[int, list[RunResult]] = defaultdict(list)
+    results: dict[int, list[StoredRunResult]] = defaultdict(list)
     for result in load_results_of_runs(tx, run_ids, series_ids):
         results[result.series_id].append(result)
     every = [result for several in results.values() for result in several]
@@ -50,7 +50,7 @@ def load_levels_of_runs(
 
 
 def _join_results(
-    results: Sequence[RunResult],
+    results: Sequence[StoredRunResult],
     computed: Mapping[int, ResultSummary],
     statuses: Mapping[int, Collection[StatusAndClock]],
 ) -> SeriesLevel:

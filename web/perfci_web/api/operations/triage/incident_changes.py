@@ -22,7 +22,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
-from perfci_web.api.operations.incidents import INCIDENT_RULE, build_incident_payload, require_incident
+from perfci_web.api.operations.triage.incidents import INCIDENT_RULE, build_incident_payload, require_incident
 from perfci_web.api.problem_details import ProblemError, RevisionMismatch
 
 T = TypeVar("T")

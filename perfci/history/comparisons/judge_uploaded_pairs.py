@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session as Transaction
 
-from perfci.history.complete_process_pairs import (
+from perfci.history.comparisons.complete_process_pairs import (
     PairedProcesses,
     find_complete_pair_numbers,
     select_paired_processes,

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.comparisons.judge_uploaded_pairs import VerdictDecision
+from perfci.history.comparisons.separate_run_sides import RunJoiner, list_result_ids
 from perfci.history.decision_records import (
     METHOD_SEPARATE_RUNS,
     build_decision_key,
     build_decision_record,
 )
-from perfci.history.judge_uploaded_pairs import VerdictDecision
 from perfci.history.result_summaries import is_cpu_bound_by_levels
-from perfci.history.separate_run_sides import RunJoiner, list_result_ids
 from perfci.model import Commit, Series, Stage, Verdict
 from perfci.store.queries.pull_request_uploads import (
     BASE_FIELD,

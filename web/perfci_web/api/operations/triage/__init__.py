@@ -1,0 +1,1 @@
+"""Operations on incidents, muted benchmarks and expected changes."""
