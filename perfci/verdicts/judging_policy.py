@@ -109,6 +109,11 @@ def _find_class_rule(metric: Metric) -> MetricClassRule:
     )
 
 
+def compute_class_bar(default: Rule, class_rule: MetricClassRule) -> float:
+    """The bar of a class of metrics: that of time, within the limits of the class."""
+    return min(max(default.bar, class_rule.min_bar), class_rule.max_bar)
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyOverride:
     """One ``[[policy]]`` table; what it leaves out stays as the class has it.
@@ -152,7 +157,7 @@ class Policy:
         """The rule of a series: the default one with the bar of its class, and what its table sets."""
         override, class_rule = self._match(series)
         default = self.default
-        bar = min(max(default.bar, class_rule.min_bar), class_rule.max_bar)
+        bar = compute_class_bar(default, class_rule)
         is_default = bar == default.bar and class_rule.exact_bar is None
         rule = replace(
             default,

@@ -45,6 +45,7 @@ PAGES = {
     "fleet": "/acme:tiny-lm/fleet",
     "environment": "/acme:tiny-lm/env",
     "disagreements": "/acme:tiny-lm/disagreements?since=all",
+    "settings": "/acme:tiny-lm/settings",
     "noise": "/acme:tiny-lm/noise",
     "commit": f"/acme:tiny-lm/commit/{a_commit(STEP).sha}",
     "commit-last": f"/acme:tiny-lm/commit/{a_commit(COMMITS - 1).sha}",

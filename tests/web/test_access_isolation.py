@@ -171,6 +171,7 @@ PAGES = {
         "matrix.matrix_page",
         "matrix.matrix_json",
         "matrix.matrix_csv",
+        "settings.settings_page",
         "disagreements.disagreements_page",
         "disagreements.disagreements_json",
         "fleet.fleet_page",
@@ -192,8 +193,16 @@ PAGES = {
         "measurement_orders.place_ordered_pairs",
         "measurement_orders.cancel_one_order",
         "unresolved_results.resolve_result",
+        "settings.unmute_benchmark",
     },
-    AccessRequirement.ADMIN: {"renames.add_rename"},
+    AccessRequirement.ADMIN: {
+        "renames.add_rename",
+        "settings.create_project_token",
+        "settings.revoke_project_token",
+        "settings.set_project_member",
+        "settings.remove_project_member",
+        "settings.remove_project_destination",
+    },
 }
 """The same for pages, by endpoint."""
 

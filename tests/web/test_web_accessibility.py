@@ -40,6 +40,7 @@ TRIAGE = [
     f"{LIST}?changed=1",
     "/acme:model/changes?since=all",
     "/acme:model/orders",
+    "/acme:model/settings",
 ]
 
 

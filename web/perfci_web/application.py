@@ -47,6 +47,7 @@ from perfci_web.renames import routes as renames
 from perfci_web.runs import routes as runs
 from perfci_web.search import routes as search
 from perfci_web.series import routes as series
+from perfci_web.settings import routes as settings_pages
 from perfci_web.static_files import register_static_files
 from perfci_web.unresolved_results import routes as unresolved_results
 from perfci_web.url_converters import CONVERTERS
@@ -70,6 +71,7 @@ PAGE_MODULES = (
     disagreements,
     fleet,
     environments,
+    settings_pages,
     measurement_orders,
     renames,
     invalid_marks,

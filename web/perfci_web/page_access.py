@@ -27,6 +27,7 @@ TRIAGE_ENDPOINTS = (
     "measurement_orders.place_ordered_pairs",
     "measurement_orders.cancel_one_order",
     "unresolved_results.resolve_result",
+    "settings.unmute_benchmark",
 )
 
 ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(

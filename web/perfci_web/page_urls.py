@@ -130,6 +130,10 @@ class ProjectLinks:
     def environment(self, extension: str = "") -> str:
         return f"{self.project_url}/env{_format_extension(extension)}"
 
+    def settings(self, form: str = "") -> str:
+        """The page of settings, or where one of its forms goes."""
+        return f"{self.project_url}/settings{f'/{form}' if form else ''}"
+
     def unresolved_results(self) -> str:
         return f"{self.project_url}/unresolved-results"
 

@@ -37,6 +37,7 @@ MORE_TABS = (
     Tab("Environment", ProjectLinks.environment),
     Tab("Noise", ProjectLinks.noise),
     Tab("Renames", ProjectLinks.renames),
+    Tab("Settings", ProjectLinks.settings),
     Tab("API", ProjectLinks.api_description),
 )
 """Pages that are opened less often, behind *More*."""

@@ -1,0 +1,1 @@
+"""The settings of a project: thresholds, mutes, members, tokens and destinations."""
