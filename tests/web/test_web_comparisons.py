@@ -216,3 +216,19 @@ def test_the_csv_has_every_row(client: FlaskClient) -> None:
     )
     assert len(lines) == 15
     assert sum(",regression,confirmation,10," in line for line in lines) == 1
+
+
+def test_lists_the_comparisons_decided_last_first(long_client: FlaskClient) -> None:
+    text = words(read(long_client, f"{P}/compare"))
+
+    assert "2 comparisons to read." in text
+    assert text.index("104 regressions") < text.index("2 regressions 1 improvement 127 unchanged")
+
+
+def test_lists_the_commits_after_base_up_to_head(client: FlaskClient) -> None:
+    forth = read(client, f"{P}/compare/{a_commit(2).sha}...{a_commit(5).sha}")
+    back = read(client, f"{P}/compare/{a_commit(5).sha}...{a_commit(2).sha}")
+
+    listed = forth.split("<h2>Commits")[1].split("</section>")[0]
+    assert [a_commit(n).sha[:7] in listed for n in (2, 3, 4, 5)] == [False, True, True, True]
+    assert "Head does not follow base on the line of commits" in words(back)

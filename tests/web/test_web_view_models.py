@@ -22,7 +22,6 @@ from web_builders import (
     STEP_FP32,
     STEP_TIME,
     STEP_WALL,
-    TOKENS,
     UNAVAILABLE,
     a_commit,
     a_run,
@@ -35,7 +34,6 @@ from perfci.model import (
     ChangePoint,
     Clock,
     Commit,
-    Environment,
     Point,
     Process,
     Result,
@@ -48,13 +46,23 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.report.commits import measurements_by_series as measured
+from perfci.report.comparisons.comparison_rows import (
+    ComparisonRow,
+    SideLevel,
+    build_verdict_rows,
+    choose_axis_span,
+)
 from perfci.report.series_trend import Trend, build_trend
 from perfci.store.projects import Project
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, VerdictRecord
+from perfci.verdicts.judging_policy import Policy
 from perfci_web.benchmarks import view_model as benchmarks
 from perfci_web.commits import view_model as commit
 from perfci_web.comparisons import view_model as compare
+from perfci_web.comparisons.load_comparison import LoadedComparison
+from perfci_web.comparisons.sides import Side
+from perfci_web.comparisons.table_query import TableQuery, build_comparison_table, parse_table_query
 from perfci_web.load_series_trends import VerdictsAndChangePoints
 from perfci_web.overview import view_model as overview
 from perfci_web.series import view_model as series
@@ -349,38 +357,33 @@ def a_loaded(trend: Trend, *, judged: bool = True, twin: Trend | None = None) ->
     return LoadedSeries(project, a_record(trend.series), trend, judged, twin)
 
 
-def a_comparison(*verdicts: Verdict, base: int = STEP - 1, head: int = STEP) -> compare.ComparisonView:
-    records = [a_decision(verdict, session="history-1") for verdict in verdicts]
+def a_comparison(*verdicts: Verdict, levels: bool = False) -> compare.ComparisonView:
+    """A comparison of two commits by these verdicts; with ``levels``, what neither side could measure too."""
+    skipped = {series: SideLevel(None, Status.SKIPPED, reason) for series, reason in UNAVAILABLE.items()}
+    sides = {series: (side, side) for series, side in skipped.items()}
+    decided = {verdict.series for verdict in verdicts}
+    rows = build_verdict_rows(verdicts, sides, Policy().is_gating)
+    if levels:
+        rows += [
+            ComparisonRow(series, series, side, side)
+            for series, side in skipped.items()
+            if series not in decided
+        ]
+    base, head = (Side(item.sha, "", item) for item in (a_commit(STEP - 1), a_commit(STEP)))
+    records = tuple(map(a_decision, verdicts))
     return compare.build_comparison_view(
-        "p", a_commit(base), a_commit(head), records, [a_run(base)], [a_run(head)], NEWEST_FIRST
+        "p", LoadedComparison(base, head, records, tuple(rows), (), (), (), 0)
     )
-
-
-def test_shows_informational_metrics_without_judging_them() -> None:
-    page = a_comparison(SLOWER)
-
-    assert [reading.series for reading in page.informational] == [STALL, LOSS_WALL, STEP_WALL]
-    assert page.informational[2].relative_change == pytest.approx(0.183, abs=0.03)
-    assert STEP_TIME not in [reading.series for reading in page.not_compared]
 
 
 def test_shows_once_why_neither_side_was_measured() -> None:
     missing = a_verdict(FP16[0], STEP, VerdictKind.MISSING, reason="There is nothing to compare")
 
-    page = a_comparison(SLOWER, missing)
+    page = a_comparison(SLOWER, missing, levels=True)
 
     assert next((reason.text, len(reason.series)) for reason in page.unavailable) == (EMULATED, 3)
-    assert page.notable == (SLOWER,)
+    assert [row.series for row in page.rows] == [STEP_TIME]
     assert page.verdicts == (SLOWER, missing)
-    assert not {reading.series for reading in page.not_compared + page.informational} & set(UNAVAILABLE)
-
-
-def test_shows_values_without_verdicts_if_nothing_was_paired() -> None:
-    page = a_comparison(base=2, head=5)
-
-    assert page.verdicts == ()
-    assert str(page.sentence).endswith("were measured, but never against each other.")
-    assert STEP_TIME in [reading.series for reading in page.not_compared]
 
 
 def many_verdicts(count: int) -> list[Verdict]:
@@ -392,23 +395,6 @@ def many_verdicts(count: int) -> list[Verdict]:
     ]
 
 
-def test_shows_the_first_rows_of_every_list_and_pages_of_one() -> None:
-    page = a_comparison(SLOWER, *many_verdicts(120))
-
-    first = compare.paginate_lists(page, ListQuery())
-    last = compare.paginate_lists(page, ListQuery(shown="unchanged", page=3))
-    beyond = compare.paginate_lists(page, ListQuery(shown="unchanged", page=99))
-
-    assert first.notable.rows == (SLOWER,)
-    assert (first.unchanged.total, first.unchanged.page, first.unchanged.pages) == (120, 1, 3)
-    assert [verdict.series.benchmark.name for verdict in first.unchanged.rows] == [
-        f"many.time_{k:03}" for k in range(119, 69, -1)
-    ]
-    assert len(last.unchanged.rows) == 20
-    assert beyond.unchanged == last.unchanged
-    assert last.notable.page == 1
-
-
 def test_lists_apart_what_moved_with_a_change() -> None:
     ttft, e2el = (
         replace(SLOWER, series=a_series("gpt.Gpt.measure_generation", name)) for name in ("ttft", "e2el")
@@ -417,10 +403,9 @@ def test_lists_apart_what_moved_with_a_change() -> None:
     (unchanged,) = many_verdicts(1)
 
     page = a_comparison(ttft, smaller, count, unchanged)
-    lists = compare.paginate_lists(page, ListQuery())
 
-    assert (lists.notable.rows, lists.explaining.rows) == ((ttft,), (smaller, count))
-    assert (lists.explaining.total, lists.unchanged.rows) == (2, (unchanged,))
+    assert [row.verdict for row in page.rows if not row.explains] == [ttft, unchanged]
+    assert [row.verdict for row in page.rows if row.explains] == [smaller, count]
     assert page.primary_verdicts == [ttft, unchanged]
     assert compare.serialize_comparison(page)["counts"] == {"regression": 1, "unchanged": 1}
     assert str(page.sentence).startswith(
@@ -428,23 +413,16 @@ def test_lists_apart_what_moved_with_a_change() -> None:
     )
 
 
-def test_searches_all_lists_of_a_comparison() -> None:
-    page = a_comparison(SLOWER, *many_verdicts(120))
+def test_cuts_the_table_of_a_comparison_by_search_filter_and_page() -> None:
+    rows = a_comparison(SLOWER, *many_verdicts(120)).rows
 
-    lists = compare.paginate_lists(page, ListQuery("many time_11"))
+    matching = build_comparison_table(rows, TableQuery("many time_11", show="all"))
+    beyond = build_comparison_table(rows, TableQuery(show="unchanged", page=99))
 
-    assert (lists.notable.rows, lists.unchanged.total, lists.unchanged.pages) == ((), 10, 1)
-    assert (lists.not_compared.total, lists.informational.total, lists.unavailable) == (0, 0, ())
-
-
-def test_lists_values_that_moved_most_first() -> None:
-    page = a_comparison(base=STEP - 1, head=STEP)
-
-    cells = compare.paginate_lists(page, ListQuery()).not_compared.rows
-
-    moves = [max(value.absolute_log_change for value in cell.rows) for cell in cells]
-    assert moves == sorted(moves, reverse=True)
-    assert {cells[0].series, cells[1].series} == {STEP_TIME, TOKENS}
+    assert (matching.total, matching.pages, matching.shown) == (10, 1, "all")
+    assert (beyond.total, beyond.page, beyond.pages, len(beyond.rows)) == (120, 3, 3, 20)
+    assert build_comparison_table(rows, TableQuery()).shown == "attention"
+    assert build_comparison_table(rows[1:], TableQuery()).shown == "all"
 
 
 @pytest.mark.parametrize(
@@ -458,35 +436,32 @@ def test_lists_values_that_moved_most_first() -> None:
     ],
 )
 def test_reads_a_list_from_an_address(arguments: dict[str, str], query: ListQuery) -> None:
-    assert parse_list_query(arguments, compare.LIST_NAMES) == query
+    assert parse_list_query(arguments, ("notable", "unchanged")) == query
 
 
-def test_shows_only_differences_of_the_environment() -> None:
-    assert a_comparison(SLOWER).environment == (("torch", "2.12.1", "2.13.0"),)
-    assert a_comparison(base=2, head=5).environment == ()
-
-
-def test_lists_the_commits_after_base_up_to_head() -> None:
-    assert a_comparison(base=2, head=5).commits == (a_commit(5), a_commit(4), a_commit(3))
-    assert a_comparison(base=5, head=2).commits == ()
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        ({}, TableQuery()),
+        (
+            {"q": " a ", "show": "better", "group": "suite", "page": "2"},
+            TableQuery("a", "better", "suite", page=2),
+        ),
+        ({"show": "no such", "group": "x", "sort": "x", "columns": "x", "page": "-1"}, TableQuery()),
+        (
+            {"sort": "change", "columns": "expert", "page": "9" * 40},
+            TableQuery(sort="change", columns="expert"),
+        ),
+    ],
+)
+def test_reads_a_table_from_an_address(arguments: dict[str, str], query: TableQuery) -> None:
+    assert parse_table_query(arguments) == query
 
 
 def test_draws_all_intervals_on_a_shared_axis() -> None:
-    assert a_comparison(SLOWER).span == pytest.approx(1.208 * 1.02)
-    assert a_comparison(base=2, head=5).span == 1.1
-    assert a_comparison(replace(SLOWER, ratio=40.0)).span == 4.0
-
-
-def test_shows_values_of_the_sessions_behind_the_verdicts() -> None:
-    other = replace(a_run(STEP), session="another", environment=Environment((("torch", "9"),)))
-    runs = [a_run(STEP), other]
-    record = a_decision(SLOWER, session="history-1")
-
-    page = compare.build_comparison_view(
-        "p", a_commit(STEP - 1), a_commit(STEP), [record], [a_run(STEP - 1)], runs, []
-    )
-
-    assert page.environment == (("torch", "2.12.1", "2.13.0"),)
+    assert choose_axis_span(a_comparison(SLOWER).rows) == pytest.approx(1.208 * 1.02)
+    assert choose_axis_span([]) == 1.1
+    assert choose_axis_span(a_comparison(replace(SLOWER, ratio=40.0)).rows) == 4.0
 
 
 def test_separates_history_processes_from_pairs() -> None:
@@ -506,14 +481,6 @@ def test_prefers_a_measured_run_to_a_failed_run() -> None:
 
     assert measured.merge_runs_into_dots([ok, failed])[STEP_TIME].level == 1.0
     assert measured.merge_runs_into_dots([failed])[STEP_TIME].reason == "60 s"
-
-
-def test_lists_the_newest_comparisons_first() -> None:
-    older = a_decision(replace(SLOWER, base=a_commit(1).sha, head=a_commit(2).sha))
-
-    pairs = compare.list_compared_pairs([a_decision(SLOWER), a_decision(FASTER), older], NEWEST_FIRST)
-
-    assert [(pair.base, len(pair.verdicts)) for pair in pairs] == [(a_commit(STEP - 1), 2), (a_commit(1), 1)]
 
 
 def test_shows_neighbours_and_verdicts_of_a_commit() -> None:

@@ -21,6 +21,7 @@ from perfci.report.verdict_text import (
     verdict_label,
     verdict_tone,
 )
+from perfci.verdicts.related_metrics import is_felt_by_users
 
 LIKELY_SIGMAS = 3.0
 """A difference of separate runs is likely beyond this many standard deviations of such a difference."""
@@ -260,12 +261,15 @@ def build_verdict_rows(
 
 
 def sort_by_severity(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """Sort rows: the worst outcome first, then what is farthest outside its noise, then by size and name."""
+    """Sort rows: the worst outcome first, of equal ones what users feel, what is farthest outside its noise,
+    and what moved most.
+    """
 
-    def sort_key(row: ComparisonRow) -> tuple[bool, bool, int, float, float, str]:
-        size = abs(row.log_ratio)
+    def sort_key(row: ComparisonRow) -> tuple[bool, bool, int, bool, float, float, str]:
         order = SEVERITY.index(row.outcome)
-        return row.is_context, row.explains, order, -row.sigmas, -size, row.series.label
+        is_quiet = row.verdict is not None and not is_felt_by_users(row.series)
+        size = abs(row.log_ratio)
+        return row.is_context, row.explains, order, is_quiet, -row.sigmas, -size, row.series.label
 
     return sorted(rows, key=sort_key)
 
