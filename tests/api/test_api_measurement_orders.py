@@ -121,6 +121,7 @@ def test_a_released_order_waits_for_the_next_worker(api: Api) -> None:
         ({"pairs": 3}, 400),
         ({"base": None}, 409),
         ({"engine": "ray"}, 400),
+        ({"engine": "github"}, 409),
         ({"suite": "../x"}, 400),
     ],
 )

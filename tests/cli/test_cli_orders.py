@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from perfci.cli import run_cli
+from perfci.config import Settings
 from perfci.engines import held_order, local_measurement, local_worker
 from perfci.net.api_schemas.measurement_orders import NewOrder
 from perfci.project_policies import ProjectPolicies
@@ -76,7 +77,7 @@ def query(project: GitProject, text: str) -> list[tuple[Any, ...]]:
 def open_queue(project: GitProject) -> Iterator[StoreOrderQueue]:
     [(slug,)] = query(project, "select slug from projects")
     with closing(open_store(f"sqlite:///{project.folder}/.perfci/perfci.db", create=False)) as store:
-        yield StoreOrderQueue(store, slug)
+        yield StoreOrderQueue(store, slug, Settings())
 
 
 @pytest.fixture
@@ -144,6 +145,19 @@ def test_what_cannot_be_measured_fails_with_a_sentence(
         "order it again.",
         "no benchmark matches --bench 'nothing; rm -rf /'; the suite has suite.track_bytes",
     ]
+
+
+def test_orders_nothing_of_github_where_no_app_is(
+    project: GitProject, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["order", "place", "HEAD", "--engine", "github"]) == 2
+
+    assert capsys.readouterr().err == (
+        "perfci: The engine github was asked for, and nothing here carries out its orders: that takes a "
+        "server that is a GitHub App ([app] id) and a project that is bound to a workflow "
+        "(`perfci project bind`). Order it of the engine local, for `perfci work`.\n"
+    )
+    assert query(project, "select count(*) from measurement_orders") == [(0,)]
 
 
 def test_fetches_a_commit_that_the_clone_lacks(

@@ -15,7 +15,7 @@ from perfci.config import Settings
 from perfci.service.audit_context import AuditContext
 from perfci.service.orders.bench_expression import build_bench_expression
 from perfci.service.orders.carry_out_orders import OrderResult, claim_order, finish_order, heartbeat_order
-from perfci.service.orders.choose_engine import choose_order_engine
+from perfci.service.orders.choose_engine import choose_order_engine, require_order_engine
 from perfci.service.orders.place_orders import place_order
 from perfci.store import Store
 from perfci.store.access.github_bindings import BoundRepository, bind_repository
@@ -155,6 +155,7 @@ def test_the_app_measures_where_it_knows_a_workflow(
             bind_repository(tx, project.id, repository, NOW)
 
         assert choose_order_engine(tx, settings, project) == engine
+        require_order_engine(tx, settings, project, engine)
 
 
 def test_an_expression_selects_the_first_cells_it_has_room_for() -> None:

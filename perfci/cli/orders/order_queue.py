@@ -29,4 +29,4 @@ def open_order_queue(server: str, *, writes: bool = False) -> Iterator[OrderQueu
         if writes:
             with store.begin() as tx:
                 ensure_project(tx, local_user_audit_context(), config.project)
-        yield StoreOrderQueue(store, config.project)
+        yield StoreOrderQueue(store, config.project, config.settings)

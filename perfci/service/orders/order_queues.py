@@ -10,6 +10,7 @@ from typing import Protocol
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.auth.permissions import LOCAL
+from perfci.config import Settings
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.api_schemas.measurement_orders import (
@@ -25,6 +26,7 @@ from perfci.service.audit_context import AuditContext
 from perfci.service.orders import serve_workers
 from perfci.service.orders.carry_out_orders import ORDER_LEASE, OrderResult
 from perfci.service.orders.check_order_content import build_order_content
+from perfci.service.orders.choose_engine import require_order_engine
 from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.service.orders.select_order_states import select_order_states
 from perfci.service.orders.serialize_orders import serialize_order
@@ -63,18 +65,19 @@ class OrderQueue(Protocol):
 
 
 class StoreOrderQueue:
-    """The orders of a project in the local store."""
+    """The orders of a project in the local store; ``settings`` say whether this machine is a server."""
 
-    def __init__(self, store: Store, project: str) -> None:
-        self._store, self._project = store, project
+    def __init__(self, store: Store, project: str, settings: Settings) -> None:
+        self._store, self._project, self._settings = store, project, settings
 
     def place(self, order: NewOrder) -> OrderShape:
         content, series = build_order_content(order), order.series or ""
-        return self._write(
-            lambda tx, context, project: place_order(
-                tx, context, project, content, "cli", incident=order.incident, series=series
-            )
-        )
+
+        def write(tx: Transaction, context: AuditContext, project: Project) -> MeasurementOrder:
+            require_order_engine(tx, self._settings, project, content.engine)
+            return place_order(tx, context, project, content, "cli", incident=order.incident, series=series)
+
+        return self._write(write)
 
     def list_orders(self, state: str | None, limit: int) -> Sequence[OrderShape]:
         with self._store.read() as tx:

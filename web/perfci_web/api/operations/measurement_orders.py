@@ -11,6 +11,7 @@ from perfci.net.api_schemas import measurement_orders as shapes
 from perfci.service.orders import serve_workers
 from perfci.service.orders.carry_out_orders import ORDER_LEASE, OrderResult
 from perfci.service.orders.check_order_content import build_order_content
+from perfci.service.orders.choose_engine import require_order_engine
 from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.service.orders.select_order_states import select_order_states
 from perfci.service.orders.serialize_orders import serialize_order
@@ -52,6 +53,7 @@ def place_new_order(call: Call) -> Reply:
     content = build_order_content(new_order)
 
     def write(tx: Transaction) -> MeasurementOrder:
+        require_order_engine(tx, call.settings, call.required_project, content.engine)
         return place_order(
             tx,
             call.audit_context,
