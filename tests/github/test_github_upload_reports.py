@@ -21,7 +21,7 @@ from tests.support.github_app_server import server as server
 from tests.support.pull_request_uploads import LATER, WOBBLES, judge, main_run, pull_run, timed
 from tests.support.stateful_github import HEAD, NEWER, OWNER
 
-EXPECTED = Path(__file__).parents[1] / "expected" / "upload_comment.md"
+EXPECTED = Path(__file__).with_name("upload_comment.md")
 
 
 def report(server: Server, *levels: float, head: str = HEAD, number: str = "7", first: int = 1) -> int:
