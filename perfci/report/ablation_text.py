@@ -11,7 +11,13 @@ from perfci.report.ablation_rows import (
     list_ablation_rows,
     list_reported_series,
 )
-from perfci.report.escaping import code_block, code_span, make_printable, strip_parameter_quotes
+from perfci.report.escaping import (
+    MAX_REASON_LENGTH,
+    code_block,
+    code_span,
+    make_printable,
+    strip_parameter_quotes,
+)
 from perfci.report.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import (
@@ -58,7 +64,7 @@ def ablation_heading(ablation: Ablation) -> str:
 def format_rejected_steps(ablation: Ablation) -> str:
     """List the rejected steps, one per line, each with its reason."""
     return "\n".join(
-        f"✕ {make_printable(step.name)} {make_printable(step.rejection_reason, 300)}"
+        f"✕ {make_printable(step.name)} {make_printable(step.rejection_reason, MAX_REASON_LENGTH)}"
         for step in ablation.steps
         if step.rejection_reason
     )
@@ -122,4 +128,4 @@ def format_improvement_factor(verdict: Verdict) -> str:
 def _note_cell(verdict: Verdict) -> str:
     if verdict.kind is VerdictKind.INCONCLUSIVE and verdict.pairs_to_decide is not None:
         return f"about {format_count(verdict.pairs_to_decide, 'more round')} would decide"
-    return "" if verdict.ratio is not None else make_printable(verdict.reason, 200)
+    return "" if verdict.ratio is not None else make_printable(verdict.reason, MAX_REASON_LENGTH)

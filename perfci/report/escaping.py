@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 MAX_NAME_LENGTH = 120
-MAX_REASON_LENGTH = 300
+MAX_REASON_LENGTH = 1000
+"""Characters of a sentence that explains something: it stands whole, but for hostile text."""
 MAX_LINE_LENGTH = 1000
 MAX_BACKTICKS = 40
 """GitHub's Markdown supports no code span whose fence exceeds 80 (``MAXBACKTICKS`` in cmark-gfm)."""

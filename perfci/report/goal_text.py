@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Interval, Verdict, cell_name
-from perfci.report.escaping import code_span, make_printable
+from perfci.report.escaping import MAX_REASON_LENGTH, code_span, make_printable
 from perfci.report.number_format import (
     choose_display_scale,
     format_quantity,
@@ -55,7 +55,7 @@ def goal_markdown_lines(goals: Sequence[GoalVerdict]) -> list[str]:
         name = f"{GLYPHS[goal.outcome]} goal {code_span(goal.name)}{subject}"
         lines.append(f"- {name}: **{goal.outcome.value}**{trade}")
         if goal.reason:
-            lines.append(f"  - {code_span(goal.reason)}")
+            lines.append(f"  - {code_span(goal.reason, limit=MAX_REASON_LENGTH)}")
         lines += [_clause_line(clause) for clause in goal.clauses]
         lines += [f"  - ⇄ {code_span(tradeoff_sentence(tradeoff))}" for tradeoff in goal.trades]
     return lines
@@ -65,7 +65,7 @@ def goal_headline(goal: GoalVerdict) -> str:
     """Format the headline of a goal with its reason: ``goal fast enough, attn=flash: broken``."""
     subject = f", {make_printable(goal.subject)}" if goal.subject else ""
     trade = ", with a trade-off" if goal.trades else ""
-    reason = f": {make_printable(goal.reason, 300)}" if goal.reason else ""
+    reason = f": {make_printable(goal.reason, MAX_REASON_LENGTH)}" if goal.reason else ""
     name = f"{GLYPHS[goal.outcome]} goal {make_printable(goal.name)}{subject}"
     return f"{name}: {goal.outcome.value}{trade}{reason}"
 
@@ -107,7 +107,7 @@ def _clause_row(clause_verdict: ClauseVerdict) -> tuple[str, ...]:
 def clause_metric_and_reason(clause_verdict: ClauseVerdict) -> str:
     """Return the metric that was evaluated, if the clause names another, and the reason of the outcome."""
     evaluated = clause_verdict.series.metric.name if clause_verdict.series else ""
-    notes = [make_printable(clause_verdict.reason, 200)]
+    notes = [make_printable(clause_verdict.reason, MAX_REASON_LENGTH)]
     if evaluated and evaluated != clause_verdict.clause.metric:
         notes.insert(0, f"evaluated on {make_printable(evaluated)}")
     return "; ".join(note for note in notes if note)

@@ -148,7 +148,9 @@ def _broken_series_summary(trend: Trend, broken_dots: Sequence[Dot]) -> PageSumm
     failures = format_count(sum(dot.merged for dot in broken_dots), "failure")
     return PageSummary(
         f"{name} is broken since {since}: {failures}; {was}",
-        f"Last reason: {make_printable(broken_dots[-1].reason, 200)}" if broken_dots[-1].reason else "",
+        f"Last reason: {make_printable(broken_dots[-1].reason, MAX_REASON_LENGTH)}"
+        if broken_dots[-1].reason
+        else "",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from perfci.model import NamedValues, Series, Verdict, VerdictKind, cell_name
-from perfci.report.escaping import make_printable, strip_parameter_quotes
+from perfci.report.escaping import MAX_REASON_LENGTH, make_printable, strip_parameter_quotes
 from perfci.report.goal_text import tradeoff_sentence
 from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.text_table import align_table
@@ -66,7 +66,7 @@ def build_contrast_verdict(contrast: VariantContrast) -> Verdict:
 
 def rejection_sentence(rejection: VariantRejection) -> str:
     """Explain a rejection: ``model.Gpt('flash', 8) is rejected, whatever its speed: ...``."""
-    reason = make_printable(rejection.reason, 300)
+    reason = make_printable(rejection.reason, MAX_REASON_LENGTH)
     return f"{rejected_variant_name(rejection)} is rejected, whatever its speed: {reason}"
 
 
@@ -139,7 +139,7 @@ def _verdict_cell(verdict: Verdict) -> str:
     if verdict.ratio is not None:
         # The row already shows the numbers that stand before the colon.
         reason = reason.partition(": ")[2] or reason
-    return f"{verdict_label(verdict)}: {make_printable(reason, 200)}"
+    return f"{verdict_label(verdict)}: {make_printable(reason, MAX_REASON_LENGTH)}"
 
 
 def _numerics_lines(group_key: VariantGroupKey, comparison: VariantResults) -> Iterable[str]:

@@ -68,6 +68,26 @@ def test_each_form_renders_as_tables_and_our_own_link(form: str) -> None:
     assert not [text for text in page.plain if "|" in text or "`" in text]
 
 
+def test_the_sentence_that_explains_a_verdict_stands_whole() -> None:
+    """Nothing can expand a comment; only text longer than any sentence is cut."""
+    whole, hostile = f"+3.1% over 20 pairs: too close to the bar of {'x' * 200} to settle.", "y" * 5000
+    reasons = {
+        VerdictKind.INCONCLUSIVE: whole,
+        VerdictKind.MISSING: whole.upper(),
+        VerdictKind.FAILED: hostile,
+    }
+    verdicts = [
+        a_verdict(kind, None, None, reason=reason, series=a_series(f"train.time_{kind}"))
+        for kind, reason in reasons.items()
+    ]
+
+    comment = render_pull_comment(build_findings(verdicts))
+
+    assert f"| `{whole}` |" in comment
+    assert f"| `{whole.upper()}` |" in comment
+    assert f"`{'y' * 999}…`" in comment
+
+
 def test_counts_are_complete_and_omitted_rows_are_counted() -> None:
     text = render_pull_comment(build_findings(thousand()))
 

@@ -81,7 +81,7 @@ def not_compared_columns(*, hardware: bool) -> VerdictColumns:
     reason = (
         "Reason",
         "---",
-        lambda verdict: code_span(verdict.reason, in_table=True) if verdict.reason else "",
+        lambda verdict: _format_reason(verdict.reason) if verdict.reason else "",
     )
     return VerdictColumns([status, *IDENTITY_COLUMNS, reason, *([HARDWARE_COLUMN] if hardware else [])])
 
@@ -148,14 +148,19 @@ def _interval_suffix(interval: Interval | None) -> str:
 
 
 def _reason_suffix(verdict: Verdict) -> str:
-    return f": {code_span(verdict.reason, in_table=True)}" if verdict.reason else ""
+    return f": {_format_reason(verdict.reason)}" if verdict.reason else ""
+
+
+def _format_reason(reason: str) -> str:
+    """Format the sentence that explains a verdict, whole, as foreign text."""
+    return code_span(reason, in_table=True, limit=MAX_REASON_LENGTH)
 
 
 def _next_step_cell(verdict: Verdict) -> str:
     advice = next_step_or_reason(verdict)
     # A reason quotes foreign text, so it must not be read as Markdown; our own advice is plain text.
     if verdict.reason and advice == make_printable(verdict.reason, MAX_REASON_LENGTH):
-        return code_span(advice, in_table=True)
+        return _format_reason(advice)
     return advice
 
 

@@ -81,7 +81,8 @@ TAIL_RULE = (
 def render_pull_comment(findings: Findings) -> str:
     """Render the whole comment below 60,000 bytes: counts stay complete, and omitted rows are counted."""
     rejected = [
-        f"- ✕ rejected: {code_span(rejected_variant_name(rejection))}: {code_span(rejection.reason)}"
+        f"- ✕ rejected: {code_span(rejected_variant_name(rejection))}: "
+        f"{code_span(rejection.reason, limit=MAX_REASON_LENGTH)}"
         for rejection in findings.rejections
     ]
     goals = sorted(findings.goals, key=lambda goal: OUTCOMES_WORST_FIRST.index(goal.outcome))
@@ -174,7 +175,7 @@ def _expected_change_blocks(findings: Findings) -> list[CommentBlock]:
         outcome = expected_change_outcome(expected, findings.verdicts)
         if not expected.is_authorized:
             outcome += " (declared by someone without write access: it takes effect once accepted)"
-        lines.append(f"- {declaration}: {outcome}. {code_span(expected.reason)}")
+        lines.append(f"- {declaration}: {outcome}. {code_span(expected.reason, limit=MAX_REASON_LENGTH)}")
     if not lines:
         return []
     # The first row is part of the heading, which is never cut.
