@@ -146,6 +146,12 @@ def format_count(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def format_all_of(count: int, noun: str) -> str:
+    """Format all of a count with its noun: ``the one place``, ``both places``, ``all 9 places``."""
+    quantity = {1: "the one", 2: "both"}.get(count, f"all {count:,}")
+    return f"{quantity} {noun}{'' if count == 1 else 's'}"
+
+
 def format_age(seconds: float) -> str:
     """Format roughly how long ago something was: ``3 hours ago``, ``just now``."""
     return f"{format_rough_duration(seconds)} ago" if seconds >= 60 else "just now"

@@ -7,7 +7,7 @@ all of them share stands once above the list.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from perfci.model import Series
@@ -70,6 +70,18 @@ class SeriesPlaces:
             if len(namesakes) > 1:
                 tie_breakers |= _distinguish_further(namesakes)
         return tie_breakers
+
+
+def name_lines(series: Sequence[Series]) -> dict[Series, str]:
+    """What tells series apart: their place alone where they share the benchmark."""
+    places = SeriesPlaces(series)
+    labels = {each.label for each in series}
+    return {
+        each: places.label(each) or each.label
+        if len(labels) == 1
+        else f"{each.label} {places.label(each)}".strip()
+        for each in series
+    }
 
 
 def _place_texts(series: Series) -> dict[str, str]:

@@ -75,6 +75,25 @@ def test_a_graph_lists_its_series_as_a_legend(client: FlaskClient) -> None:
     assert figure["figure"]["names"].count("dots") == 2
 
 
+def test_a_graph_offers_only_the_value_axes_it_has(client: FlaskClient) -> None:
+    absolute = client.get(f"{P}/graph", query_string={"s": KEYS}).text
+    relative = client.get(f"{P}/graph", query_string={"s": KEYS, "norm": "first"}).text
+
+    assert re.findall(r'data-view="y" data-value="(\w+)"', absolute) == ["auto", "zero", "log"]
+    assert 'data-view="y"' not in relative
+    assert "pin the commit" not in absolute
+
+
+def test_a_graph_says_of_each_dot_which_series_it_is_of(client: FlaskClient) -> None:
+    drawn = client.get(f"{P}/graph/figure", query_string={"s": KEYS}).json
+
+    assert drawn["lines"] == [
+        "train.Step.time_step(8, 'bf16') · cpu_time",
+        "train.Step.time_step(8, 'fp32') · cpu_time",
+    ]
+    assert {point["line"] for point in drawn["points"]} == {0, 1}
+
+
 def test_a_graph_draws_different_units_apart(client: FlaskClient) -> None:
     keys = [KEYS[0], f"train.Step.peakmem_step/peak_memory?{HERE}"]
     html = client.get(f"{P}/graph", query_string={"s": keys}).text
@@ -97,3 +116,48 @@ def test_keys_of_the_view_survive_a_short_address(client: FlaskClient) -> None:
     assert answer.status_code == 302
     assert f"from={SHA[:10]}" in answer.headers["Location"]
     assert "y=log" in answer.headers["Location"]
+
+
+OVERLAY = {"m": HERE.removeprefix("m="), "p.batch": "8", "p.dtype": "'bf16'", "overlay": KEYS[1]}
+
+
+def test_a_second_series_is_drawn_in_the_chart_of_the_first(client: FlaskClient) -> None:
+    html = client.get(SERIES, query_string=OVERLAY).text
+    drawn = client.get(f"{SERIES}/figure", query_string=OVERLAY).json
+    svg = client.get(f"{SERIES}.svg", query_string=OVERLAY).text
+
+    assert re.findall(r'line-key pc-line-(\d)" aria-hidden="true"></span>([^<]*)</li>', html) == [
+        (str(number), f"train.Step.time_step(8, &#39;{dtype}&#39;) · cpu_time")
+        for number, dtype in ((1, "bf16"), (2, "fp32"))
+    ]
+    assert drawn["figure"]["names"].count("dots") == 2
+    assert {point["line"] for point in drawn["points"]} == {0, 1}
+    assert svg.count("pc-line-2") > 1
+
+
+def test_an_overlay_stays_when_the_view_changes(client: FlaskClient) -> None:
+    html = client.get(SERIES, query_string=OVERLAY).text
+
+    links = re.findall(r'href="([^"]+)" data-view=', html)
+    assert links
+    assert all("overlay=train.Step.time_step/cpu_time" in link for link in links)
+
+
+def test_what_cannot_be_overlaid_says_why(client: FlaskClient) -> None:
+    memory = f"train.Step.peakmem_step/peak_memory?{HERE}"
+    other_unit = client.get(SERIES, query_string={**OVERLAY, "overlay": memory}).text
+    unknown = client.get(SERIES, query_string={**OVERLAY, "overlay": "<b>/x"}).text
+
+    assert "is not overlaid: it is measured in bytes, this one in seconds." in words(other_unit)
+    assert "Nothing is overlaid: the address names a series that this project does not have." in words(
+        unknown
+    )
+    assert "line-key" not in other_unit + unknown
+
+
+def test_a_graph_is_cut_at_commits_that_only_one_series_has(client: FlaskClient) -> None:
+    query = {"s": KEYS, "from": a_commit(FAILED_AT - 1).sha, "to": a_commit(FAILED_AT + 1).sha}
+    drawn = client.get(f"{P}/graph/figure", query_string=query).json
+
+    allowed = {a_commit(FAILED_AT + offset).sha for offset in (-1, 0, 1)}
+    assert {point["sha"] for point in drawn["points"]} <= allowed

@@ -33,10 +33,33 @@ def build_graph_scene(
 ) -> Scene | None:
     """Build the scene of at most ``MAX_LINES`` trends; None where none of them has a value in view."""
     view = view or ChartView()
-    shown = [keep_commits_between(trend, view.first_sha, view.last_sha) for trend in trends[:MAX_LINES]]
+    first, last = _find_range(commits, view)
+    shown = [_keep_range(trend, commits[first:last], view) for trend in trends[:MAX_LINES]]
     if not any(trend.measured_dots for trend in shown):
         return None
     return _GraphSceneBuilder(shown, names, commits, view, normalized).build()
+
+
+def _find_range(commits: Sequence[Commit], view: ChartView) -> tuple[int, int]:
+    """The places on the branch that a view begins and ends at."""
+    first, last = 0, len(commits)
+    for place, commit in enumerate(commits):
+        if view.first_sha and commit.sha.startswith(view.first_sha):
+            first = place
+        if view.last_sha and commit.sha.startswith(view.last_sha):
+            last = place + 1
+    return first, max(first + 1, last)
+
+
+def _keep_range(trend: Trend, commits: Sequence[Commit], view: ChartView) -> Trend:
+    """Keep the commits in view, whether the ones at its ends were measured for this trend or not."""
+    if not commits or not (view.first_sha or view.last_sha):
+        return keep_commits_between(trend, view.first_sha, view.last_sha)
+    inside = {commit.sha for commit in commits}
+    shas = [dot.commit.sha for dot in trend.dots if dot.commit.sha in inside]
+    if not shas:
+        return Trend(trend.series, (), (), ())
+    return keep_commits_between(trend, shas[0], shas[-1])
 
 
 class _GraphSceneBuilder:

@@ -102,12 +102,23 @@ def _draw_title(scene: Scene) -> Iterator[str]:
 
 def _draw_legend(scene: Scene) -> Iterator[str]:
     x, y = scene.frame.left, scene.frame.height + 14
-    for name, shape in LEGEND:
+    for name, shape in _legend_entries(scene):
         end = x + 24 + 6.2 * len(name)
         if end < scene.frame.width:
             yield f'<g transform="translate({format_px(x)} {y})">{shape}</g>'
             yield svg_text(x + 23, y, name)
         x = end + 14
+
+
+def _legend_entries(scene: Scene) -> Iterator[tuple[str, str]]:
+    """The symbols of a chart; of several series the colours, with names as long as there is room for."""
+    if not scene.lines:
+        yield from LEGEND
+        return
+    room = (scene.frame.width - scene.frame.left) / len(scene.lines)
+    for number, name in enumerate(scene.lines, start=1):
+        shape = f'<circle class="pc-dot pc-line-{number}" cx="9" cy="-4" r="4"/>'
+        yield make_printable(name, max(1, int((room - 40) / 6.2))), shape
 
 
 def _draw_text(text: SceneText) -> str:

@@ -9,7 +9,6 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from perfci.report.charts.build_graph_scene import build_graph_scene
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
-from perfci.report.series_trend import keep_commits_between
 from perfci_web.graphs.view_model import GraphView, load_graph
 from perfci_web.series.chart_view import (
     build_view_controls,
@@ -46,7 +45,7 @@ def graph_page(project: str) -> str:
         panels=panels,
         scene=scene,
         narrow_scene=narrow_scene,
-        controls=build_view_controls(graph.longest_trend, view, request.args, graph.address)
+        controls=build_view_controls(graph.longest_trend, view, request.args, graph.address, graph.y_labels)
         if graph.longest_trend
         else None,
         links=graph.links,
@@ -65,8 +64,7 @@ def graph_figure(project: str) -> Response:
     scene = build_graph_scene(*panel.scene_inputs, view, normalized=graph.normalized)
     if scene is None:
         return jsonify({"points": []})
-    trends = [keep_commits_between(trend, view.first_sha, view.last_sha) for trend in panel.trends]
-    return jsonify(serialize_scene(scene, trends))
+    return jsonify(serialize_scene(scene, panel.trends))
 
 
 @blueprint.get(f"{GRAPH_PATH}.svg")

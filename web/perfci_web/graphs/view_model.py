@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import parse_qsl
 
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
 
 from perfci.model import Commit, Series
-from perfci.net.url_segments import decode_segment
 from perfci.report.charts.build_graph_scene import MAX_LINES
-from perfci.report.series_places import SeriesPlaces
+from perfci.report.charts.scene import YKind
+from perfci.report.series_places import name_lines
 from perfci.report.series_trend import ChangeMark, Trend
-from perfci.store.queries import series_search
 from perfci.store.queries.query_records import SeriesRecord
 from perfci.store.queries.series_commits_machines import load_branch_commits
 from perfci_web.application_context import web_context
 from perfci_web.load_series_trends import draw_charts, load_series_trends
 from perfci_web.page_urls import ProjectLinks
-from perfci_web.series.view_model import find_series_of_url
+from perfci_web.series.chart_view import Y_LABELS
+from perfci_web.series.find_series import find_series_by_key
 from perfci_web.url_lookups import build_project_links, require_project
 
 SERIES_KEY, NORM_KEY, NORM_FIRST = "s", "norm", "first"
@@ -94,6 +93,11 @@ class GraphView:
         names = sorted({line.series.label for line in self.lines})
         return names[0] if len(names) == 1 else f"{len(self.lines)} series"
 
+    @property
+    def y_labels(self) -> Mapping[YKind, str]:
+        """The value axes to choose from: against first levels there is one."""
+        return {} if self.normalized else {kind: Y_LABELS[kind] for kind in ("auto", "zero", "log")}
+
     def address(self, **query: str) -> str:
         """The address of this graph with another view."""
         norm = NORM_FIRST if self.normalized else ""
@@ -141,43 +145,16 @@ def load_graph(project: str, query: MultiDict[str, str]) -> GraphView:
     )
 
 
-def name_lines(series: Sequence[Series]) -> dict[Series, str]:
-    """What tells series apart: their place alone where they share the benchmark."""
-    places = SeriesPlaces(series)
-    labels = {each.label for each in series}
-    return {
-        each: places.label(each) or each.label
-        if len(labels) == 1
-        else f"{each.label} {places.label(each)}".strip()
-        for each in series
-    }
-
-
 def _find_records(tx: Session, project: str, keys: Sequence[str]) -> tuple[list[SeriesRecord], list[str]]:
     """Find the series of the keys, and the keys that name none or several."""
     records, unknown = [], []
     for key in keys:
-        record = _find_record(tx, project, key)
+        record = find_series_by_key(tx, project, key)
         if record is None:
             unknown.append(key)
         elif record not in records:
             records.append(record)
     return records, unknown
-
-
-def _find_record(tx: Session, project: str, key: str) -> SeriesRecord | None:
-    """Find the series that a key names: what stands behind ``/s/`` in its address."""
-    path, _, query = key.partition("?")
-    benchmark, slash, metric = path.partition("/")
-    try:
-        names = decode_segment(benchmark), decode_segment(metric)
-    except ValueError:
-        return None
-    if not slash:
-        return None
-    records = series_search.find_series_of_benchmark(tx, project, names[0])
-    candidates = [record for record in records if record.series.metric.name == names[1]]
-    return find_series_of_url(candidates, dict(parse_qsl(query, keep_blank_values=True)))[0]
 
 
 def _build_panels(

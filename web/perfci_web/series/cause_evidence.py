@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Series
-from perfci.report.number_format import format_count
+from perfci.report.number_format import format_all_of, format_count
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import ChangeMark
 from perfci.store.queries.project_status import load_change_points_of_series
@@ -94,8 +94,8 @@ def build_cause_evidence(
     facts = [_places_fact(compared)] if compared else ["No other place was measured at this change"]
     if others_here:
         facts.append(
-            f"On this machine {format_count(moved_here, 'series', 'series')} of {others_here:,} of other "
-            "benchmarks moved at the same commits"
+            f"On this machine {moved_here:,} of {others_here:,} series of other benchmarks moved at the same "
+            "commits"
         )
     facts += [canary_fact] if canary_fact else []
     facts.append(
@@ -121,14 +121,18 @@ def _weigh(
     if environment:
         return "Maybe the runner: its environment changed with it"
     if places and moved_places == places:
-        return f"Probably the code: it moved in all {places + 1} places"
+        return f"Probably the code: it moved in {format_all_of(places + 1, 'place')}"
     if others_here >= 4 and moved_here > others_here / 2:
         return "Probably the runner: most benchmarks of this machine moved with it"
     if places and moved_places == 0:
-        return f"Maybe the runner: it moved here and in none of {format_count(places, 'other place')}"
+        return f"Maybe the runner: it moved here and {_in_no_other_place(places)}"
     if places:
         return f"Not clear: it moved in {moved_places + 1} of {places + 1} places"
     return "Not clear: there is no other place to compare with"
+
+
+def _in_no_other_place(others: int) -> str:
+    return "not in the other place" if others == 1 else f"in none of {others:,} other places"
 
 
 def _label_places(series: Series, moved_elsewhere: Mapping[Series, bool | None]) -> dict[str, bool | None]:

@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
 
-from perfci.model import Metric
 from perfci.report.charts.build_trend_scene import ChartView
-from perfci.report.charts.plot_axes import choose_trend_display_scale
 from perfci.report.charts.plotly_figure import build_plotly_figure
 from perfci.report.charts.scene import Scene, SceneDot, XKind, YKind
 from perfci.report.number_format import format_day, format_signed_percent
 from perfci.report.series_trend import Dot, Trend
 from perfci.report.verdict_text import status_label
 
-X_KEY, Y_KEY, FIRST_KEY, LAST_KEY, PIN_KEY = "x", "y", "from", "to", "pin"
+X_KEY, Y_KEY, FIRST_KEY, LAST_KEY, PIN_KEY, OVERLAY_KEY = "x", "y", "from", "to", "pin", "overlay"
 
-VIEW_KEYS = (X_KEY, Y_KEY, FIRST_KEY, LAST_KEY, PIN_KEY)
+VIEW_KEYS = (X_KEY, Y_KEY, FIRST_KEY, LAST_KEY, PIN_KEY, OVERLAY_KEY)
 """Keys of a query that say how a chart is looked at, not of what."""
 
 RANGE_DAYS = {"30 d": 30, "90 d": 90, "1 y": 365}
@@ -90,9 +88,13 @@ def view_query(query: Mapping[str, str]) -> dict[str, str]:
 
 
 def build_view_controls(
-    trend: Trend, view: ChartView, query: Mapping[str, str], address: Callable[..., str]
+    trend: Trend,
+    view: ChartView,
+    query: Mapping[str, str],
+    address: Callable[..., str],
+    y_labels: Mapping[YKind, str] = Y_LABELS,
 ) -> ViewControls:
-    """Build the links above a chart; ``address`` makes one of a query."""
+    """Build the links above a chart; ``address`` makes one of a query, ``y_labels`` name its value axes."""
     state = view_query(query)
 
     def link(label: str, changes: Mapping[str, str], key: str, value: str, is_current: bool) -> ViewLink:
@@ -110,7 +112,7 @@ def build_view_controls(
     ranges.append(link("all", {FIRST_KEY: "", LAST_KEY: ""}, FIRST_KEY, "", is_whole))
     y_kinds = [
         link(label, {Y_KEY: "" if kind == "auto" else kind}, Y_KEY, kind, kind == view.y_kind)
-        for kind, label in Y_LABELS.items()
+        for kind, label in y_labels.items()
     ]
     x_kinds = [
         link(label, {X_KEY: "" if kind == "commits" else kind}, X_KEY, kind, kind == view.x_kind)
@@ -136,12 +138,13 @@ def _first_sha_of_last_days(trend: Trend, days: int) -> str:
 def serialize_scene(scene: Scene, trends: Sequence[Trend]) -> dict[str, Any]:
     """The figure for plotly.js and what a reader sees of each dot; failures follow the dots."""
     readers = [_DotReader(trend) for trend in trends]
-    points = [readers[dot.line].serialize_dot(dot) for dot in scene.dots]
+    points = [readers[dot.line].serialize_dot(dot) | {"line": dot.line} for dot in scene.dots]
     points += [readers[0].serialize_failure(failure.sha, failure.count) for failure in scene.failures]
     return {
         "figure": build_plotly_figure(scene),
         "points": points,
         "changes": sorted({flag.sha for flag in scene.flags if flag.state != "refuted"}),
+        "lines": scene.lines,
         "caption": scene.caption,
         "description": scene.description,
         "x": scene.x_kind,
@@ -153,8 +156,6 @@ class _DotReader:
     """Says of the dots of one trend what a reader sees."""
 
     def __init__(self, trend: Trend) -> None:
-        self._metric: Metric = trend.series.metric
-        self._scale = choose_trend_display_scale(trend) if trend.measured_dots else None
         self._dots = {dot.commit.sha: dot for dot in trend.dots}
         self._previous: dict[str, Dot] = {}
         previous: Dot | None = None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl
+
 from flask import request
 from sqlalchemy.orm import Session
 
+from perfci.net.url_segments import decode_segment
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.queries import series_search
 from perfci.store.queries.query_records import SeriesRecord
@@ -29,6 +32,21 @@ def find_series(
     if record is None:
         raise build_no_series_error(project, candidates)
     return record, records
+
+
+def find_series_by_key(tx: Session, project: str, key: str) -> SeriesRecord | None:
+    """Find the series that a key names: what stands behind ``/s/`` in its address."""
+    path, _, query = key.partition("?")
+    benchmark, slash, metric = path.partition("/")
+    try:
+        names = decode_segment(benchmark), decode_segment(metric)
+    except ValueError:
+        return None
+    if not slash:
+        return None
+    records = series_search.find_series_of_benchmark(tx, project, names[0])
+    candidates = [record for record in records if record.series.metric.name == names[1]]
+    return view_model.find_series_of_url(candidates, dict(parse_qsl(query, keep_blank_values=True)))[0]
 
 
 def load_candidates(

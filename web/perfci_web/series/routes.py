@@ -10,11 +10,10 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
-from perfci.report.charts.build_trend_scene import build_trend_scene
 from perfci.report.charts.joined_trend import EarlierHistory, join_earlier_history
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
-from perfci.report.series_trend import Trend, keep_commits_between
+from perfci.report.series_trend import Trend
 from perfci.store import verdicts_and_change_points
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
@@ -29,11 +28,12 @@ from perfci_web.load_series_trends import (
     load_series_trends,
     show_whole_histories,
 )
-from perfci_web.page_urls import PARAMETER_PREFIX, ProjectLinks, names_place
+from perfci_web.page_urls import PARAMETER_PREFIX, names_place
 from perfci_web.points.load_point import load_point_view
 from perfci_web.series import view_model
 from perfci_web.series.cause_evidence import load_cause_evidence, load_trends_elsewhere
 from perfci_web.series.chart_view import (
+    OVERLAY_KEY,
     PIN_KEY,
     build_view_controls,
     narrow,
@@ -44,6 +44,7 @@ from perfci_web.series.chart_view import (
 )
 from perfci_web.series.find_series import build_no_series_error, find_series, load_candidates
 from perfci_web.series.load_series import LoadedSeries, load_series
+from perfci_web.series.overlay import Overlay, build_series_scene, load_overlay
 from perfci_web.url_lookups import (
     PageNotFound,
     build_project_links,
@@ -83,6 +84,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
         earlier = _load_earlier_history(tx, record, records)
         point = load_point_view(tx, loaded, parse_sha(request.args.get(PIN_KEY, "")))
+        overlay, refusal = load_overlay(tx, project, loaded, request.args.get(OVERLAY_KEY, ""))
     links = build_project_links(project, (sibling.series for sibling in records))
     view = parse_chart_view(request.args)
     pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
@@ -91,8 +93,10 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         page=view_model.build_series_view(loaded, verdicts, records, elsewhere),
         loaded=loaded,
         view=view,
-        scene=build_trend_scene(loaded.trend, view, loaded.chart_context(pin_sha)),
-        narrow_scene=build_trend_scene(loaded.trend, narrow(view), loaded.chart_context(pin_sha)),
+        scene=build_series_scene(loaded, view, overlay, pin_sha),
+        narrow_scene=build_series_scene(loaded, narrow(view), overlay, pin_sha),
+        overlay=overlay,
+        overlay_refusal=refusal,
         controls=build_view_controls(loaded.trend, view, request.args, partial(links.series, record.series)),
         state=view_query(request.args),
         point=point,
@@ -109,13 +113,10 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
 @blueprint.get(f"{SERIES_PATH}/figure")
 def series_figure(project: str, benchmark: str, metric: str) -> Response:
     """The chart as plotly.js draws it, in the width and the view that the query asks for."""
-    loaded, _ = _load_series(project, benchmark, metric)
+    loaded, overlay = _load_series(project, benchmark, metric)
     pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
-    view = parse_chart_view(request.args)
-    scene = build_trend_scene(loaded.trend, view, loaded.chart_context(pin_sha))
-    return jsonify(
-        serialize_scene(scene, [keep_commits_between(loaded.trend, view.first_sha, view.last_sha)])
-    )
+    scene = build_series_scene(loaded, parse_chart_view(request.args), overlay, pin_sha)
+    return jsonify(serialize_scene(scene, overlay.trends if overlay else [loaded.trend]))
 
 
 @blueprint.get(f"{SERIES_PATH}/panel")
@@ -196,14 +197,15 @@ def _load_earlier_history(
     return next((history for history in joined if history is not None), None)
 
 
-def _load_series(project: str, benchmark: str, metric: str) -> tuple[LoadedSeries, ProjectLinks]:
+def _load_series(project: str, benchmark: str, metric: str) -> tuple[LoadedSeries, Overlay | None]:
     with web_context().store.read() as tx:
-        record, records = find_series(tx, project, benchmark, metric)
+        record, _ = find_series(tx, project, benchmark, metric)
         loaded = load_series(tx, require_project(tx, project), record)
-    return loaded, build_project_links(project, (sibling.series for sibling in records))
+        overlay, _ = load_overlay(tx, project, loaded, request.args.get(OVERLAY_KEY, ""))
+    return loaded, overlay
 
 
 def _draw_picture(project: str, benchmark: str, metric: str) -> str:
-    loaded, _ = _load_series(project, benchmark, metric)
-    scene = build_trend_scene(loaded.trend, parse_chart_view(request.args), loaded.chart_context())
+    loaded, overlay = _load_series(project, benchmark, metric)
+    scene = build_series_scene(loaded, parse_chart_view(request.args), overlay)
     return render_scene_svg(scene, standalone=True)

@@ -10,7 +10,7 @@ const panel = document.querySelector(".panel");
 const coarsePointer = matchMedia("(pointer: coarse)");
 const narrowScreen = matchMedia("(max-width: 40rem)");
 const HINT = coarsePointer.matches ? "Touch a commit to read it."
-  : "Point at a commit to read it, click to pin it; or focus the chart and walk with ← and →, ? lists the keys.";
+  : `Point at a commit to read it${panel ? ", click to pin it" : ""}; or focus the chart and walk with ← and →, ? lists the keys.`;
 const DEFAULTS = { y: "auto", x: "commits" };
 const REFETCH_AFTER_MS = 150;
 
@@ -81,7 +81,7 @@ class Chart {
     this.plot.addEventListener("keydown", (event) => this.key(event));
     this.plot.addEventListener("wheel", (event) => this.wheel(event), { passive: false, capture: true });
     document.addEventListener("click", (event) => this.click(event));
-    document.addEventListener("keydown", (event) => { if (event.key === "Escape" && this.pinned()) this.unpin(); });
+    document.addEventListener("keydown", (event) => { if (event.key === "Escape" && panel && this.pinned()) this.unpin(); });
     addEventListener("popstate", () => this.reload());
     new MutationObserver(() => this.draw()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
@@ -208,14 +208,15 @@ class Chart {
     if (withRing) { this.selected = index; this.ringAt(index); }
     const value = document.createElement("b");
     value.textContent = point.text;
-    const parts = [value, document.createTextNode(point.facts ? ` (${point.facts}) · ` : " · "), link(commitPage(point.sha), `${point.sha.slice(0, 7)} ${point.subject}`)];
+    const name = this.drawn.lines[point.line];
+    const parts = [document.createTextNode(name ? `${name}: ` : ""), value, document.createTextNode(point.facts ? ` (${point.facts}) · ` : " · "), link(commitPage(point.sha), `${point.sha.slice(0, 7)} ${point.subject}`)];
     if (point.by) parts.push(document.createTextNode(` · ${point.by}`));
     readoutText.replaceChildren(...parts);
   }
 
   async pin(index) {
     const point = this.drawn.points[index];
-    if (!point || !panel) return;
+    if (!point || !panel || point.line) return; // the panel is of the first line
     this.selected = index;
     this.setPin(point.sha.slice(0, 10));
     this.read(index);
@@ -328,7 +329,7 @@ class Chart {
       location.assign(commitPage(this.drawn.points[this.selected].sha));
     } else if (name === "p" && this.selected !== null) {
       this.pin(this.selected);
-    } else if (name in toggles) {
+    } else if (name in toggles && document.querySelector(`[data-view=y][data-value=${toggles[name]}]`)) {
       this.look({ y: query.get("y") === toggles[name] ? "" : toggles[name] });
     } else if (event.key === "0") {
       this.look({ from: "", to: "" });
