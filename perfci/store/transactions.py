@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import PerfciError, Series
 from perfci.store.column_conversions import EPOCH, MILLISECOND, as_json
+from perfci.store.derived_values import DERIVED_VALUES, DerivedValues
 from perfci.store.dialects import (
     SQLITE_ERROR_MESSAGES,
     describe_operational_error,
@@ -105,6 +106,7 @@ class Store:
         self._reopening = threading.Lock()
         self._ids = IdCache()
         self._series: dict[int, Series] = {}
+        self._derived = DerivedValues()
         self._deletions = 0
 
     def hide_address(self, message: str, replacement: str) -> str:
@@ -179,6 +181,7 @@ class Store:
         if is_foreign_key_violation(error):
             ids.clear()
             self._series.clear()
+            self._derived.clear()
 
     def _forget_deleted_ids(self, tx: Session) -> None:
         """Forget cached ids after rows were deleted, by any process: SQLite gives their ids to new rows.
@@ -191,6 +194,7 @@ class Store:
         if deletions != self._deletions:
             self._ids.clear()
             self._series = {}  # a new one: a reader of an older moment may still add to the other
+            self._derived = DerivedValues()
             self._deletions = deletions
 
     def _reopen(self, file_identity: tuple[int, int] | None) -> None:
@@ -207,6 +211,7 @@ class Store:
                 self._engine.dispose()
                 self._ids.clear()
                 self._series.clear()
+                self._derived.clear()
                 try:
                     with translate_errors(self.display_name):
                         self._check_schema()
@@ -228,6 +233,7 @@ class Store:
         ):
             self._forget_deleted_ids(tx)
             tx.info[SERIES_CACHE] = self._series
+            tx.info[DERIVED_VALUES] = self._derived
             yield tx
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from perfci.store.queries.project_status import (
     count_changes_and_undecided_verdicts,
     find_newest_and_largest_changed_series,
     load_change_points_of_series,
+    load_change_ratios,
     load_current_verdicts,
     load_head_status,
 )
@@ -167,6 +168,17 @@ def test_names_the_series_that_moved_most_and_those_confirmed(store: Store) -> N
     with store.read() as tx:
         series_ids = find_newest_and_largest_changed_series(tx, PROJECT, max_largest=1)
         assert sorted(series_ids) == sorted([step, other])
+
+
+def test_loads_the_sizes_of_changes_but_not_of_unconfirmed_verdicts(store: Store) -> None:
+    add_decisions(store)
+    step, other, peak = ids(store, STEP, OTHER, PEAK)
+
+    with store.read() as tx:
+        ratios = load_change_ratios(tx, PROJECT)
+
+    confirmed = a_verdict(STEP).ratio
+    assert sorted(ratios) == sorted([(step, 1.2), (step, confirmed), (other, 0.5), (peak, 1.06)])
 
 
 def test_loads_the_verdicts_and_change_points_of_some_series(store: Store) -> None:

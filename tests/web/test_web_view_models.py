@@ -202,22 +202,28 @@ def test_links_only_series_that_the_overview_names() -> None:
 def test_splits_benchmarks_into_pages() -> None:
     records = [a_record(a_series(f"bench.time_{k:03}"), row_id=k) for k in range(120)]
 
-    last = benchmarks.select_series_page(records, {}, page=3)
-    beyond = benchmarks.select_series_page(records, {}, page=99)
+    last = benchmarks.select_series_page(benchmarks.build_series_list(records), {}, page=3)
+    beyond = benchmarks.select_series_page(benchmarks.build_series_list(records), {}, page=99)
 
     assert (last.pages, len(last.series), last.series[-1].id) == (3, 20, 119)
     assert beyond == last
 
 
-@pytest.mark.parametrize(("ranks", "first"), [({}, GENERATE), ({STEP_TIME: 0.2, GENERATE: 0.1}, STEP_TIME)])
-def test_sorts_benchmarks_by_rank_then_name(ranks: dict[Series, float], first: Series) -> None:
-    records = [a_record(STEP_TIME), a_record(STEP_FP32), a_record(GENERATE)]
+@pytest.mark.parametrize(("ranks", "first"), [({}, GENERATE), ({1: 0.2, 3: 0.1}, STEP_TIME)])
+def test_sorts_benchmarks_by_rank_then_name(ranks: dict[int, float], first: Series) -> None:
+    series = (STEP_TIME, STEP_FP32, GENERATE)
+    records = [a_record(item, row_id=row_id) for row_id, item in enumerate(series, start=1)]
 
-    assert benchmarks.select_series_page(records, ranks).series[0].series == first
+    assert (
+        benchmarks.select_series_page(benchmarks.build_series_list(records), ranks).series[0].series == first
+    )
 
 
 def test_sorts_by_name_if_the_sort_is_unknown() -> None:
-    assert benchmarks.select_series_page([a_record(STEP_TIME)], {}, sort="x").sort == "name"
+    assert (
+        benchmarks.select_series_page(benchmarks.build_series_list([a_record(STEP_TIME)]), {}, sort="x").sort
+        == "name"
+    )
 
 
 def the_many() -> list[SeriesRecord]:
@@ -232,21 +238,23 @@ def the_many() -> list[SeriesRecord]:
 
 
 def test_orders_judged_metrics_with_their_clock_twins_before_informational_metrics() -> None:
-    page = benchmarks.select_series_page([a_record(STEP_TIME), *the_many()], {})
+    page = benchmarks.select_series_page(benchmarks.build_series_list([a_record(STEP_TIME), *the_many()]), {})
 
     assert [cell.series.cell for cell in page.cells] == [LOSS_CPU.cell, STEP_TIME.cell]
     assert [row.series for row in page.cells[0].rows] == [LOSS_CPU, LOSS_WALL, STATE_BYTES, STALL]
 
 
 def test_sorts_the_largest_change_first_within_a_cell() -> None:
-    page = benchmarks.select_series_page(the_many(), {STATE_BYTES: 0.5}, sort="change")
+    page = benchmarks.select_series_page(benchmarks.build_series_list(the_many()), {4: 0.5}, sort="change")
 
     assert page.series[0].series == STATE_BYTES
 
 
 def test_leaves_out_and_counts_unmeasured_series() -> None:
-    page = benchmarks.select_series_page(the_many(), {})
-    request = benchmarks.select_series_page(the_many(), {}, show=benchmarks.UNAVAILABLE)
+    page = benchmarks.select_series_page(benchmarks.build_series_list(the_many()), {})
+    request = benchmarks.select_series_page(
+        benchmarks.build_series_list(the_many()), {}, show=benchmarks.UNAVAILABLE
+    )
 
     assert (page.total, page.measured, page.unavailable) == (4, 4, 1)
     assert [each_series.series for each_series in request.series] == [MFU]
@@ -259,23 +267,18 @@ def test_never_splits_a_cell_across_pages() -> None:
     metrics = [a_series(f"bench.measure_{k}", f"metric_{item}") for k in range(3) for item in range(30)]
     records = [a_record(series, row_id=k) for k, series in enumerate(metrics)]
 
-    pages = [benchmarks.select_series_page(records, {}, page=number) for number in (1, 2, 3)]
+    pages = [
+        benchmarks.select_series_page(benchmarks.build_series_list(records), {}, page=number)
+        for number in (1, 2, 3)
+    ]
 
     assert [[len(cell.rows) for cell in page.cells] for page in pages] == [[30], [30], [30]]
 
 
 def test_ranks_halving_and_doubling_equally() -> None:
-    half, double = (
-        ChangePoint(item, "b", "a", 1, 1 + rel) for item, rel in ((STEP_TIME, -0.5), (MEMORY, 1.0))
-    )
+    sizes = benchmarks.rank_by_largest_change([(1, 0.5), (2, 2.0), (2, 1.1)])
 
-    sizes = benchmarks.largest_change_by_series([half, double], [])
-
-    assert sizes[STEP_TIME] == pytest.approx(sizes[MEMORY])
-
-
-def test_ranks_no_unconfirmed_verdicts() -> None:
-    assert benchmarks.largest_change_by_series([], [replace(SLOWER, stage=Stage.SCREENING)]) == {}
+    assert sizes[1] == pytest.approx(sizes[2])
 
 
 def test_finds_no_series_for_an_ambiguous_address() -> None:

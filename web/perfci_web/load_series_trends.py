@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
 from types import MappingProxyType
 
 import numpy as np
@@ -188,7 +189,7 @@ class _Window:
         commit_ids, codes = columns["commit_id"][middles].tolist(), columns["status"][middles].tolist()
         dots = []
         for index, group in enumerate(self.groups):
-            level = values[middles[index]] if len(group) == 1 else float(np.median(columns["level"][group]))
+            level = values[middles[index]] if len(group) == 1 else median([values[place] for place in group])
             shown = None if math.isnan(level) else level
             status = STATUS_OF_CODE[codes[index]]
             dots.append(
@@ -302,13 +303,11 @@ class _Chart:
 
     def draw(self, commits: Mapping[int, Commit], points: Mapping[int, Point]) -> Trend:
         """Build the trend."""
-        dots = []
-        for group, commit_id in zip(self.groups, self.commit_ids, strict=True):
+        dots = list(self._build_dots(commits))
+        for index, (group, commit_id) in enumerate(zip(self.groups, self.commit_ids, strict=True)):
             if len(group) == 1 and commit_id in points:
                 [dot] = build_dots([points[commit_id]])
-                dots.append(replace(dot, index=int(group[0])))
-            else:
-                dots.append(self._build_dot(group, commits[commit_id]))
+                dots[index] = replace(dot, index=int(group[0]))
         start, end = self.range
         levels = tuple(
             replace(level, first=level.first + start, last=level.last + start)
@@ -317,12 +316,26 @@ class _Chart:
         marks = tuple(mark for mark in self.trend.marks if start <= mark.index < end)
         return Trend(self.trend.series, tuple(dots), levels, marks)
 
-    def _build_dot(self, group: Places, commit: Commit) -> Dot:
-        middle = int(group[len(group) // 2])
-        details, values = self.columns.details[group], self.columns.levels["level"][group]
-        status = STATUS_OF_CODE[int(self.columns.levels["status"][middle])]
-        dot = Dot(middle, commit, status, processes=int(details["processes"].sum()), merged=len(group))
-        if math.isnan(values[0]):
-            return dot
-        lo, hi = float(details["lo"].min()), float(details["hi"].max())
-        return replace(dot, level=float(np.median(values)), lo=lo, hi=hi)
+    def _build_dots(self, commits: Mapping[int, Commit]) -> Iterator[Dot]:
+        """Build the dots; a number of a column is read as fast as one of a list only once it is one."""
+        levels, details = self.columns.levels, self.columns.details
+        values, statuses = levels["level"].tolist(), levels["status"].tolist()
+        lows, highs = details["lo"].tolist(), details["hi"].tolist()
+        processes = details["processes"].tolist()
+        for group, commit_id in zip(self.groups, self.commit_ids, strict=True):
+            places = group.tolist()
+            middle, count = places[len(places) // 2], len(places)
+            level = lo = hi = None
+            if not math.isnan(values[middle]):
+                level = median([values[place] for place in places])
+                lo, hi = min(lows[place] for place in places), max(highs[place] for place in places)
+            yield Dot(
+                middle,
+                commits[commit_id],
+                STATUS_OF_CODE[statuses[middle]],
+                level,
+                lo,
+                hi,
+                sum(processes[place] for place in places),
+                merged=count,
+            )

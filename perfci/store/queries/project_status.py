@@ -127,6 +127,19 @@ def find_newest_and_largest_changed_series(tx: Session, project: str, max_larges
     return list(dict.fromkeys([*tx.scalars(newest), *tx.scalars(largest.limit(max_largest))]))
 
 
+def load_change_ratios(tx: Session, project: str) -> list[tuple[int, float]]:
+    """Load the level after each change over that before it, with the series id: changes of histories, and
+    those that pairs confirmed."""
+    change_points = _select_change_points(ChangePointRow.series_id, project).add_columns(
+        1 + ChangePointRow.relative_change
+    )
+    confirmed = sa.select(VerdictRow.series_id, VerdictRow.ratio).where(
+        project_id_condition(VerdictRow.project_id, project), CONFIRMED, VerdictRow.ratio.is_not(None)
+    )
+    rows = [row for query in (change_points, confirmed) for row in tx.connection().execute(query)]
+    return [(series_id, ratio) for series_id, ratio in rows]
+
+
 def load_current_verdicts(tx: Session, series_ids: Collection[int]) -> list[Verdict]:
     """Load the current verdicts of some series, newest first."""
     columns = VerdictRow.__table__.c

@@ -154,9 +154,14 @@ class RunRecord:
 
 def series_matches_search(series: Series, search: str) -> bool:
     """Whether every word of a search occurs in the names of a series."""
+    text = build_search_text(series)
+    return all(word in text for word in search.lower().split())
+
+
+def build_search_text(series: Series) -> str:
+    """The names of a series that a search looks at, in lower case."""
     parts = (series.cell, series.metric.name, series.metric.unit, series.machine.label, series.variant.label)
-    haystack = " ".join(parts).lower()
-    return all(word in haystack for word in search.lower().split())
+    return " ".join(parts).lower()
 
 
 def build_verdict_record(row: Any, series: Series) -> VerdictRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -110,26 +110,21 @@ def load_commits_by_id(
     tx: Session, *conditions: Condition, ids: Collection[int] | None = None
 ) -> dict[int, Commit]:
     """Load the commits that meet all conditions, by id; with ``ids``, only those of them."""
-    query = sa.select(*CommitRow.__table__.c).where(*conditions)
+    query = sa.select(*COMMIT_COLUMNS).where(*conditions)
     queries = [query]
     if ids is not None:
         queries = [query.where(CommitRow.id.in_(some)) for some in in_chunks(ids)]
-    return {
-        row.id: Commit(
-            sha=row.sha,
-            subject=row.subject,
-            author=row.author,
-            committed_at=row.committed_at,
-            parents=tuple(row.parents),
-            branch=row.branch,
-            tags=tuple(row.tags),
-            position=row.position,
-            dirty=row.dirty,
-        )
-        for query in queries
-        for row in tx.connection().execute(query)
-    }
+    commits = {}
+    for query in queries:
+        for row in tx.connection().execute(query):
+            row_id, sha, subject, author, at, parents, branch, tags, position, dirty = row
+            commits[row_id] = Commit(
+                sha, subject, author, at, tuple(parents), branch, tuple(tags), position, dirty
+            )
+    return commits
 
+
+COMMIT_COLUMNS = tuple(CommitRow.__table__.c[name] for name in ("id", *Commit.__dataclass_fields__))
 
 FULL_SHA_LENGTH = 40
 
@@ -171,14 +166,24 @@ def sort_commits(commits: Iterable[Commit]) -> list[Commit]:
 def load_commits_newest_first(tx: Session, project: str, *, limit: int | None = None) -> list[Commit]:
     """Load the commits of a project, newest first; with a ``limit``, without reading all."""
     chosen = [project_id_condition(CommitRow.project_id, project)]
-    if limit is not None:
-        unplaced = sa.select(CommitRow.id).where(*chosen, CommitRow.position.is_(None)).limit(1)
-        # Commits without a position are placed by their dates, for which all have to be read.
-        if tx.scalar(unplaced) is None:
-            by_position = (CommitRow.position.desc(), CommitRow.sha.desc(), CommitRow.dirty.desc())
-            newest = sa.select(CommitRow.id).where(*chosen).order_by(*by_position).limit(limit)
-            chosen.append(CommitRow.id.in_(newest))
+    if limit is not None and (order := _find_newest_first_order(tx, chosen)):
+        newest = sa.select(CommitRow.id).where(*chosen).order_by(*order).limit(limit)
+        chosen.append(CommitRow.id.in_(newest))
     return sort_commits(load_commits_by_id(tx, *chosen).values())[::-1][:limit]
+
+
+def _find_newest_first_order(tx: Session, chosen: Sequence[Condition]) -> tuple[Any, ...]:
+    """The columns that order commits as ``sort_commits`` does, where all of them have a position or none has.
+
+    Where only some have one, those without are placed by their dates, for which all have to be read: empty.
+    """
+    of_project = sa.select(CommitRow.id).where(*chosen).limit(1)
+    ties = (CommitRow.sha.desc(), CommitRow.dirty.desc())
+    if tx.scalar(of_project.where(CommitRow.position.is_(None))) is None:
+        return (CommitRow.position.desc(), *ties)
+    if tx.scalar(of_project.where(CommitRow.position.is_not(None))) is None:
+        return (CommitRow.committed_at.is_(None), CommitRow.committed_at.desc(), *ties)
+    return ()
 
 
 def load_branch_commits(tx: Session, project: str) -> list[Commit]:

@@ -43,6 +43,11 @@ class SeriesPointsRecord:
     last_value_at: datetime | None
     level: float | None
 
+    @property
+    def is_last_failed(self) -> bool:
+        """Whether the newest commit should have a value and has none; one that was skipped should not."""
+        return self.last_status not in (Status.OK, Status.SKIPPED)
+
 
 @dataclass(frozen=True, slots=True)
 class PointBlock:

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Series
 from perfci.store.column_conversions import EPOCH
+from perfci.store.derived_values import load_or_derive
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.measured_series import load_series_with_clocks, load_series_with_newest_commits
 from perfci.store.queries.query_records import (
@@ -38,13 +39,21 @@ def search_series(tx: Session, project: str, *, search: str = "") -> list[Series
 
 def search_series_without_histories(tx: Session, project: str, *, search: str = "") -> list[StoredSeries]:
     """Load the series of a project whose names contain every word of ``search``, without histories."""
-    all_series = load_project_series(tx, project, ~series_only_in_pulls_condition())
-    matching = (
-        {row_id: item for row_id, item in all_series.items() if series_matches_search(item, search)}
-        if search
-        else all_series
-    )
-    return load_series_with_clocks(tx, project, matching)
+    return [
+        stored
+        for stored in load_listed_series(tx, project)
+        if not search or series_matches_search(stored.series, search)
+    ]
+
+
+def load_listed_series(tx: Session, project: str) -> tuple[StoredSeries, ...]:
+    """Load the series of a project, sorted by name; not those that only pull requests measured."""
+
+    def load() -> tuple[StoredSeries, ...]:
+        all_series = load_project_series(tx, project, ~series_only_in_pulls_condition())
+        return tuple(load_series_with_clocks(tx, project, all_series))
+
+    return load_or_derive(tx, project, "listed series", load)
 
 
 def load_series_of_metric(tx: Session, project: str, benchmark: str, metric: str) -> dict[int, Series]:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
+from perfci.history.load_series_points import load_project_points_records
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.report.series_places import SeriesPlaces
+from perfci.store.derived_values import load_or_derive
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import series_search
-from perfci.store.queries.measured_series import count_series_commits, load_series_with_newest_commits
-from perfci.store.queries.query_records import SeriesRecord, StoredSeries
+from perfci.store.queries.measured_series import load_series_with_newest_commits
+from perfci.store.queries.project_status import load_change_ratios
+from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
 from perfci_web.load_series_trends import (
     SPARKLINE_COMMITS,
-    VerdictsAndChangePoints,
     load_series_trends,
     show_last_commits,
 )
@@ -43,15 +45,17 @@ BENCHMARK_PATH = "/<project:project>/b/<name:benchmark>"
 def benchmarks_page(project: str) -> str:
     context = web_context()
     with context.store.read() as tx:
-        all_series, selection = _load_selection(tx, project, _query_options())
+        listed, selection = _load_selection(tx, project, _query_options())
         if selection.show == view_model.UNAVAILABLE:
-            never_measured = [series for series in all_series if series.never_measured]
+            never_measured = [stored for cell in listed.unmeasured for stored in cell.rows]
             records = load_series_with_newest_commits(tx, project, never_measured)
             reasons = view_model.group_unmeasured_series_by_reason(records, selection.query)
-            return _render_page("unavailable", project, selection, all_series, reasons=reasons)
+            shown = [series for reason in reasons for series in reason.series]
+            return _render_page("unavailable", project, selection, listed, shown, reasons=reasons)
         cells = _load_cells(tx, project, selection)
         mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
-    return _render_page("benchmarks", project, selection, all_series, cells=cells, muted=mutes)
+    shown = [stored.series for stored in selection.series]
+    return _render_page("benchmarks", project, selection, listed, shown, cells=cells, muted=mutes)
 
 
 @blueprint.get(BENCHMARK_PATH)
@@ -65,7 +69,8 @@ def benchmark_page(project: str, benchmark: str) -> str:
             raise_if_renamed(tx, project, benchmark)
             raise build_benchmark_not_found_error(tx, project, benchmark)
         chosen = [record for record in records if _matches_filters(record.series)]
-        selection = view_model.select_series_page(chosen, {}, page=request.args.get("page", 1, type=int))
+        listed = view_model.build_series_list(chosen)
+        selection = view_model.select_series_page(listed, {}, page=request.args.get("page", 1, type=int))
         cells = _load_cells(tx, project, selection)
         mutes = load_mutes(tx, project_record.id, context.clock())
     return render_template(
@@ -75,7 +80,7 @@ def benchmark_page(project: str, benchmark: str) -> str:
         page=selection,
         metrics=sorted({record.series.metric.name for record in records}),
         chosen_metric=request.args.get("metric", ""),
-        places=SeriesPlaces(match.series for match in selection.matches),
+        places=SeriesPlaces(stored.series for stored in selection.series),
         sparkline_commits=SPARKLINE_COMMITS,
         links=build_project_links(project, (record.series for record in records)),
         cells=cells,
@@ -134,18 +139,19 @@ def _render_page(
     name: str,
     project: str,
     selection: view_model.SeriesSelection,
-    all_series: Iterable[StoredSeries],
+    listed: view_model.SeriesList,
+    shown: Sequence[Series],
     **values: Any,
 ) -> str:
     return render_template(
         f"benchmarks/{name}.html",
         project=project,
         page=selection,
-        places=SeriesPlaces(stored.series for stored in selection.matches),
+        places=SeriesPlaces(shown),
         sorts=view_model.SORTS,
         sparkline_commits=SPARKLINE_COMMITS,
         unavailable=view_model.UNAVAILABLE,
-        links=build_project_links(project, (stored.series for stored in all_series)),
+        links=build_project_links(project, listed.find_namesakes(shown)),
         **values,
     )
 
@@ -161,29 +167,29 @@ def _query_options() -> dict[str, Any]:
 
 def _load_selection(
     tx: Session, project: str, options: Mapping[str, Any]
-) -> tuple[list[StoredSeries], view_model.SeriesSelection]:
+) -> tuple[view_model.SeriesList, view_model.SeriesSelection]:
     """Load all series of a project, and select the page of them that a request is for."""
     require_project(tx, project)
-    all_series = series_search.search_series_without_histories(tx, project)
-    ranks = _load_ranks(tx, project, all_series, options["sort"])
-    return all_series, view_model.select_series_page(all_series, ranks, **options)
+    listed = load_or_derive(
+        tx,
+        project,
+        "series by cell",
+        lambda: view_model.build_series_list(series_search.load_listed_series(tx, project)),
+    )
+    ranks = _load_ranks(tx, project, listed, options["sort"])
+    return listed, view_model.select_series_page(listed, ranks, **options)
 
 
-def _load_ranks(
-    tx: Session, project: str, all_series: Sequence[StoredSeries], sort: str
-) -> Mapping[Series, float]:
-    """Load the values to sort by; the order by name needs none."""
-    series_ids = [stored.id for stored in all_series]
+def _load_ranks(tx: Session, project: str, listed: view_model.SeriesList, sort: str) -> Mapping[int, float]:
+    """Load the values to sort by, by series id; the order by name needs none."""
     if sort == view_model.BY_CHANGE:
-        decisions = VerdictsAndChangePoints.load(tx, series_ids)
-        return view_model.largest_change_by_series(decisions.changes, decisions.verdicts)
+        return view_model.rank_by_largest_change(load_change_ratios(tx, project))
+    if sort not in (view_model.BY_COMMITS, view_model.BY_STATE):
+        return {}
+    records = load_project_points_records(tx, project, listed.search_texts)
     if sort == view_model.BY_COMMITS:
-        commits = count_series_commits(tx, project, series_ids)
-        return {stored.series: commits.get(stored.id, 0) for stored in all_series}
-    if sort == view_model.BY_STATE:
-        records = load_series_with_newest_commits(tx, project, all_series)
-        return {record.series: record.is_last_failed for record in records}
-    return {}
+        return {series_id: record.commits for series_id, record in records.items()}
+    return {series_id: record.is_last_failed for series_id, record in records.items()}
 
 
 def _load_cells(

@@ -7,14 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import ChangePoint, Series, Stage, Verdict
+from perfci.model import Series
 from perfci.report.serializers import serialize_series
 from perfci.report.series_trend import (
     ChangeMark,
     Trend,
 )
-from perfci.report.verdict_text import CHANGE_KINDS
-from perfci.store.queries.query_records import SeriesRecord, StoredSeries, series_matches_search
+from perfci.store.queries.query_records import (
+    SeriesRecord,
+    StoredSeries,
+    build_search_text,
+    series_matches_search,
+)
 from perfci_web.load_series_trends import SeriesTrend
 from perfci_web.view_parts.list_search_and_paging import paginate_cells
 from perfci_web.view_parts.table_row_groups import (
@@ -44,11 +48,53 @@ class SeriesListRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesList:
+    """All series of a project in the order of their cells: those that were ever measured, and the others."""
+
+    measured: tuple[CellRows[StoredSeries], ...]
+    unmeasured: tuple[CellRows[StoredSeries], ...]
+    search_texts: Mapping[int, str]
+
+    def search(self, cells: Sequence[CellRows[StoredSeries]], query: str) -> Sequence[CellRows[StoredSeries]]:
+        """The cells of the series with every word of a query in their names."""
+        words = query.lower().split()
+        if not words:
+            return cells
+        matches = []
+        for cell in cells:
+            rows = tuple(row for row in cell.rows if all(word in self.search_texts[row.id] for word in words))
+            if rows:
+                matches.append(CellRows(rows[0].series, rows))
+        return matches
+
+    def find_namesakes(self, series: Iterable[Series]) -> list[Series]:
+        """All series with the benchmarks of these."""
+        names = {item.benchmark.name for item in series}
+        cells = (*self.measured, *self.unmeasured)
+        return [row.series for cell in cells if cell.series.benchmark.name in names for row in cell.rows]
+
+
+def build_series_list(all_series: Iterable[StoredSeries]) -> SeriesList:
+    """Sort all series of a project by cell."""
+    ordered = sorted(all_series, key=lambda stored: (stored.series.cell, stored.id))
+    measured, unmeasured = (
+        group_rows_by_benchmark_cell(
+            (stored for stored in ordered if stored.never_measured == never),
+            lambda stored: stored.series,
+            lambda stored: stored.is_informational,
+        )
+        for never in (False, True)
+    )
+    texts = {stored.id: build_search_text(stored.series) for stored in ordered}
+    return SeriesList(tuple(measured), tuple(unmeasured), texts)
+
+
+@dataclass(frozen=True, slots=True)
 class SeriesSelection:
     """The series of one page, selected before their histories are read.
 
     ``total`` counts the series of the search, ``measured`` all that were ever measured, ``unavailable``
-    those of the search that never were. ``matches`` are all series of the search.
+    those of the search that never were.
     """
 
     query: str
@@ -61,7 +107,6 @@ class SeriesSelection:
     measured: int
     unavailable: int
     cells: tuple[CellRows[StoredSeries], ...]
-    matches: tuple[StoredSeries, ...]
 
     @property
     def series(self) -> list[StoredSeries]:
@@ -69,8 +114,8 @@ class SeriesSelection:
 
 
 def select_series_page(
-    all_series: Sequence[StoredSeries],
-    ranks: Mapping[Series, float],
+    listed: SeriesList,
+    ranks: Mapping[int, float],
     *,
     query: str = "",
     sort: str = "name",
@@ -79,13 +124,13 @@ def select_series_page(
 ) -> SeriesSelection:
     """Search, sort and cut out one page; invalid options fall back to the nearest valid value.
 
-    ``ranks`` are the values to sort by, largest first; a series without one counts as zero, ties are sorted
-    by name.
+    ``ranks`` are the values to sort by, largest first, by series id; a series without one counts as zero,
+    ties are sorted by name.
     """
     sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
-    matches = [stored for stored in all_series if not query or series_matches_search(stored.series, query)]
-    shown = [stored for stored in matches if stored.never_measured == bool(show)]
-    pages = paginate_cells(_sort_cells(shown, ranks))
+    unmeasured = listed.search(listed.unmeasured, query)
+    shown = unmeasured if show else listed.search(listed.measured, query)
+    pages = paginate_cells(_sort_cells(shown, ranks) if ranks else shown)
     page = min(max(1, page), len(pages))
     return SeriesSelection(
         query=query,
@@ -93,28 +138,23 @@ def select_series_page(
         show=show,
         page=page,
         pages=len(pages),
-        total=len(shown),
-        benchmarks=len({stored.series.benchmark.name for stored in shown}),
-        measured=sum(not stored.never_measured for stored in all_series),
-        unavailable=sum(stored.never_measured for stored in matches),
+        total=_count_rows(shown),
+        benchmarks=len({cell.series.benchmark.name for cell in shown}),
+        measured=_count_rows(listed.measured),
+        unavailable=_count_rows(unmeasured),
         cells=tuple(pages[page - 1]),
-        matches=tuple(shown),
     )
 
 
-def largest_change_by_series(
-    changes: Iterable[ChangePoint], verdicts: Iterable[Verdict]
-) -> dict[Series, float]:
-    """Return the largest change of each series as ``abs(log(ratio))``, without reading a history."""
-    sizes: dict[Series, float] = {}
-    ratios = [(change.series, 1 + change.relative_change) for change in changes]
-    ratios += [
-        (verdict.series, verdict.ratio)
-        for verdict in verdicts
-        if verdict.kind in CHANGE_KINDS and verdict.stage is Stage.CONFIRMATION and verdict.ratio
-    ]
-    for series, ratio in ratios:
-        sizes[series] = max(sizes.get(series, 0.0), abs(math.log(ratio)) if ratio > 0 else math.inf)
+def _count_rows(cells: Iterable[CellRows[StoredSeries]]) -> int:
+    return sum(len(cell.rows) for cell in cells)
+
+
+def rank_by_largest_change(ratios: Iterable[tuple[int, float]]) -> dict[int, float]:
+    """Return the largest change of each series as ``abs(log(ratio))``; halving and doubling are equal."""
+    sizes: dict[int, float] = {}
+    for series_id, ratio in ratios:
+        sizes[series_id] = max(sizes.get(series_id, 0.0), abs(math.log(ratio)) if ratio > 0 else math.inf)
     return sizes
 
 
@@ -159,16 +199,12 @@ def group_unmeasured_series_by_reason(
 
 
 def _sort_cells(
-    series: Iterable[StoredSeries], ranks: Mapping[Series, float]
+    cells: Iterable[CellRows[StoredSeries]], ranks: Mapping[int, float]
 ) -> list[CellRows[StoredSeries]]:
-    """Sort cells by the rank of their first rows."""
+    """Sort cells, given by name, by the rank of their first rows."""
 
     def sort_rank(stored: StoredSeries) -> float:
-        return -ranks.get(stored.series, 0.0)
+        return -ranks.get(stored.id, 0.0)
 
-    ordered = sorted(series, key=lambda stored: (stored.series.cell, stored.id))
-    cells = group_rows_by_benchmark_cell(
-        ordered, lambda stored: stored.series, lambda stored: stored.is_informational
-    )
     ranked = [CellRows(cell.series, tuple(sorted(cell.rows, key=sort_rank))) for cell in cells]
-    return sorted(ranked, key=lambda cell: (sort_rank(cell.rows[0]), cell.series.cell))
+    return sorted(ranked, key=lambda cell: sort_rank(cell.rows[0]))

@@ -16,7 +16,7 @@ from perfci.report.series_trend import ChangeMark
 from perfci.store.queries.project_status import load_change_points_of_series
 from perfci.store.queries.query_records import SeriesRecord
 from perfci.store.queries.series_commits_machines import load_commit_ids_by_sha
-from perfci.store.queries.series_search import search_series_without_histories
+from perfci.store.queries.series_search import load_listed_series
 from perfci_web.application_context import web_context
 from perfci_web.load_series_trends import SeriesTrend, load_series_trends
 from perfci_web.series.load_series import LoadedSeries
@@ -54,7 +54,7 @@ def load_cause_evidence(
     window_ids = set(load_commit_ids_by_sha(tx, project, window).values())
     same_machine = {
         stored.id: stored.series
-        for stored in search_series_without_histories(tx, project)
+        for stored in load_listed_series(tx, project)
         if stored.series.machine == series.machine
         and stored.series.variant == series.variant
         and stored.series.key_without_metric != series.key_without_metric
