@@ -103,7 +103,7 @@ def test_hostile_names_stay_text_and_fit(series: Series) -> None:
     assert len(build_series_badge(trend).label) <= MAX_LABEL_LENGTH
 
 
-@pytest.mark.parametrize("colour", {*TONE_COLOURS.values()})
+@pytest.mark.parametrize("colour", sorted({*TONE_COLOURS.values()}))
 def test_the_text_of_a_badge_has_contrast(colour: str) -> None:
     assert contrast(TEXT_COLOUR, colour) >= 4.5
 
