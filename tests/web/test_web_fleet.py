@@ -156,7 +156,7 @@ def test_says_since_when_nothing_changed_and_what_is_unknown(fleet_client: Flask
     text = words(read(fleet_client, f"{P}/env"))
 
     assert (
-        "No change since 11 Apr 2026. 12 runs, the last one 1 hour ago. Unknown: cuda, python, kernel, cpu."
+        "No change since 11 Apr 2026. 12 runs, the last one 1 hour ago. Unknown: cuda, python, kernel."
         in text
     )
     assert "No recorded change since 4 Apr 2026. 1 run, the last one 8 days ago." in text

@@ -49,7 +49,7 @@ def test_shows_thresholds_and_mutes_to_readers(settings_store: Store) -> None:
     page = read(create_app(settings_store, clock=lambda: NOW).test_client(), SETTINGS)
 
     text = words(page)
-    assert "Memory5.0 %5.0 %512 B" in text
+    assert "Memory5.0 %5.0 %2 MiB or 512 B" in text
     assert "Time5.0 %5.0 %" in text
     assert "Counts5.0 %any change" in text
     assert f"noisy.{HOSTILE} is muted until 21 Apr 2026, by local: {HOSTILE}." in text

@@ -38,9 +38,15 @@ class MachineEnvironment:
 
     @property
     def unknown(self) -> list[str]:
-        """What a reader looks for first and the environment does not say."""
+        """What a reader looks for first and the environment does not say.
+
+        The processor is the machine's, and one that is known to have no accelerator has no driver.
+        """
+        machine = self.record.machine
+        absent = {"cpu"} | ({"driver", "cuda"} if machine.cpu and not machine.accelerator else set())
         known = [name.lower() for name, value in self.record.newest.values if value]
-        return [wanted for wanted in FIRST_NAMES if not any(wanted in name for name in known)]
+        wanted = [name for name in FIRST_NAMES if name not in absent]
+        return [name for name in wanted if not any(name in own for own in known)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from perfci.report.number_format import format_percent, format_quantity
+from perfci.model import MetricClass
+from perfci.report.number_format import choose_display_scale, format_number, format_percent
 from perfci.store.access.api_tokens import Token
 from perfci.store.access.users_and_roles import ProjectMember
 from perfci.store.incidents.incident_records import Mute
 from perfci.store.jobs.notification_destinations import Destination
-from perfci.verdicts.judging_policy import CLASS_RULES, Policy, PolicyOverride, compute_class_bar
+from perfci.verdicts.judging_policy import (
+    CLASS_RULES,
+    MetricClassRule,
+    Policy,
+    PolicyOverride,
+    compute_class_bar,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdRow:
-    """The threshold of a kind of metric."""
+    """The threshold of a kind of metric; ``floor`` is the smallest difference of some or all of them."""
 
     subject: str
     bar: str
@@ -38,14 +45,20 @@ class SettingsView:
 
 def list_thresholds(policy: Policy) -> tuple[ThresholdRow, ...]:
     """List the thresholds of every kind of metric, each once."""
-    rows = []
+    floors: dict[tuple[str, str, str], list[str]] = {}
     for rule in CLASS_RULES:
         bar = compute_class_bar(policy.default, rule)
         exact = "any change" if rule.exact_bar == 0 else format_percent(rule.exact_bar or bar)
-        unit = "bytes" if rule.subject == "memory" else ""
-        floor = format_quantity(rule.floor, unit) if rule.floor else ""
-        rows.append(ThresholdRow(rule.subject, format_percent(bar), exact, floor))
-    return tuple(dict.fromkeys(rows))
+        of_kind = floors.setdefault((rule.subject, format_percent(bar), exact), [])
+        if rule.floor:
+            of_kind.append(_format_floor(rule))
+    return tuple(ThresholdRow(*kind, " or ".join(texts)) for kind, texts in floors.items())
+
+
+def _format_floor(rule: MetricClassRule) -> str:
+    """Format a floor in a fitting unit: ``512 B``, ``0.01``."""
+    scale = choose_display_scale([rule.floor], "bytes" if rule.metric_class is MetricClass.MEMORY else "")
+    return f"{format_number(rule.floor / scale.factor)} {scale.symbol}".strip()
 
 
 def list_live_tokens(tokens: Sequence[Token], now: datetime) -> tuple[Token, ...]:
