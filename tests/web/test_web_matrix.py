@@ -27,6 +27,8 @@ from perfci.store import Store
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
 from perfci_web import create_app
+from perfci_web.matrix.axes import list_axes
+from perfci_web.matrix.view_model import MatrixQuery, choose_layout
 
 MATRIX = f"{P}/matrix/nn.Attention.time_forward/cpu_time"
 HOSTILE = "<script>alert(1)</script>"
@@ -171,6 +173,32 @@ def test_ignores_values_that_choose_nothing(matrix_client: FlaskClient) -> None:
 
     assert HOSTILE not in page
     assert "nothing to compare with: not measured" in words(page)
+
+
+def test_lays_out_first_what_measured_series_differ_in() -> None:
+    series = [
+        a_series("x", old=old, tokens=tokens, dtype=dtype)
+        for old in (1, 2)
+        for tokens in (8, 16)
+        for dtype in ("bf16", "fp32")
+    ]
+    axes, measured = list_axes(series), series[4:]
+
+    layout = choose_layout(axes, MatrixQuery(), measured)
+    turned = choose_layout(axes, MatrixQuery(cols="tokens"), measured)
+
+    assert (layout.rows.label, layout.cols and layout.cols.label) == ("tokens", "dtype")
+    assert layout.chosen == {"p.old": "2"}
+    assert (turned.rows.label, turned.cols and turned.cols.label) == ("dtype", "tokens")
+
+
+@pytest.mark.parametrize("cols", ["tokens", "machine", ""])
+def test_lays_out_a_single_axis_whatever_the_address_says(cols: str) -> None:
+    series = [a_series("x", tokens=tokens) for tokens in (8, 16)]
+
+    layout = choose_layout(list_axes(series), MatrixQuery(cols=cols), series)
+
+    assert (layout.rows.label, layout.cols) == ("tokens", None)
 
 
 def test_has_no_matrix_of_one_parameter_set(client: FlaskClient) -> None:

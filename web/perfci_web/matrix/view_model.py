@@ -74,14 +74,16 @@ class Layout:
 
 
 def choose_layout(axes: Sequence[Axis], query: MatrixQuery, measured: Iterable[Series]) -> Layout:
-    """Choose rows and columns as the address says, else the first two axes.
+    """Choose rows and columns as the address says, else the first two axes that measured series differ in.
 
     Of every other axis the value is chosen that most of the measured series have.
     """
-    rows = find_axis(axes, query.rows) or next(axis for axis in axes if axis != find_axis(axes, query.cols))
-    rest = [axis for axis in axes if axis != rows]
-    cols = find_axis(rest, query.cols) or next(iter(rest), None)
     measured = list(measured)
+    preferred = sorted(axes, key=lambda axis: len({axis_value(each, axis.key) for each in measured}) < 2)
+    columns = find_axis(axes, query.cols)
+    rows = find_axis(axes, query.rows) or next((axis for axis in preferred if axis != columns), preferred[0])
+    rest = [axis for axis in preferred if axis != rows]
+    cols = find_axis(rest, query.cols) or next(iter(rest), None)
     chosen = {axis.key: _choose_value(axis, query.filters, measured) for axis in rest if axis != cols}
     return Layout(tuple(axes), rows, cols, chosen)
 
