@@ -4,7 +4,7 @@ BIN := $(or $(VENV),.venv)/bin
 ARGS ?=
 # Where it forbids Python to keep bytecode, each of the hundreds of processes that tests start would compile perfci.
 unexport PYTHONDONTWRITEBYTECODE
-STUDY ?= demo slowdowns noise independent_tools history adaptive_pairs compare separate_runs django robustness
+STUDY ?= demo slowdowns noise independent_tools history adaptive_pairs compare separate_runs django robustness moving_day
 
 .PHONY: help demo test check proof lint bench gpu torture fuzz study serve wheel lock assets
 
@@ -62,7 +62,7 @@ torture: ## kill -9 runs and servers at random moments, disturb a server in ever
 	$(BIN)/python -m tools.kill_server --database sqlite --kills 500 --pause 0.2 --within 5
 	$(BIN)/python -m tools.kill_server --database postgresql --kills 500 --pause 0.2 --within 5
 
-study: ## ten demos in a row, planted slowdowns, equals against each other, figures of models beside independent tools, histories without a change, pairs bought, real commits, calls that were looked at, sweeps over odd noise (STUDY="history noise"); tables are in docs/
+study: ## ten demos in a row, planted slowdowns, equals against each other, figures of models beside independent tools, histories without a change, pairs bought, real commits, calls that were looked at, sweeps over odd noise, a project that moves from asv (STUDY="history noise"); tables are in docs/
 	@.ci/setup dev
 	@set -e; for study in $(STUDY); do $(BIN)/python -m tools.study_$$study $(ARGS); done
 

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,16 +77,40 @@ def measure(database: str, numbers: Iterable[int]) -> None:
             ingest_run(tx, run, key, "body", kind="history", summarize=summarize_processes)
 
 
-def read_page(database: str) -> str:
+@dataclass(frozen=True)
+class SeriesPage:
+    """What a reader gets of the series that perfci measured: its page, its chart, the panel of a commit."""
+
+    text: str
+    figure: dict[str, Any]
+    panel: str
+
+    @property
+    def seam_marks(self) -> int:
+        shapes = self.figure["figure"]["layout"]["shapes"]
+        return sum(shape["line"].get("dash") == "dash" for shape in shapes)
+
+    @property
+    def risers(self) -> list[float]:
+        figure = self.figure["figure"]
+        return [x for x in figure["data"][figure["names"].index("risers")]["x"] if x is not None]
+
+
+def read_page(database: str, *, pinned: str = "") -> SeriesPage:
     with closing(open_store(database, create=False)) as store:
         client = create_app(store).test_client()
         answer = client.get("/acme:model/s/suite.time_step/time", follow_redirects=True)
-        (own,) = (
+        (own,) = {
             address
             for address in re.findall(r'href="(/acme:model/s/suite.time_step/time\?[^"]*)"', answer.text)
             if "m=runner" not in address
+        }
+        path, _, query = unescape(own).partition("?")
+        return SeriesPage(
+            unescape(client.get(f"{path}?{query}").text),
+            client.get(f"{path}/figure?{query}").get_json(),
+            unescape(client.get(f"{path}/panel?{query}&pin={pinned}").text),
         )
-        return unescape(client.get(unescape(own)).text)
 
 
 def test_asv_history_and_own_runs_are_two_series_with_a_break_that_is_said(
@@ -103,30 +128,49 @@ def test_asv_history_and_own_runs_are_two_series_with_a_break_that_is_said(
     first = capsys.readouterr().out.splitlines()[-1]
     run_cli(["--db", database, "--project", PROJECT, "show", a_sha(OWN[1])])
     page = read_page(database)
+    text = page.text
 
     newest = a_sha(IMPORTED[-1])[:10]
     assert (lengths, changes) == ({"asv": len(IMPORTED), "perfci/1": len(OWN)}, [])
     assert first.endswith(f"begins here: asv measured until {newest}")
     assert f"changes since {a_sha(OWN[0])[:10]}" in capsys.readouterr().out
-    assert f"asv measured 12 commits until {newest}. No commit was measured by both" in page
-    assert f"<code>perfci run {newest}</code> measures its newest commit" in page
-    assert "joined-wide" not in page
+    assert f"asv measured 12 commits until {newest}. No commit was measured by both" in text
+    assert f"<code>perfci run {newest}</code> measures its newest commit" in text
+    assert (
+        f"Left of the dashed line, up to {newest}: all the commits that asv measured, as it measured" in text
+    )
+    assert text.count('class="pc-mark-break"') == 3  # in the wide picture, the narrow one and the legend
+    assert (page.seam_marks, page.risers, page.figure["changes"]) == (1, [], [])
+    points = page.figure["points"]
+    assert len(points) == len(IMPORTED) + len(OWN)
+    assert ["against the commit before" in point["facts"] for point in points[11:14]] == [True, False, True]
 
 
 def test_commits_that_both_measured_link_the_two_histories(database: str) -> None:
     measure(database, [*IMPORTED[-2:], *OWN])
 
-    page = read_page(database)
+    page = read_page(database, pinned=a_sha(3))
 
     sentence = re.search(
-        r"Of 2 commits measured by both, this series reads (.*?) times what asv did \[(.*?)\]", page
+        r"Of 2 commits measured by both, this series reads (.*?) times what asv did \[(.*?)\]", page.text
     )
     assert sentence
     assert float(sentence[1]) == pytest.approx(1.002 / 1.331, rel=0.01)
     lo, hi = map(float, sentence[2].split(", "))
     assert lo < 1.002 / 1.331 < hi
-    assert f"Up to {a_sha(IMPORTED[-3])[:10]}, the first 10 commits, what asv measured" in page
-    assert page.count('id="joined-wide-plot"') == 1
+    assert (
+        f"up to {a_sha(IMPORTED[-3])[:10]}: the last 10 of the commits that asv measured, times" in page.text
+    )
+    assert (page.seam_marks, page.risers, page.figure["changes"]) == (1, [], [])
+    assert "1.331 s" in page.panel  # of a commit before the seam: what asv measured, not scaled
+
+
+def test_what_asv_measured_after_the_seam_is_not_drawn_before_it(database: str) -> None:
+    measure(database, range(8, 10))
+
+    page = read_page(database)
+
+    assert [point["sha"] for point in page.figure["points"]] == [a_sha(number) for number in range(1, 10)]
 
 
 def test_one_commit_links_without_an_interval_and_invalid_ones_not_at_all() -> None:

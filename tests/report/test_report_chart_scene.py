@@ -222,6 +222,34 @@ def test_near_changes_of_the_environment_are_one_mark() -> None:
     assert [mark.text for mark in scene.marks] == ["kernel 100 (+1 more)", "kernel 250"]
 
 
+@pytest.mark.parametrize("kind", ["svg", "figure"])
+def test_a_break_is_a_mark_without_a_riser(kind: str) -> None:
+    before = build_trend(a_series(), a_history(20, step_at=20))
+    after = build_trend(a_series(), a_history(40, step_at=40, factor=3.0)[20:])
+    move = [replace(dot, index=dot.index + 20) for dot in after.dots]
+    levels = [*before.levels, *(replace(level, first=20, last=39) for level in after.levels)]
+    trend = Trend(a_series(), (*before.dots, *move), tuple(levels), ())
+    seam = after.dots[0].commit.sha
+    context = ChartContext(
+        breaks={seam: "until here asv"},
+        environment_changes={before.dots[19].commit.sha: "kernel 7"},
+        smallest_step=0.02,
+    )
+
+    scene = build_trend_scene(trend, context=context)
+
+    assert [(mark.kind, mark.text) for mark in scene.marks][-1] == ("break", "until here asv")
+    assert "until here asv" in [text.text for text in scene.texts]
+    assert [segment.riser for segment in scene.segments] == [False, False]
+    assert [len(band.x) for band in scene.bands] == [20, 20]
+    assert [zone.x0 for zone in scene.zones if zone.kind == "blind"] == [19.5]
+    if kind == "svg":
+        assert render_scene_svg(scene).count("pc-mark-break") == 1
+    else:
+        shapes = build_plotly_figure(scene)["layout"]["shapes"]
+        assert [shape["x0"] for shape in shapes if shape["line"].get("dash") == "dash"] == [19.5]
+
+
 def test_several_series_share_one_axis_of_commits() -> None:
     left = build_trend(a_series(), a_history())
     right = build_trend(a_series("other.time"), a_history(factor=1.0)[5:])

@@ -125,7 +125,7 @@ class _TrendSceneBuilder:
     def __init__(self, whole: Trend, trend: Trend, view: ChartView, context: ChartContext) -> None:
         self.whole, self.trend, self.view, self.context = whole, trend, view, context
         measured = replace(trend, dots=trend.measured_dots)
-        groups = group_neighbours(measured, MAX_DOTS, [context.pinned_sha])
+        groups = group_neighbours(measured, MAX_DOTS, [context.pinned_sha, *context.breaks])
         self.groups = groups
         self.dots = [merge_dots(group) for group in groups]
         self.scale = choose_trend_display_scale(trend)
@@ -133,6 +133,7 @@ class _TrendSceneBuilder:
         self.values = self._choose_value_axis()
         self.frame = self._build_frame()
         self.labels = LabelSpace()
+        self.break_places = {dot.index for dot in trend.dots if dot.commit.sha in context.breaks}
 
     def build(self) -> Scene:
         """Assemble the scene."""
@@ -321,6 +322,7 @@ class _TrendSceneBuilder:
     def _split_into_level_runs(self) -> list[list[Dot]]:
         edges = sorted(
             {mark.index for mark in self.trend.marks if mark.state != "refuted"}
+            | self.break_places
             | {dot.index for dot in self.trend.dots if dot.level is None}
         )
         runs: list[list[Dot]] = []
@@ -340,6 +342,8 @@ class _TrendSceneBuilder:
             left, right = self._level_ends(level.first, level.last)
             yield SceneSegment(left, self._y(level.value), right, self._y(level.end))
         for before, after in pairwise(self.trend.levels):
+            if after.first in self.break_places:
+                continue
             x, _ = self._level_ends(after.first, after.last)
             yield SceneSegment(x, self._y(before.end), x, self._y(after.value), riser=True)
 
@@ -366,8 +370,10 @@ class _TrendSceneBuilder:
                 yield SceneZone("suspects", x0, x1, tone=_tone_of_mark(mark, self.context.smallest_step))
 
     def _blind_zones(self, smallest_step: float) -> Iterator[SceneZone]:
-        """Around each level the values that a step could reach without showing."""
-        for level in self.trend.levels:
+        """Around each level the values that a step could reach without showing; before a break another
+        harness has another noise."""
+        begin = max(self.break_places, default=0)
+        for level in (level for level in self.trend.levels if level.first >= begin):
             left, right = self._level_ends(level.first, level.last)
             low, high = sorted((level.value / (1 + smallest_step), level.value * (1 + smallest_step)))
             bottom = max(self.frame.y_low, self._y(low))
@@ -456,7 +462,8 @@ class _TrendSceneBuilder:
             if not text:
                 continue
             x = self._x(dot.index - 0.5)
-            if marks and self.frame.x_at(x) - self.frame.x_at(marks[-1].x) < MARK_DISTANCE_PX:
+            is_near = marks and self.frame.x_at(x) - self.frame.x_at(marks[-1].x) < MARK_DISTANCE_PX
+            if is_near and kind == "environment":
                 counts[len(marks) - 1] += 1
             else:
                 marks.append(SceneMark(x, make_printable(text, 90), kind))  # type: ignore[arg-type]
@@ -466,14 +473,20 @@ class _TrendSceneBuilder:
         )
 
     def _label_marks(self, marks: Sequence[SceneMark]) -> Iterator[SceneText]:
-        """Write what changed below the dates, cut to the room until the next mark."""
+        """Write what changed below the dates, cut to the room until the next mark; the first mark has its
+        text on the other side where that has more room."""
         y = self.frame.bottom + 50 + ENVIRONMENT_PX
         for mark, following in zip_longest(marks, marks[1:]):
             x = self.frame.x_at(mark.x)
             end = self.frame.x_at(following.x) - 8 if following else self.frame.right
-            room = int((end - x) / text_width_px("x")) if end > x else 0
-            if room >= 6:
+            room, room_before = self._count_characters(x, end), self._count_characters(self.frame.left, x)
+            if mark is marks[0] and room < min(len(mark.text), room_before):
+                yield SceneText(x, y, make_printable(mark.text, room_before), "end")
+            elif room >= 6:
                 yield SceneText(x, y, make_printable(mark.text, room))
+
+    def _count_characters(self, begin_px: float, end_px: float) -> int:
+        return max(0, int((end_px - begin_px) / text_width_px("x")))
 
     def _build_failures(self) -> Iterator[SceneFailure]:
         """Commits without a value, as one mark where they fall into one slot of the lane."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfci.model import Commit, Point, Series
@@ -10,20 +10,24 @@ from perfci.report.number_format import format_count, format_number
 from perfci.report.series_trend import ChangeMark, Dot, Trend, TrendLevel
 from perfci.verdicts.history.method_bridge import MethodBridge, link_methods
 
+EARLIER_DOTS = 60
+"""The newest commits of the earlier history that are drawn, so that what came after it can be seen."""
+
 
 @dataclass(frozen=True, slots=True)
 class EarlierHistory:
     """The history of the same thing by another harness, which ends where a series begins.
 
-    ``joined`` has both where a ``bridge`` links them: before the dot ``seam`` the earlier levels, scaled.
+    ``joined`` has both: before the dot ``seam`` the newest levels of the earlier one, scaled where a
+    ``bridge`` links the two, else as they were measured.
     """
 
     series: Series
     commits: int
     newest: Commit
+    joined: Trend
+    seam: int
     bridge: MethodBridge | None = None
-    joined: Trend | None = None
-    seam: int = 0
 
     @property
     def sentence(self) -> str:
@@ -40,29 +44,58 @@ class EarlierHistory:
         reads = f"this series reads {format_number(self.bridge.ratio)} times what {harness} did{error}"
         return f"{until}. Of {linked} measured by both, {reads}"
 
+    @property
+    def breaks(self) -> Mapping[str, str]:
+        """The mark of the chart at the seam, by the commit that the series begins at."""
+        how = "no common scale" if self.bridge is None else f"times {format_number(self.bridge.ratio)}"
+        return {self._first_own.sha: f"until here {self.series.harness}, {how}"}
+
+    @property
+    def seam_sentence(self) -> str:
+        """Say who measured what of the joined trend, and that no change is looked for between the two."""
+        harness = self.series.harness
+        scale = "as it measured" if self.bridge is None else f"times {format_number(self.bridge.ratio)}"
+        drawn = f"the last {self.seam:,} of" if self.seam < self.commits else "all"
+        last = self.joined.dots[self.seam - 1].commit
+        return (
+            f"Left of the dashed line, up to {last.short_sha}: {drawn} the commits that {harness} measured, "
+            f"{scale}. Right of it, from {self._first_own.short_sha} on: this series. No change is looked "
+            "for between the two, and what moved from there on is judged by this series alone"
+        )
+
+    @property
+    def _first_own(self) -> Commit:
+        return self.joined.dots[self.seam].commit
+
 
 def join_earlier_history(
     trend: Trend, points: Sequence[Point], earlier: Trend, earlier_points: Sequence[Point]
 ) -> EarlierHistory | None:
     """Join a trend with an earlier one that has older commits; None where it has none."""
     own = {dot.commit.sha for dot in trend.dots}
-    head = [dot for dot in earlier.dots if dot.commit.sha not in own]
     measured = [dot.commit for dot in earlier.dots if dot.level is not None]
-    if not head or not measured or not trend.dots or not _is_older(head[0].commit, trend.dots[0].commit):
+    if not measured or not trend.dots:
+        return None
+    first = trend.dots[0].commit
+    head = [dot for dot in earlier.dots if dot.commit.sha not in own and _is_older(dot.commit, first)]
+    if not head:
         return None
     bridge = link_methods(earlier_points, points)
-    history = EarlierHistory(earlier.series, len(measured), measured[-1], bridge)
-    if bridge is None:
-        return history
-    return replace(history, joined=_join(trend, earlier, head, bridge.ratio), seam=len(head))
+    drawn = head[-EARLIER_DOTS:]
+    joined = _join(trend, earlier, drawn, bridge.ratio if bridge else 1.0)
+    return EarlierHistory(earlier.series, len(measured), measured[-1], joined, len(drawn), bridge)
 
 
 def _join(trend: Trend, earlier: Trend, head: Sequence[Dot], ratio: float) -> Trend:
-    count, last = len(head), head[-1].index
+    count, first, last = len(head), head[0].index, head[-1].index
     index = {dot.index: position for position, dot in enumerate(head)}
     dots = [_scale_dot(dot, ratio, position) for position, dot in enumerate(head)]
     dots += [replace(dot, index=dot.index + count) for dot in trend.dots]
-    levels = [_scale_level(level, ratio, index) for level in earlier.levels if level.first <= last]
+    levels = [
+        _scale_level(level, ratio, index)
+        for level in earlier.levels
+        if level.last >= first and level.first <= last
+    ]
     levels += [_move_level(level, count) for level in trend.levels]
     marks = [_scale_mark(mark, ratio, index) for mark in earlier.marks if mark.index in index]
     marks += [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, get_args
@@ -135,9 +135,12 @@ def _first_sha_of_last_days(trend: Trend, days: int) -> str:
     return inside[0].commit.sha[:10] if 2 <= len(inside) < len(trend.dots) else ""
 
 
-def serialize_scene(scene: Scene, trends: Sequence[Trend]) -> dict[str, Any]:
-    """The figure for plotly.js and what a reader sees of each dot; failures follow the dots."""
-    readers = [_DotReader(trend) for trend in trends]
+def serialize_scene(scene: Scene, trends: Sequence[Trend], breaks: Collection[str] = ()) -> dict[str, Any]:
+    """The figure for plotly.js and what a reader sees of each dot; failures follow the dots.
+
+    A commit of ``breaks`` is not compared with the one before it.
+    """
+    readers = [_DotReader(trend, breaks) for trend in trends]
     points = [readers[dot.line].serialize_dot(dot) | {"line": dot.line} for dot in scene.dots]
     points += [readers[0].serialize_failure(failure.sha, failure.count) for failure in scene.failures]
     return {
@@ -155,12 +158,12 @@ def serialize_scene(scene: Scene, trends: Sequence[Trend]) -> dict[str, Any]:
 class _DotReader:
     """Says of the dots of one trend what a reader sees."""
 
-    def __init__(self, trend: Trend) -> None:
+    def __init__(self, trend: Trend, breaks: Collection[str]) -> None:
         self._dots = {dot.commit.sha: dot for dot in trend.dots}
         self._previous: dict[str, Dot] = {}
         previous: Dot | None = None
         for dot in trend.dots:
-            if previous is not None:
+            if previous is not None and dot.commit.sha not in breaks:
                 self._previous[dot.commit.sha] = previous
             previous = dot if dot.level is not None else previous
         self._marks = {mark.commit: mark for mark in trend.marks if mark.state != "refuted"}

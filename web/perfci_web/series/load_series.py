@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit
 from perfci.report.charts.build_trend_scene import ChartContext
+from perfci.report.charts.joined_trend import EarlierHistory
 from perfci.report.environment_changes import describe_environment_changes
 from perfci.report.page_summaries import PageSummary, trend_summary
 from perfci.report.series_places import SeriesPlaces
@@ -23,12 +24,13 @@ from perfci.store.queries.series_commits_machines import load_branch_commits
 from perfci.verdicts.history.trend_sensitivity import TrendSensitivity, estimate_trend_sensitivity
 from perfci_web.application_context import web_context
 from perfci_web.load_series_trends import SeriesTrend, draw_charts, load_series_trends
+from perfci_web.series.earlier_history import load_earlier_history
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSeries:
     """One series with its trend; ``judged`` says whether verdicts are given on it, ``twin`` is the trend of
-    the same processes by the other clock."""
+    the same processes by the other clock, ``earlier`` what another harness measured before."""
 
     project: Project
     record: SeriesRecord
@@ -39,6 +41,12 @@ class LoadedSeries:
     sensitivity: TrendSensitivity | None = None
     incident_numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     environment_changes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    earlier: EarlierHistory | None = None
+
+    @property
+    def charted(self) -> Trend:
+        """What the chart shows: the trend, after what another harness measured before."""
+        return self.earlier.joined if self.earlier else self.trend
 
     @property
     def summary(self) -> PageSummary:
@@ -56,6 +64,7 @@ class LoadedSeries:
             commits=self.commits,
             smallest_step=self.sensitivity.smallest_step if self.sensitivity else None,
             environment_changes=self.environment_changes,
+            breaks=self.earlier.breaks if self.earlier else {},
             incident_numbers=self.incident_numbers,
             pinned_sha=pinned_sha,
             place=self.place,
@@ -63,9 +72,14 @@ class LoadedSeries:
 
 
 def load_series(
-    tx: Session, project: Project, record: SeriesRecord, twin: SeriesRecord | None = None
+    tx: Session,
+    project: Project,
+    record: SeriesRecord,
+    twin: SeriesRecord | None = None,
+    records: Sequence[SeriesRecord] = (),
 ) -> LoadedSeries:
-    """Load a series, and the trend of its clock twin."""
+    """Load a series, the trend of its clock twin, and what another harness measured before, found among the
+    ``records`` of its benchmark."""
     trends = load_series_trends(tx, project.slug, [sibling.id for sibling in (record, twin) if sibling])
     own = trends.get(record.id)
     numbers = load_incident_numbers_of_series(tx, [record.id])
@@ -83,6 +97,7 @@ def load_series(
         estimate_sensitivity(project, trend) if is_judged else None,
         {commit: number for (_, commit), number in numbers.items()},
         _load_environment_changes(tx, record, trend),
+        load_earlier_history(tx, record, records),
     )
 
 

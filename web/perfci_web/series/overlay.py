@@ -62,4 +62,4 @@ def build_series_scene(
         scene = build_graph_scene(overlay.trends, overlay.names, overlay.commits, view, normalized=normalized)
         if scene is not None:
             return scene
-    return build_trend_scene(loaded.trend, view, loaded.chart_context(pinned_sha))
+    return build_trend_scene(loaded.charted, view, loaded.chart_context(pinned_sha))

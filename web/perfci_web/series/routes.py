@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
@@ -10,19 +11,16 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
-from perfci.report.charts.joined_trend import EarlierHistory, join_earlier_history
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
 from perfci.report.series_trend import Trend
 from perfci.store import verdicts_and_change_points
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
-from perfci.store.queries import measured_samples
 from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.load_series_trends import (
-    VerdictsAndChangePoints,
     draw_charts,
     find_range,
     load_series_trends,
@@ -30,6 +28,7 @@ from perfci_web.load_series_trends import (
 )
 from perfci_web.page_urls import PARAMETER_PREFIX, names_place
 from perfci_web.points.load_point import load_point_view
+from perfci_web.points.view_model import PointView
 from perfci_web.series import view_model
 from perfci_web.series.cause_evidence import load_cause_evidence, load_trends_elsewhere
 from perfci_web.series.chart_view import (
@@ -73,7 +72,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
             raise build_no_series_error(project, candidates)
         stored_project = require_project(tx, project)
         loaded = load_series(
-            tx, stored_project, record, view_model.find_series_of_other_clock(record, records)
+            tx, stored_project, record, view_model.find_series_of_other_clock(record, records), records
         )
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
         namesakes = view_model.find_namesakes(record, records)
@@ -82,8 +81,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         cause = load_cause_evidence(tx, project, loaded, places.values())
         mutes = load_mutes(tx, stored_project.id, context.clock())
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
-        earlier = _load_earlier_history(tx, record, records)
-        point = load_point_view(tx, loaded, parse_sha(request.args.get(PIN_KEY, "")))
+        point = _load_pinned_point(tx, loaded, records)
         overlay, refusal = load_overlay(tx, project, loaded, request.args.get(OVERLAY_KEY, ""))
     links = build_project_links(project, (sibling.series for sibling in records))
     view = parse_chart_view(request.args)
@@ -97,10 +95,12 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         narrow_scene=build_series_scene(loaded, narrow(view), overlay, pin_sha),
         overlay=overlay,
         overlay_refusal=refusal,
-        controls=build_view_controls(loaded.trend, view, request.args, partial(links.series, record.series)),
+        controls=build_view_controls(
+            loaded.charted, view, request.args, partial(links.series, record.series)
+        ),
         state=view_query(request.args),
         point=point,
-        earlier=earlier,
+        earlier=loaded.earlier,
         cause=cause,
         muted=[mute for mute in mutes if mute.matches(record.series)],
         marks=marks,
@@ -116,7 +116,8 @@ def series_figure(project: str, benchmark: str, metric: str) -> Response:
     loaded, overlay = _load_series(project, benchmark, metric)
     pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
     scene = build_series_scene(loaded, parse_chart_view(request.args), overlay, pin_sha)
-    return jsonify(serialize_scene(scene, overlay.trends if overlay else [loaded.trend]))
+    trends = overlay.trends if overlay else [loaded.charted]
+    return jsonify(serialize_scene(scene, trends, loaded.chart_context().breaks))
 
 
 @blueprint.get(f"{SERIES_PATH}/panel")
@@ -124,8 +125,8 @@ def series_panel(project: str, benchmark: str, metric: str) -> str:
     """What stands beside the chart of the commit that is pinned."""
     with web_context().store.read() as tx:
         record, records = find_series(tx, project, benchmark, metric)
-        loaded = load_series(tx, require_project(tx, project), record)
-        point = load_point_view(tx, loaded, parse_sha(request.args.get(PIN_KEY, "")))
+        loaded = load_series(tx, require_project(tx, project), record, records=records)
+        point = _load_pinned_point(tx, loaded, records)
     if point is None:
         raise PageNotFound("There is no result at that commit.")
     links = build_project_links(project, (sibling.series for sibling in records))
@@ -178,29 +179,22 @@ def load_trend(project: str, benchmark: str, metric: str, max_dots: int = sys.ma
         return draw_charts(tx, trends, max_dots, ranges)[record.id]
 
 
-def _load_earlier_history(
-    tx: Session, record: SeriesRecord, records: list[SeriesRecord]
-) -> EarlierHistory | None:
-    """Load the history by another method of measuring that this series goes on from, if there is one."""
-    others = view_model.find_series_of_other_harnesses(record, records)
-    if not others:
-        return None
-    series_ids = {item.series: item.id for item in (record, *others)}
-    histories = measured_samples.load_histories_by_series_id(tx, list(series_ids.values()))
-    points = {series: histories[series_id] for series, series_id in series_ids.items()}
-    trends = VerdictsAndChangePoints.load(tx, series_ids.values()).build_trends(points)
-    own = record.series
-    joined = (
-        join_earlier_history(trends[own], points[own], trends[other.series], points[other.series])
-        for other in others
-    )
-    return next((history for history in joined if history is not None), None)
+def _load_pinned_point(
+    tx: Session, loaded: LoadedSeries, records: Sequence[SeriesRecord]
+) -> PointView | None:
+    """Load the result at the commit that is pinned: of this series, else what another harness measured."""
+    sha = parse_sha(request.args.get(PIN_KEY, ""))
+    point = load_point_view(tx, loaded, sha)
+    if point is not None or not sha or loaded.earlier is None:
+        return point
+    earlier = next(record for record in records if record.series == loaded.earlier.series)
+    return load_point_view(tx, load_series(tx, loaded.project, earlier), sha)
 
 
 def _load_series(project: str, benchmark: str, metric: str) -> tuple[LoadedSeries, Overlay | None]:
     with web_context().store.read() as tx:
-        record, _ = find_series(tx, project, benchmark, metric)
-        loaded = load_series(tx, require_project(tx, project), record)
+        record, records = find_series(tx, project, benchmark, metric)
+        loaded = load_series(tx, require_project(tx, project), record, records=records)
         overlay, _ = load_overlay(tx, project, loaded, request.args.get(OVERLAY_KEY, ""))
     return loaded, overlay
 

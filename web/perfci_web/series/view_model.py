@@ -12,7 +12,6 @@ from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
-from perfci.verdicts.related_metrics import metric_name_without_clock
 from perfci_web.load_series_trends import SeriesTrend
 from perfci_web.page_urls import series_matches_url_query
 from perfci_web.series.load_series import LoadedSeries
@@ -142,21 +141,6 @@ def find_series_of_other_clock(record: SeriesRecord, records: Iterable[SeriesRec
     if cpu_twin is None and name.startswith(CPU_METRIC_PREFIX):
         return siblings.get(name.removeprefix(CPU_METRIC_PREFIX))
     return cpu_twin
-
-
-def find_series_of_other_harnesses(
-    record: SeriesRecord, records: Iterable[SeriesRecord]
-) -> list[SeriesRecord]:
-    """Find what other methods measured of this cell and metric, by either clock: on this machine first."""
-
-    def key(series: Series) -> tuple[object, ...]:
-        return series.parameters, metric_name_without_clock(series), series.metric.unit
-
-    own = record.series
-    others = [
-        other for other in records if other.series.harness != own.harness and key(other.series) == key(own)
-    ]
-    return sorted(others, key=lambda other: (other.series.machine != own.machine, -other.points))
 
 
 def find_namesakes(record: SeriesRecord, records: Iterable[SeriesRecord]) -> list[SeriesRecord]:
