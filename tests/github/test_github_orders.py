@@ -19,6 +19,7 @@ from perfci.config import Settings
 from perfci.formats import run_document
 from perfci.github.order_run import ORDER_RUN_TITLE
 from perfci.model import Commit, Role, Stage, Verdict, VerdictKind
+from perfci.project_policies import ProjectPolicies
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.scaffold.workflow_templates import MEASURE_WORKFLOW
 from perfci.service.audit_context import AuditContext
@@ -32,10 +33,12 @@ from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.service.pulls.github_order_engine import format_run_title
 from perfci.service.pulls.poll_missed_events import ReconciliationPoll
 from perfci.service.pulls.results_artifact_files import PullResults, write_pull_results
+from perfci.service.uploads.receive_runs import IncomingRun, store_uploaded_runs
+from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, open_store
 from perfci.store.jobs.measurement_orders import MeasurementOrder, OrderContent, list_orders
 from perfci.store.projects import find_project
-from tests.support.builders import NOON
+from tests.support.builders import NOON, a_process, a_result, a_run
 from tests.support.comment_forms import build_findings, same, slower, training
 from tests.support.databases import fresh_database
 from tests.support.github_app_server import PAGE, Server, side, zipped
@@ -469,12 +472,19 @@ def test_a_workflow_that_takes_no_orders_fails_them(server: Server) -> None:
     )
 
 
-def test_progress_of_a_worker_is_shown_every_half_minute_at_most(server: Server) -> None:
+@pytest.fixture
+def worked(server: Server) -> Server:
+    """The App leaves what is ordered to workers of one's own."""
     server.hub.pulls = [pull()]
     server.settings = Settings.model_validate(
         SETTINGS.model_dump() | {"app": {"id": "Iv1.7", "order_engine": "local"}}
     )
     server.restart_worker()
+    return server
+
+
+def test_progress_of_a_worker_is_shown_every_half_minute_at_most(worked: Server) -> None:
+    server = worked
     say(server, "/perfci run 10")
     server.inbox_loop.drain()
     with server.store.begin() as tx:
@@ -497,6 +507,87 @@ def test_progress_of_a_worker_is_shown_every_half_minute_at_most(server: Server)
     assert lines == [f"`{pairs} of 10 pairs`" for pairs in (1, 1, 1, 4, 4, 4, 7)]
     assert order_line(server).endswith(f", 10 pairs · [done]({PAGE}), `1 regression, 2 unchanged`")
     assert server.hub.dispatched == []
+
+
+def measure_as_worker(server: Server, level: float, session: str) -> None:
+    """A worker claims the order, sends ten pairs of both commits and closes it."""
+    with server.store.begin() as tx:
+        order = claim_order(tx, "local", "box", server.now)
+        assert order is not None
+    for role, sha in ((Role.BASE, BASE), (Role.HEAD, HEAD)):
+        processes = [
+            a_process((level if role is Role.HEAD else 1.0) + pair / 1e4, role=role, pair=pair, index=pair)
+            for pair in range(10)
+        ]
+        run = a_run(
+            a_result(training(), *processes),
+            commit=Commit(sha),
+            session=session,
+            machine=training().machine,
+            harness=training().harness,
+        )
+        key, context = run_document.idempotency_key(run), AuditContext(LOCAL, server.now)
+        with server.store.begin() as tx:
+            project = find_project(tx, run.project)
+            assert project is not None
+            store_uploaded_runs(tx, [IncomingRun(run, key, key, project, context)])
+    with server.store.begin() as tx:
+        assert finish_order(tx, order, server.now, OrderResult("unchanged", {"unchanged": 1}, (session,)))
+
+
+def judge_uploads(server: Server) -> None:
+    JudgeWorker(server.store, lambda _: ProjectPolicies()).drain()
+
+
+def test_the_verdicts_of_a_worker_replace_those_of_the_same_series(worked: Server, tmp_path: Path) -> None:
+    worked.hub.artifact, worked.hub.measured = results(tmp_path, CANDIDATE, *same(1)), [HEAD]
+    worked.receive_run_event()
+    say(worked, "/perfci run")
+    work(worked, 3)
+    measure_as_worker(worked, 1.0, "worker-1")
+
+    work(worked, 1)
+    [waiting] = own_comments(worked)
+    judge_uploads(worked)
+    work(worked, 1)
+    [answer] = own_comments(worked)
+
+    assert order_line(worked) == f"> **Ordered** by `bob`: default benchmarks · [done]({PAGE}), `1 unchanged`"
+    assert "1 candidate regression" in waiting
+    assert "candidate" not in answer
+    assert "2 unchanged" in answer
+    assert f"[full report]({PAGE})" in answer
+    assert [check["conclusion"] for check in worked.hub.checks] == ["success"]
+
+
+def test_a_worker_answers_where_nothing_else_was_measured(worked: Server) -> None:
+    worked.hub.artifact = b""
+    say(worked, "/perfci run")
+    work(worked)
+    measure_as_worker(worked, 1.2, "worker-1")
+    judge_uploads(worked)
+
+    work(worked, 1)
+    answered = own_comments(worked)
+    worked.restart_worker()
+    work(worked)
+
+    assert "1 regression" in answered[0].split("\n", 2)[2]
+    assert own_comments(worked) == answered
+    assert len(worked.hub.checks) == 1
+
+
+def test_an_answer_of_a_worker_about_an_older_commit_is_not_shown(worked: Server) -> None:
+    worked.hub.artifact = b""
+    say(worked, "/perfci run")
+    work(worked)
+    worked.hub.pulls[0]["head"]["sha"] = NEWER
+    measure_as_worker(worked, 1.2, "worker-1")
+    judge_uploads(worked)
+    work(worked)
+
+    assert worked.hub.checks == []
+    assert "regression" not in own_comments(worked)[0]
 
 
 def test_the_poll_finds_an_order_that_was_not_delivered_once(server: Server) -> None:

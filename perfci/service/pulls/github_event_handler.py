@@ -36,6 +36,7 @@ from perfci.service.pulls.results_artifact_files import PullResults
 from perfci.service.pulls.store_artifact_runs import build_workflow_run_actor
 from perfci.service.pulls.webhook_receiver import (
     ACCEPT_COMMENT,
+    ANSWERED_ORDER,
     JUDGED_UPLOADS,
     MERGED_PULL,
     ORDER_COMMENT,
@@ -95,7 +96,7 @@ class GitHubEventHandler:
                 return placer.place_comment_order(client, event, project, bound, now)
             if payload.action == ORDER_LABEL:
                 return placer.place_label_order(client, event, project, bound, now)
-            if payload.action in (ACCEPT_COMMENT, JUDGED_UPLOADS):
+            if payload.action in (ACCEPT_COMMENT, JUDGED_UPLOADS, ANSWERED_ORDER):
                 return self._report_again(client, payload, project, bound, now)
             return self._handle_run_event(client, payload, project, bound, now)
         except ReportOutdated as gone:
@@ -134,6 +135,8 @@ class GitHubEventHandler:
         """
         reporter, number = self.reporter, payload.number
         pull = client.get_pull(payload.repository, number)
+        if payload.action == ANSWERED_ORDER and pull.state != "open":
+            return f"{payload.repository}#{number} is closed."
         artifact = find_artifact_of_commit(
             client, payload.repository, pull.head.sha, reporter.list_order_runs(project, number)
         )

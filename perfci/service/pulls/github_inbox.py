@@ -14,6 +14,7 @@ from perfci.service.pulls.github_event_worker import GitHubEventWorker
 from perfci.service.pulls.github_order_engine import GitHubOrderEngine
 from perfci.service.pulls.order_progress import OrderProgressWriter
 from perfci.service.pulls.pull_reporter import PullReporter
+from perfci.service.pulls.worker_answers import WorkerAnswerReporter
 from perfci.store import Store
 
 
@@ -24,10 +25,11 @@ class GitHubInbox:
     events: GitHubEventWorker
     engine: GitHubOrderEngine
     progress: OrderProgressWriter
+    answers: WorkerAnswerReporter
 
     def __call__(self, now: datetime) -> int:
         """Process the oldest due event, and take the orders a step further; return how much was done."""
-        return self.events(now) + self.engine(now) + self.progress(now)
+        return self.events(now) + self.engine(now) + self.progress(now) + self.answers(now)
 
 
 def build_github_inbox(store: Store, app: GitHubApp, settings: Settings) -> GitHubInbox:
@@ -35,4 +37,5 @@ def build_github_inbox(store: Store, app: GitHubApp, settings: Settings) -> GitH
     reporter, intake = PullReporter(store, app, settings), ArtifactIntake(store, settings)
     engine = GitHubOrderEngine(OrderAnswerer(reporter, intake))
     handler = GitHubEventHandler(reporter, intake, engine.wake)
-    return GitHubInbox(GitHubEventWorker(store, handler), engine, OrderProgressWriter(reporter))
+    progress, answers = OrderProgressWriter(reporter), WorkerAnswerReporter(store)
+    return GitHubInbox(GitHubEventWorker(store, handler), engine, progress, answers)

@@ -12,9 +12,10 @@ from perfci.github.app_auth import GitHubApp
 from perfci.github.client import GitHubClient
 from perfci.github.deliver_report import DeliveryResult
 from perfci.github.pull_report import CommentAuthor
+from perfci.project_policies import build_project_policies
+from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.order_lines import replace_order_lines
 from perfci.service.orders.check_order_content import GITHUB_ENGINE
-from perfci.service.pulls.combine_answers import combine_answers
 from perfci.service.pulls.download_results_artifact import (
     download_artifact_or_problem,
     fetch_order_artifact,
@@ -24,6 +25,7 @@ from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.pull_order_text import format_order_lines, select_orders_of_head
 from perfci.service.pulls.report_pull import build_comparison_page_url, report_to_pull
 from perfci.service.pulls.results_artifact_files import PullResults
+from perfci.service.pulls.worker_answers import load_worker_answer
 from perfci.store import Store
 from perfci.store.jobs.measurement_orders import DONE, MeasurementOrder, list_orders_of_pull
 from perfci.store.projects import Project
@@ -57,7 +59,7 @@ class PullReporter:
         ``closing`` is an order that is about to be closed, and its answer.
         """
         orders = self._load_orders(project, pull, closing[0] if closing else None)
-        answers = list(self._fetch_answers(client, pull, orders, closing))
+        answers = list(self._fetch_answers(client, pull, project, orders, closing))
         combined = combine_answers(results, [_complete_answer(answer, project) for answer in answers])
         if combined is None:
             self.write_order_lines(client, pull, project)
@@ -125,10 +127,12 @@ class PullReporter:
         self,
         client: GitHubClient,
         pull: PullRef,
+        project: Project,
         orders: Sequence[MeasurementOrder],
         closing: tuple[MeasurementOrder, PullResults] | None,
     ) -> Iterator[PullResults]:
-        """The answers of orders on GitHub, oldest first; one whose artifact is gone is left out."""
+        """The answers of orders, oldest first; one whose artifact on GitHub is gone is left out."""
+        policy = build_project_policies(self.settings, project).policy
         for order in orders:
             if closing is not None and order.id == closing[0].id:
                 yield closing[1]
@@ -138,9 +142,44 @@ class PullReporter:
                 )
                 if artifact.results is not None:
                     yield artifact.results
+            else:
+                with self.store.read() as tx:
+                    answer = load_worker_answer(tx, order, policy)
+                if answer is not None:
+                    yield answer
 
 
 def _complete_answer(answer: PullResults, project: Project) -> PullResults:
     """Say what only the server knows: the project, and that the base of an order here is the merge base."""
     findings = None if answer.findings is None else replace(answer.findings, merge_base=True)
     return replace(answer, project=project.slug, findings=findings)
+
+
+def combine_answers(results: PullResults | None, answers: Sequence[PullResults]) -> PullResults | None:
+    """Combine the results of a pull request with later answers; None without any.
+
+    A series that was measured again has the verdict of the answer, so that a candidate is confirmed or
+    refuted by it; the others keep theirs.
+    """
+    for answer in answers:
+        results = answer if results is None else _put_over(results, answer)
+    return results
+
+
+def _put_over(results: PullResults, answer: PullResults) -> PullResults:
+    if answer.findings is None:
+        return results
+    if results.findings is None or results.base.sha != answer.base.sha:
+        return answer
+    return replace(results, findings=_replace_verdicts(results.findings, answer.findings))
+
+
+def _replace_verdicts(findings: Findings, answer: Findings) -> Findings:
+    """A comparison that covers everything is the newer one as a whole."""
+    answered = {verdict.series for verdict in answer.verdicts}
+    kept = [verdict for verdict in findings.verdicts if verdict.series not in answered]
+    if not kept:
+        return replace(answer, main_drift=findings.main_drift, main_head=findings.main_head)
+    bars = {**findings.bars_by_series, **answer.bars_by_series}
+    verdicts = [*answer.verdicts, *kept]
+    return replace(findings, verdicts=verdicts, bars=[bars[verdict.series] for verdict in verdicts])

@@ -38,6 +38,9 @@ MERGED_PULL = "merged"
 JUDGED_UPLOADS = "judged_uploads"
 """Stored action of pull requests whose uploads were judged here; GitHub sends nothing."""
 
+ANSWERED_ORDER = "answered_order"
+"""Stored action of pull requests whose order a worker answered; GitHub sends nothing."""
+
 
 def store_webhook_event(
     tx: Session, event: WebhookEvent | None, delivery: str, now: datetime, order_label: str = ""
