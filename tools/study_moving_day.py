@@ -313,23 +313,23 @@ def take_picture(url: str, file: Path) -> None:
 # ------------------------------------------------------------------ what came of it
 
 
-def format_series(pages: Mapping[str, SeriesPage], moved: Moved) -> Iterator[str]:
+def format_series(pages: Mapping[str, SeriesPage], measured: Sequence[str], slower: str) -> Iterator[str]:
     for name, page in pages.items():
-        own = {
-            sha: "the planted one" if sha == moved.slower else sha[:10] for sha in moved.bridge + moved.own
-        }
-        changes = ", ".join(own[sha] for sha in page.changes if sha in own) or "none"
-        counts = f"{page.points} own points, changes: {changes}"
+        changes = [sha for sha in page.changes if sha in measured]
+        names = ", ".join("the planted one" if sha == slower else sha[:10] for sha in changes) or "none"
+        counts = f"{page.points} own points, changes after the line: {names}"
         yield f"- `{name.rpartition('.')[2]}`, {counts}. *{' '.join(page.before)}*"
 
 
-def find_misses(pages: Mapping[str, SeriesPage], moved: Moved, *, linked: bool) -> Iterator[str]:
-    """What a page says of the seam or of what was planted that is not so."""
+def find_misses(
+    pages: Mapping[str, SeriesPage], measured: Sequence[str], slower: str, *, linked: bool
+) -> Iterator[str]:
+    """What a page says of the seam, or of the commits that perfci measured, that is not so."""
     for name, page in pages.items():
-        own = [sha for sha in page.changes if sha in (*moved.bridge, *moved.own)]
-        expected = [moved.slower] if name == SLOWER.name else []
-        if own != expected:
-            yield f"{name}: changes at {own}, expected at {expected}"
+        changes = [sha for sha in page.changes if sha in measured]
+        expected = [slower] if name == SLOWER.name else []
+        if changes != expected:
+            yield f"{name}: changes at {changes}, expected at {expected}"
         if page.seam_marks != 1:
             yield f"{name}: {page.seam_marks} marks of the seam"
         if ("measured by both, this series reads" in page.before[0]) != linked:
@@ -392,13 +392,16 @@ def move(folder: Path, pictures: Path | None) -> tuple[str, list[str]]:
 
 Pages with the bridge of {BRIDGE_COMMITS} commits:
 
-{chr(10).join(format_series(linked, moved))}
+{chr(10).join(format_series(linked, (*moved.bridge, *moved.own), moved.slower))}
 
 Pages without it, what perfci measured of those {BRIDGE_COMMITS} being deleted:
 
-{chr(10).join(format_series(unlinked, moved))}
+{chr(10).join(format_series(unlinked, moved.own, moved.slower))}
 """
-    misses = [*find_misses(linked, moved, linked=True), *find_misses(unlinked, moved, linked=False)]
+    misses = [
+        *find_misses(linked, (*moved.bridge, *moved.own), moved.slower, linked=True),
+        *find_misses(unlinked, moved.own, moved.slower, linked=False),
+    ]
     return text.strip(), misses
 
 
