@@ -20,7 +20,7 @@ from perfci.store.queries.series_commits_machines import (
 )
 from perfci.store.tables.measurements import ResultRow, RunRow, SessionRow
 
-ARRIVED_AT = sa.func.coalesce(RunRow.received_at, RunRow.started_at, type_=RunRow.started_at.type)
+REPORTED_AT = sa.func.coalesce(RunRow.received_at, RunRow.started_at, type_=RunRow.started_at.type)
 """When a run arrived, else when it was measured."""
 
 
@@ -47,8 +47,8 @@ def load_machine_activity(tx: Session, project_id: int, since: Sequence[datetime
             RunRow.machine_id,
             RunRow.suite,
             sa.func.count().label("runs"),
-            *(sa.func.count(sa.case((moment <= ARRIVED_AT, 1))) for moment in since),
-            sa.func.max(ARRIVED_AT, type_=RunRow.started_at.type).label("last_run_at"),
+            *(sa.func.count(sa.case((moment <= REPORTED_AT, 1))) for moment in since),
+            sa.func.max(REPORTED_AT, type_=RunRow.started_at.type).label("last_run_at"),
         )
         .group_by(RunRow.machine_id, RunRow.suite)
         .order_by(RunRow.suite)
@@ -76,7 +76,7 @@ def _count_failed_results(tx: Session, project_id: int, since: datetime) -> dict
     query = (
         _select_runs(project_id, RunRow.machine_id, sa.func.count(ResultRow.id))
         .join(ResultRow, ResultRow.run_id == RunRow.id)
-        .where(since <= ARRIVED_AT)
+        .where(since <= REPORTED_AT)
         .where(ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value]))
         .group_by(RunRow.machine_id)
     )

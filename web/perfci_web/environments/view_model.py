@@ -81,10 +81,10 @@ def build_environment_timeline(
     }
     groups: dict[object, list[tuple[EnvironmentSwitch, tuple[EnvironmentChange, ...]]]] = {}
     for switch, changes in differences:
-        calm = tuple(change for change in changes if change.name not in restless[switch.machine])
-        if calm:
-            key = switch.machine, calm, switch.changed_at.date()
-            groups.setdefault(key, []).append((switch, calm))
+        meaningful = tuple(change for change in changes if change.name not in restless[switch.machine])
+        if meaningful:
+            key = switch.machine, meaningful, switch.changed_at.date()
+            groups.setdefault(key, []).append((switch, meaningful))
     events = [_join(members) for members in groups.values()]
     ordered = sorted(events, key=lambda event: (event.changed_at, event.head.sha), reverse=True)
     return EnvironmentTimeline(
