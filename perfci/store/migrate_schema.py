@@ -18,6 +18,7 @@ from perfci.store.tables import (
     measurements,
     notifications,
     series_points,
+    short_links,
     verdicts,
     work_queue_and_leases,
 )
@@ -33,6 +34,7 @@ TABLE_MODULES = (
     deletions,
     measurement_orders,
     series_points,
+    short_links,
 )
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 

@@ -37,6 +37,7 @@ from perfci.store.tables.measurements import (
 )
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.series_points import PointBlockRow, SeriesPointsRow
+from perfci.store.tables.short_links import ShortLinkRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
 from perfci.store.verdict_decision_records import DecisionRecord
 from tests.support.builders import (
@@ -134,6 +135,8 @@ def fill(url: str) -> None:
                 **described,
             )
         )
+        shared = {"code": "abcdefgh", "target": "/acme:model/", "created_by": "ada", "created_at": NOON}
+        tx.add(ShortLinkRow(project_id=project_id, **shared))
         tx.add(PointBlockRow(series_id=series_id, block=0, levels=b"\0" * 17, details=b"\0" * 33))
         scheduled = {
             "suite": "benchmarks",

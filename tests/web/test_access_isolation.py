@@ -127,11 +127,16 @@ ONE_OF_EACH_NEED = [min(names - {"upload_run"}) for names in OPERATIONS.values()
 """What a database is asked about a caller depends on the need of an operation, not on the operation."""
 
 PAGES = {
-    AccessRequirement.PUBLIC: {"overview.projects_page", "authentication.login_page"},
+    AccessRequirement.PUBLIC: {
+        "overview.projects_page",
+        "authentication.login_page",
+        "short_links.follow_short_link",
+    },
     AccessRequirement.READ: {
         "overview.overview_page",
         "incidents.incidents_page",
         "incidents.incidents_json",
+        "incidents.incidents_feed",
         "incidents.incident_page",
         "incidents.incident_json",
         "benchmarks.benchmark_page",
@@ -201,6 +206,7 @@ PAGES = {
         "invalid_marks.change_mark",
         "measurement_orders.place_ordered_pairs",
         "measurement_orders.cancel_one_order",
+        "short_links.create_short_link",
         "unresolved_results.resolve_result",
         "settings.unmute_benchmark",
     },

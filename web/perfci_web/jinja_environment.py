@@ -19,6 +19,7 @@ from perfci.report.charts import interval_bar as interval_bars
 from perfci.report.charts import scene_svg, svg_charts
 from perfci.report.comparisons.comparison_rows import LIKELY_SIGMAS, ComparisonRow
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
+from perfci.report.incidents.incident_text import format_compare_command
 from perfci_web import static_files
 from perfci_web.application_context import current_actor
 from perfci_web.authentication.authenticator import Authenticator
@@ -26,7 +27,9 @@ from perfci_web.forge_links import forge_links_of_project
 from perfci_web.overview.view_model import CoverageShare
 from perfci_web.page_urls import format_query
 from perfci_web.request_hooks import style_nonce
+from perfci_web.view_parts import link_preview
 from perfci_web.view_parts.navigation import build_navigation
+from perfci_web.view_parts.share import build_share, may_share
 
 THEMES = ("light", "dark")
 
@@ -55,6 +58,7 @@ def register_filters_and_globals(
         "capitalized": capitalize_first,
         "code_marked": render_backticks_as_code,
         "date": format_date,
+        "first_heading": link_preview.first_heading,
         "duration": number_format.format_rough_duration,
         "glyph": verdict_text.verdict_glyph,
         "interval": verdict_text.format_interval,
@@ -76,8 +80,12 @@ def register_filters_and_globals(
         "navigation": build_navigation,
         "asset": lambda name: f"{request.script_root}{static_files.asset_url_path(name)}",
         "calibration_text": calibration_text,
+        "canonical_address": link_preview.canonical_address,
+        "canonical_path": link_preview.canonical_path,
         "change_levels_phrase": verdict_text.change_levels_phrase,
         "change_mark_sentence": series_trend.change_mark_sentence,
+        "build_share": build_share,
+        "compare_command": lambda base, head, cell: format_compare_command(base, head, [cell]),
         "commit_title": commit_title,
         "comparison_bar": comparison_bar,
         "count_noun": number_format.format_count,
@@ -88,9 +96,11 @@ def register_filters_and_globals(
         "interval_bar": interval_bar,
         "kind_tone": lambda kind: verdict_text.TONES[kind],
         "move": verdict_text.change_phrase,
+        "may_share": may_share,
         "plotly": lambda: f"{request.script_root}{static_files.plotly_url_path()}",
         "common_sparklines": common_sparklines,
         "scene_picture": lambda scene, **options: Markup(scene_svg.render_scene_svg(scene, **options)),
+        "preview_picture_address": link_preview.preview_picture_address,
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,
         "tail_phrase": verdict_text.tail_phrase,

@@ -26,6 +26,7 @@ TRIAGE_ENDPOINTS = (
     "invalid_marks.change_mark",
     "measurement_orders.place_ordered_pairs",
     "measurement_orders.cancel_one_order",
+    "short_links.create_short_link",
     "unresolved_results.resolve_result",
     "settings.unmute_benchmark",
 )
@@ -91,7 +92,7 @@ def require_page_access(context: WebContext) -> None:
     project = None
     if slug is not None:
         with context.store.read() as tx:
-            project = find_project(tx, slug)
+            project = g.project = find_project(tx, slug)
             if decide_access(actor, project, AccessRequirement.READ).status == 404:
                 raise build_project_not_found_error(tx, slug)
     decision = decide_access(actor, project, _endpoint_need())

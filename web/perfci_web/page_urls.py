@@ -146,6 +146,12 @@ class ProjectLinks:
     def api_description(self) -> str:
         return f"{self.root}/api/v1/openapi.json"
 
+    def short_links(self) -> str:
+        return f"{self.project_url}/short-links"
+
+    def short_link(self, code: str) -> str:
+        return f"{self.root}/x/{code}"
+
     def renames(self) -> str:
         return f"{self.project_url}/renames"
 

@@ -50,6 +50,7 @@ from perfci.store.tables.measurements import (
     VariantRow,
 )
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.tables.short_links import ShortLinkRow
 from perfci.store.tables.verdicts import ChangePointRow, DecisionRow, VerdictRow
 from perfci.store.tables.work_queue_and_leases import OutboxRow
 from perfci.store.transactions import forget_cached_ids
@@ -179,7 +180,7 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     destinations = sa.select(DestinationRow.id).where(DestinationRow.project_id == project_id)
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
     alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
-    alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow]
+    alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow, ShortLinkRow]
     return [
         *((table, table.project_id == project_id) for table in alone),
         (DeliveryRow, DeliveryRow.destination_id.in_(destinations)),

@@ -9,6 +9,8 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.model import Series
+from perfci.report.escaping import make_printable
+from perfci.report.incidents.notification_text import STATE_LABELS
 from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import Trend
@@ -26,6 +28,7 @@ from perfci.service.incidents.serialize_incidents import (
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
+from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.projects import Project
 from perfci.store.queries.project_counts import find_last_result_time
 from perfci.store.queries.series_commits_machines import load_commits_by_sha, load_series_of_same_cells
@@ -36,8 +39,11 @@ from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
 from perfci_web.lens import Lens, build_time_window
 from perfci_web.load_series_trends import load_series_trends, show_commits_around
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
+from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
 
 blueprint = Blueprint("incidents", __name__)
+
+MAX_IN_FEED = 50
 
 LIST_PATH = "/<project:project>/incidents"
 # A number that PostgreSQL's integer cannot hold is no page, rather than an error of the database.
@@ -147,6 +153,34 @@ def incident_json(project: str, number: int) -> Response:
         record = require_project(tx, project)
         _require_incident(tx, record, number)
         return jsonify(serialize_incident_detail(record, load_incident_detail(tx, record, number)))
+
+
+@blueprint.get(f"{LIST_PATH}.atom")
+def incidents_feed(project: str) -> Response:
+    """The newest incidents, whatever their state; an entry is newer when its state changed."""
+    with web_context().store.read() as tx:
+        records = list_incidents(tx, require_project(tx, project).id, limit=MAX_IN_FEED)
+    links = build_project_links(project)
+    entries = [
+        FeedEntry(
+            identity=f"{project}/incidents/{record.number}",
+            title=f"#{record.number} {make_printable(record.headline, 300)}",
+            address=links.incident(record.number),
+            updated=record.changed_at,
+            author=record.assignee,
+            summary=_describe_feed_entry(record),
+        )
+        for record in records
+    ]
+    return build_atom_response(
+        f"Incidents of {project}", f"{project}/incidents", entries, web_context().clock()
+    )
+
+
+def _describe_feed_entry(record: IncidentRecord) -> str:
+    """What a feed says below the headline of an incident: its kind, its state and what explains it."""
+    state = f"{record.kind}, {STATE_LABELS[record.state]}"
+    return ". ".join(filter(None, (state, make_printable(str(record.detail.get("explanation") or ""), 500))))
 
 
 def _load_trends(tx: Session, project: Project, incident: IncidentDetail) -> Mapping[Series, Trend]:

@@ -1,0 +1,1 @@
+"""Short links: ``/x/CODE`` leads to a page of this server."""
