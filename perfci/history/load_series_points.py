@@ -66,14 +66,21 @@ def load_series_points(tx: Transaction, series_ids: Collection[int]) -> dict[int
     return points
 
 
-def load_project_points_records(
-    tx: Transaction, project: str, series_ids: Collection[int]
+def load_points_records(
+    tx: Transaction, series_ids: Collection[int], *, project: str | None = None
 ) -> dict[int, SeriesPointsRecord]:
-    """Load what lists show of many series of a project, without their points."""
-    records = load_series_points_records(tx, project=project)
+    """Load what lists show of series, without their points; for most series of a project, its name helps."""
+    chosen = None if project else series_ids
+    records = load_series_points_records(tx, chosen, project=project)
     missing = {row_id for row_id in series_ids if row_id not in records}
     derived = _derive_from_results(tx, missing) if missing else {}
     return records | {row_id: points.record for row_id, points in derived.items()}
+
+
+def load_noise_between_runs(tx: Transaction, series_ids: Collection[int]) -> dict[int, float]:
+    """Load the noise of series by id; one that was measured rarely has none."""
+    records = load_points_records(tx, series_ids)
+    return {row_id: record.noise for row_id, record in records.items() if record.noise is not None}
 
 
 def load_point_columns(tx: Transaction, series_ids: Collection[int]) -> dict[int, PointColumns]:

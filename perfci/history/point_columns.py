@@ -129,6 +129,12 @@ def median_level(levels: Columns) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
+def list_last_levels(levels: Columns, count: int) -> list[float]:
+    """The last values, oldest first."""
+    values: list[float] = levels["level"][~np.isnan(levels["level"])][-count:].tolist()
+    return values
+
+
 def build_point_row(key: PointKey, point: Point) -> PointRow:
     """The row of a point, computed from its processes."""
     level = displayed_point_level(point) if point.status is Status.OK else None

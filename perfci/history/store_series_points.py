@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from sqlalchemy.orm import Session as Transaction
 
+from perfci.history.noise_between_runs import NOISE_COMMITS, estimate_noise_between_runs
 from perfci.history.point_columns import (
     STATUS_OF_CODE,
     PointColumns,
@@ -20,6 +21,7 @@ from perfci.history.point_columns import (
     build_plain_point_row,
     build_point_row,
     find_failures_at_end,
+    list_last_levels,
     median_level,
 )
 from perfci.model import Commit
@@ -88,6 +90,7 @@ def build_series_points_records(
             reason,
             commits[int(commit_ids[measured[-1]])].committed_at if len(measured) else None,
             median_level(item.levels),
+            estimate_noise_between_runs(list_last_levels(item.levels, NOISE_COMMITS)),
         )
     return records
 

@@ -132,6 +132,7 @@ def fill(url: str) -> None:
                 result_id=1,
                 last_commit_id=commit_id,
                 level=1.0,
+                stale=True,  # as an upgrade leaves it
                 **described,
             )
         )

@@ -278,3 +278,19 @@ def test_a_change_from_before_has_the_p_value_of_its_interval(kind: str, tmp_pat
     # half the interval is log(1.2 / 1.1), of which 1.96 standard errors are: z = 4.107
     assert p_value == pytest.approx(4.007e-5, rel=0.01)
     assert noise is None
+
+
+def test_points_from_before_their_noise_do_not_hold(kind: str, tmp_path: Path) -> None:
+    with fresh_database(kind, tmp_path) as url:
+        fill(url)
+        made = open_database.make_engine(open_database.parse_database_url(url))
+        with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
+            move(connection, command.downgrade, "0027")
+            connection.execute(sa.text("UPDATE series_points SET stale = false"))
+            connection.commit()
+            move(connection, command.upgrade, "head")
+
+            assert list(connection.execute(sa.text("SELECT stale, noise FROM series_points"))) == [
+                (True, None)
+            ]
+        made.dispose()

@@ -13,7 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perfci.config import Settings
-from perfci.history.load_series_points import find_wrong_series_points, refresh_series_points
+from perfci.history.load_series_points import (
+    find_wrong_series_points,
+    load_noise_between_runs,
+    refresh_series_points,
+)
+from perfci.history.noise_between_runs import NOISE_COMMITS, estimate_noise_between_runs
 from perfci.history.point_columns import PointColumns, PointRow
 from perfci.history.result_summaries import summarize_processes
 from perfci.history.series_histories import update_change_points, update_result_summaries
@@ -116,6 +121,33 @@ def test_a_process_that_is_added_changes_its_point(store: Store) -> None:
 
     [dots] = read_drawn_dots(store, project).values()
     assert [(dot.level, dot.lo, dot.hi, dot.processes) for dot in dots] == [(3.0, 2.5, 3.5, 2)]
+
+
+def load_noise(store: Store, project: str) -> list[float]:
+    with store.read() as tx:
+        return list(load_noise_between_runs(tx, load_project_series(tx, project)).values())
+
+
+def test_the_noise_of_a_series_is_that_of_its_last_levels(store: Store) -> None:
+    project, rarely_measured = next(PROJECTS), next(PROJECTS)
+    levels = [9.0, *(2.0 + 0.01 * (number * 7 % 5) for number in range(NOISE_COMMITS))]
+    with store.begin() as tx:
+        for slug, some in ((project, levels), (rarely_measured, levels[:3])):
+            for number, level in enumerate(some):
+                results = [a_result(SERIES[0], a_process(level))]
+                key = f"{slug} {number}"
+                run = a_run(*results, project=slug, commit=a_commit(number), session=key)
+                ingest_run(tx, run, key, "")
+    with store.read() as tx:
+        record = find_project(tx, project)
+    assert record is not None
+
+    derived = load_noise(store, project)
+    refresh_series_points(store, record)
+
+    expected = estimate_noise_between_runs(levels[-NOISE_COMMITS:])
+    assert derived == load_noise(store, project) == [pytest.approx(expected)]
+    assert load_noise(store, rarely_measured) == []
 
 
 def test_parts_of_a_trend_are_numbered_from_zero(store: Store) -> None:

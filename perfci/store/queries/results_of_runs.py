@@ -129,20 +129,6 @@ def load_commits_between(
     return sort_commits(load_commits_by_id(tx, ids=list(tx.scalars(newest))).values())[::-1], count
 
 
-def load_measured_commit_ids_until(tx: Session, project_id: int, commit: Commit, limit: int) -> list[int]:
-    """Load the ids of the newest commits with a run in the history up to a commit, oldest first."""
-    column = COMMITS.c.committed_at if commit.position is None else COMMITS.c.position
-    last = commit.committed_at if commit.position is None else commit.position
-    query = (
-        sa.select(COMMITS.c.id)
-        .where(COMMITS.c.project_id == project_id, COMMITS.c.dirty.is_(False), _was_measured_at(ANYWHERE))
-        .where(column <= last)
-        .order_by(column.desc(), COMMITS.c.id.desc())
-        .limit(limit)
-    )
-    return list(tx.scalars(query))[::-1]
-
-
 def load_run_ids_at_place(tx: Session, project_id: int, sha: str, place: Place = ANYWHERE) -> list[int]:
     """Load the ids of the valid runs that the history has of a commit at a place."""
     query = (

@@ -27,8 +27,8 @@ class SeriesPointsRecord:
     """What lists show of the history of a series.
 
     ``result_id`` is its newest result, ``judged`` whether verdicts are given on it. ``failures`` counts the
-    commits since the last one with a value, ``failing_since`` is the date of the first of these, and
-    ``level`` the median of all values.
+    commits since the last one with a value, ``failing_since`` is the date of the first of these. ``level`` is
+    the median of all values, ``noise`` the standard deviation of the log of one level in the last commits.
     """
 
     series_id: int
@@ -42,6 +42,7 @@ class SeriesPointsRecord:
     last_reason: str
     last_value_at: datetime | None
     level: float | None
+    noise: float | None
 
     @property
     def is_last_failed(self) -> bool:

@@ -14,7 +14,8 @@ class SeriesPointsRow(TableBase):
     """What lists show of the history of a series; its points are in blocks.
 
     ``result_id`` is the newest result in it. A ``stale`` row does not hold any more: something older than its
-    newest result has changed. ``failures`` counts the commits since the last one with a value.
+    newest result has changed. ``failures`` counts the commits since the last one with a value, ``noise`` is
+    the standard deviation of the log of one level in the last commits.
     """
 
     __tablename__ = "series_points"
@@ -32,6 +33,7 @@ class SeriesPointsRow(TableBase):
     last_reason: Mapped[str]
     last_value_at: Mapped[datetime | None]
     level: Mapped[float | None]
+    noise: Mapped[float | None]
 
 
 class PointBlockRow(TableBase):

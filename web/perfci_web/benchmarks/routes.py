@@ -8,7 +8,7 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
-from perfci.history.load_series_points import load_project_points_records
+from perfci.history.load_series_points import load_points_records
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.report.series_places import SeriesPlaces
@@ -186,7 +186,7 @@ def _load_ranks(tx: Session, project: str, listed: view_model.SeriesList, sort: 
         return view_model.rank_by_largest_change(load_change_ratios(tx, project))
     if sort not in (view_model.BY_COMMITS, view_model.BY_STATE):
         return {}
-    records = load_project_points_records(tx, project, listed.search_texts)
+    records = load_points_records(tx, listed.search_texts, project=project)
     if sort == view_model.BY_COMMITS:
         return {series_id: record.commits for series_id, record in records.items()}
     return {series_id: record.is_last_failed for series_id, record in records.items()}

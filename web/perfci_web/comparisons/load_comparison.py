@@ -12,7 +12,8 @@ from perfci.history.comparisons.levels_of_runs import (
     load_levels_of_runs,
     select_judged_series_of_sides,
 )
-from perfci.history.noise_between_runs import RUNS, join_noise_of_sides, load_noise_between_runs
+from perfci.history.load_series_points import load_noise_between_runs
+from perfci.history.noise_between_runs import join_noise_of_sides
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.comparisons.comparison_rows import (
     NOT_MEASURED,
@@ -24,7 +25,6 @@ from perfci.store.projects import Project
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
 from perfci.store.queries.results_of_runs import (
     load_commits_between,
-    load_measured_commit_ids_until,
     load_run_ids_at_place,
 )
 from perfci.store.queries.runs_and_sessions import load_runs_of_commit
@@ -61,13 +61,15 @@ def load_comparison(
         )
     sessions = {record.session_uid for record in records}
     runs = [_load_side_runs(tx, project, side, sessions) for side in (base, head)]
-    levels = [_load_side_levels(tx, [run.id for run in side_runs]) for side_runs in runs]
+    levels_by_id = [load_levels_of_runs(tx, [run.id for run in side_runs]) for side_runs in runs]
+    series = load_series_by_ids(tx, levels_by_id[0].keys() | levels_by_id[1].keys())
+    levels = [{series[row_id]: level for row_id, level in side.items()} for side in levels_by_id]
     judged = set(select_judged_series_of_sides(tx, levels))
     paired_levels = _pair_levels(levels[0], levels[1], lambda series: series)
     rows = build_verdict_rows((record.verdict for record in records), paired_levels, gates)
     separate = _build_separate_rows(base, levels[0], levels[1], judged, {row.series for row in rows})
     changes = {} if base.is_place else _load_changes(tx, project, base.commit, head.commit)
-    noise = _load_noise(tx, project, max(base.commit, head.commit, key=_line_key))
+    noise = {series[row_id]: value for row_id, value in load_noise_between_runs(tx, series).items()}
     rows += [replace(row, change=changes.get(row.series), noise=_join_noise(row, noise)) for row in separate]
     commits, count = load_commits_between(tx, project.id, base.commit, head.commit, MAX_COMMITS)
     return LoadedComparison(
@@ -82,12 +84,6 @@ def _load_side_runs(tx: Session, project: Project, side: Side, sessions: Collect
         ids = set(load_run_ids_at_place(tx, project.id, side.commit.sha, side.place))
         return [run for run in runs if run.id in ids]
     return [run for run in runs if run.session_uid in sessions] or runs
-
-
-def _load_side_levels(tx: Session, run_ids: Collection[int]) -> dict[Series, SeriesLevel]:
-    levels = load_levels_of_runs(tx, run_ids)
-    series = load_series_by_ids(tx, levels)
-    return {series[series_id]: level for series_id, level in levels.items()}
 
 
 def _pair_levels(
@@ -143,18 +139,5 @@ def _load_changes(tx: Session, project: Project, base: Commit, head: Commit) -> 
     return {change.series: change for change in changes}
 
 
-def _load_noise(tx: Session, project: Project, newest: Commit) -> dict[Series, float]:
-    """The noise of each series from the runs before; of one measured rarely, none."""
-    noise = load_noise_between_runs(tx, load_measured_commit_ids_until(tx, project.id, newest, RUNS))
-    series = load_series_by_ids(tx, noise)
-    return {series[series_id]: value for series_id, value in noise.items()}
-
-
 def _join_noise(row: ComparisonRow, noise: Mapping[Series, float]) -> float | None:
     return join_noise_of_sides(noise.get(row.base_series), noise.get(row.series))
-
-
-def _line_key(commit: Commit) -> tuple[int, float]:
-    """The place of a commit on the line, else its date."""
-    place = -1 if commit.position is None else commit.position
-    return place, commit.committed_at.timestamp() if commit.committed_at else 0.0

@@ -8,16 +8,14 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from perfci.history.comparisons.levels_of_runs import load_levels_of_runs
-from perfci.history.noise_between_runs import RUNS, load_noise_between_runs
+from perfci.history.load_series_points import load_noise_between_runs
 from perfci.model import ChangePoint, Commit, Series, Verdict
 from perfci.report.comparisons.comparison_rows import NOT_MEASURED, SideLevel
 from perfci.store.projects import Project
 from perfci.store.queries.results_of_runs import (
     find_newest_measured_commit,
-    load_measured_commit_ids_until,
     load_run_ids_at_place,
 )
-from perfci.store.queries.series_commits_machines import sort_commits
 from perfci.store.transactions import CHUNK
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci_web.comparisons.sides import Side, resolve_commit_side
@@ -66,13 +64,13 @@ def load_matrix(
         side = Side("", NEWEST, newest)
     head = SideLevels(side, _load_levels(tx, project, side.commit, series))
     if not base:
-        return LoadedMatrix(head, None, _load_noise(tx, project, side.commit, series))
+        return LoadedMatrix(head, None, _load_noise(tx, series))
     base_side = resolve_commit_side(tx, project, base)
     commits = base_side.commit, side.commit
     return LoadedMatrix(
         head,
         SideLevels(base_side, _load_levels(tx, project, base_side.commit, series)),
-        _load_noise(tx, project, sort_commits(commits)[-1], series),
+        _load_noise(tx, series),
         _load_verdicts(tx, project, *commits, series.values()),
         {
             change.series: change
@@ -93,13 +91,8 @@ def _load_levels(
     }
 
 
-def _load_noise(
-    tx: Session, project: Project, newest: Commit, series: Mapping[int, Series]
-) -> dict[Series, float]:
-    commit_ids = load_measured_commit_ids_until(tx, project.id, newest, RUNS)
-    return {
-        series[row_id]: noise for row_id, noise in load_noise_between_runs(tx, commit_ids, series).items()
-    }
+def _load_noise(tx: Session, series: Mapping[int, Series]) -> dict[Series, float]:
+    return {series[row_id]: noise for row_id, noise in load_noise_between_runs(tx, series).items()}
 
 
 def _load_verdicts(
