@@ -53,7 +53,7 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
             ),
             10.0,
         ),
-        "commits.commit_page": 10.0,
+        **dict.fromkeys(("commits.commit_page", "commits.commit_json"), 10.0),
         **dict.fromkeys(
             (
                 "matrix.matrix_chooser_page",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, jsonify, render_template, request
 
+from perfci.report.commits.commit_results_text import serialize_commit_report
 from perfci.report.series_places import SeriesPlaces
+from perfci.service.load_commit_report import load_commit_report
 from perfci.store.queries import (
     measured_samples,
     runs_and_sessions,
@@ -23,6 +25,16 @@ blueprint = Blueprint("commits", __name__)
 @blueprint.get("/<project:project>/commit/<name:sha>")
 def commit_page(project: str, sha: str) -> str:
     return render_commit_page(project, sha)
+
+
+@blueprint.get("/<project:project>/commit/<name:sha>.json")
+def commit_json(project: str, sha: str) -> Response:
+    """The levels of a commit beside those before it, as ``perfci show --json`` has them."""
+    context = web_context()
+    with context.store.read() as tx:
+        commit = require_commit(tx, project, sha)
+        policy = context.load_policies(require_project(tx, project)).policy
+        return jsonify(serialize_commit_report(load_commit_report(tx, project, commit, policy)))
 
 
 def render_commit_page(project: str, sha: str, rejection: str = "") -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from flask import Blueprint, Response, jsonify, redirect, render_template
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import Commit
+from perfci.net.url_segments import encode_segment
 from perfci.report.verdict_text import VerdictKindCount, count_verdict_kinds
 from perfci.store.projects import Project
 from perfci.store.queries.comparison_verdicts import CommitPair, count_kinds_and_stages
@@ -17,8 +19,11 @@ from perfci.store.queries.series_commits_machines import load_commits_by_sha
 from perfci_web.application_context import web_context
 from perfci_web.comparisons.sides import PULL_PREFIX
 from perfci_web.url_lookups import PageNotFound, build_project_links, require_project
+from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
 
 blueprint = Blueprint("pull_requests", __name__)
+
+CSV_COLUMNS = ("number", "head", "base", "measured_at", "verdicts")
 
 LIST_PATH = "/<project:project>/pulls"
 
@@ -52,6 +57,14 @@ def pull_requests_json(project: str) -> Response:
     return jsonify({"project": project, "pull_requests": [_serialize_row(row) for row in rows]})
 
 
+@blueprint.get(f"{LIST_PATH}.csv")
+def pull_requests_csv(project: str) -> Response:
+    with web_context().store.read() as tx:
+        rows = [_serialize_row(row) for row in _load_rows(tx, require_project(tx, project))]
+    counted = [row | {"verdicts": format_name_value_pairs(row["verdicts"])} for row in rows]
+    return build_csv_response(CSV_COLUMNS, counted, f"{encode_segment(project)}-pulls.csv")
+
+
 @blueprint.get("/<project:project>/pr/<number:number>")
 def pull_request_page(project: str, number: int) -> BaseResponse:
     """Lead to the comparison of a pull request with the commit that it starts from."""
@@ -83,7 +96,7 @@ def _load_rows(tx: Session, project: Project) -> list[PullRequestRow]:
     ]
 
 
-def _serialize_row(row: PullRequestRow) -> dict[str, object]:
+def _serialize_row(row: PullRequestRow) -> dict[str, Any]:
     return {
         "number": int(row.record.number),
         "head": row.record.head,
