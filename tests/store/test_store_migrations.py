@@ -285,7 +285,7 @@ def test_points_from_before_their_noise_do_not_hold(kind: str, tmp_path: Path) -
         fill(url)
         made = open_database.make_engine(open_database.parse_database_url(url))
         with made.execution_options(perfci_begin="IMMEDIATE").connect() as connection:
-            move(connection, command.downgrade, "0027")
+            move(connection, command.downgrade, "0028")
             connection.execute(sa.text("UPDATE series_points SET stale = false"))
             connection.commit()
             move(connection, command.upgrade, "head")
