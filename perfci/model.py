@@ -459,7 +459,8 @@ class Verdict:
 
     ``ratio`` is head/base of the raw value (1.08 = 8 % more), whatever the direction; ``kind``
     accounts for which way is good. Where ``ratio`` is estimated from pairs, ``head_level`` is
-    ``base_level`` times it. ``noise_floor`` and ``mde`` are ratios minus 1 (0.03 = 3 %).
+    ``base_level`` times it. ``noise_floor`` and ``mde`` are ratios minus 1 (0.03 = 3 %); without A/A runs
+    there is no noise floor, though verdicts stored by older versions have the half width of their interval.
     ``pairs_to_decide`` is how many more pairs (of separate runs: runs of the head) would probably
     settle an inconclusive verdict: 0 for a settled one, absent where no reasonable number would.
     ``tail`` is absent where processes have too few samples to have one, and in verdicts from before
@@ -483,6 +484,15 @@ class Verdict:
     reason: str = ""
     evidence: tuple[int, ...] = ()
     tail: TailVerdict | None = None
+
+    @property
+    def noise(self) -> float:
+        """The noise to allow for: the noise floor, else half of the interval, as a ratio minus 1."""
+        if self.noise_floor is not None:
+            return self.noise_floor
+        if self.interval is None or self.interval.lo <= 0:
+            return 0.0
+        return math.sqrt(self.interval.hi / self.interval.lo) - 1
 
     @property
     def as_change_point(self) -> ChangePoint:

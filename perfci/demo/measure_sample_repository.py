@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,12 +15,14 @@ from perfci.demo.machine_noise import detectable_effect_from_pair_noise, noise_f
 from perfci.demo.sample_repository import make_sample_repository
 from perfci.history.judged_processes import group_judged_processes
 from perfci.measure.commit_ranges.measure_screen_confirm_range import measure_screen_confirm_range
+from perfci.measure.compare_commits import measure_commit_comparison
 from perfci.measure.measure_and_store_session import SessionProgress
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, Process, Series, Verdict
 from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
+from perfci.stats.noise_floor import MIN_AA_RUNS
 from perfci.store import Store, open_store, upgrade_if_older
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions
@@ -28,6 +31,9 @@ from perfci.verdicts.compare.confirmation_candidates import compute_pair_noise_b
 
 DEMO_ROUNDS = 5
 """Rounds of the demo's session."""
+
+AA_RUNS, AA_BUDGET_S = MIN_AA_RUNS, 60.0
+"""How often the newest commit is compared with itself, and how long each time; it gives noise floors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +66,19 @@ def load_sample_config(repository: GitRepository) -> Config:
 
 
 def measure_sample_repository(repository: GitRepository, config: Config, watcher: SessionProgress) -> bool:
-    """Measure what is not yet measured and open incidents; False if a finished session exists already."""
+    """Measure what is not yet measured and open incidents; False if all of it was measured already."""
     upgrade_if_older(config.database_url)
     with closing(open_store(config.database_url, create=True)) as store:
         with store.read() as tx:
             sessions = load_sessions(tx, config.project)
-        is_measured = any(session.kind == "history" and session.state == "finished" for session in sessions)
-        if not is_measured:
+        finished = Counter(session.kind for session in sessions if session.state == "finished")
+        if not finished["history"]:
             _measure_history(store, repository, config, watcher)
+        missing_aa_runs = AA_RUNS - finished["aa"]
+        if missing_aa_runs > 0:
+            _measure_equal_commits(store, repository, config, missing_aa_runs, watcher)
         evaluate_and_reconcile(store, config)
-    return not is_measured
+    return not finished["history"] or missing_aa_runs > 0
 
 
 def _measure_history(
@@ -80,6 +89,20 @@ def _measure_history(
         subject = prepare_session_scope(runner, commits, "", watcher.report)
         with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
             measure_screen_confirm_range(store, runner, config, subject, DEMO_ROUNDS, watcher)
+
+
+def _measure_equal_commits(
+    store: Store, repository: GitRepository, config: Config, times: int, watcher: SessionProgress
+) -> None:
+    """Compare the newest commit with itself, as ``perfci compare HEAD HEAD`` does."""
+    head = repository.list_first_parent_commits("HEAD")[-1]
+    with create_suite_runner(repository, config, None, smoke=True) as runner:
+        scope = prepare_session_scope(runner, [head], "", watcher.report)
+        with machine_lock(config.lock_path, owner="perfci demo", on_wait=watcher.report):
+            for _ in range(times):
+                measure_commit_comparison(
+                    store, runner, config, scope, head, head, watcher, budget_s=AA_BUDGET_S
+                )
 
 
 def load_demo_results(repository: GitRepository, config: Config) -> DemoResults:

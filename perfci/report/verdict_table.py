@@ -14,6 +14,7 @@ from perfci.report.verdict_text import (
     change_with_tail,
     format_in_common_unit,
     format_interval,
+    format_noise_floor,
     next_step_or_reason,
     part_of_whole_phrase,
     rank_verdicts_by_severity,
@@ -107,6 +108,6 @@ def _verdict_row(verdict: Verdict) -> tuple[str, ...]:
         "" if verdict.interval is None else format_interval(verdict.interval),
         tail_cell(verdict),
         str(verdict.pairs) if verdict.pairs else "",
-        "" if verdict.noise_floor is None else format_percent(verdict.noise_floor),
+        format_noise_floor(verdict),
         "" if verdict.mde is None else format_percent(verdict.mde),
     )

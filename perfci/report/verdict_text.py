@@ -35,6 +35,8 @@ from perfci.verdicts.related_metrics import is_felt_by_users
 Tone = Literal["worse", "better", "same", "unsure", "void"]
 """The colour tone of a verdict: vermilion, blue, grey, amber, or hollow grey."""
 
+NO_NOISE_FLOOR = "–"
+
 TONES: dict[VerdictKind, Tone] = {
     VerdictKind.REGRESSION: "worse",
     VerdictKind.IMPROVEMENT: "better",
@@ -141,6 +143,13 @@ def has_increased(verdict: Verdict) -> bool:
 def status_label(status: Status) -> str:
     """Return the status in words; a skipped benchmark is not available, which is no failure."""
     return "not available" if status is Status.SKIPPED else status.value
+
+
+def format_noise_floor(verdict: Verdict) -> str:
+    """Return the noise floor of a comparison: a dash where its series has too few A/A runs to have one."""
+    if verdict.noise_floor is not None:
+        return format_percent(verdict.noise_floor)
+    return "" if verdict.ratio is None else NO_NOISE_FLOOR
 
 
 def classify_change(ratio: float, direction: Direction) -> VerdictKind:

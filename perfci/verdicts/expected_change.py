@@ -36,7 +36,7 @@ class ExpectedChange:
     def allows_verdict(self, verdict: Verdict) -> bool:
         """Whether the verdict's change is expected."""
         return verdict.ratio is not None and self.allows_change(
-            verdict.series, verdict.ratio - 1, verdict.noise_floor or 0.0
+            verdict.series, verdict.ratio - 1, verdict.noise
         )
 
     def allows_change(self, series: Series, relative_change: float, noise: float) -> bool:

@@ -80,7 +80,7 @@ def test_reports_a_changed_sample(copied: Path, capsys: pytest.CaptureFixture[st
         copied,
         "select p.id, p.samples, v.id from verdicts v, json_each(v.evidence) e join processes p on p.id "
         "= e.value "
-        "where v.stage = 'confirmation' and v.noise_floor > 0 order by v.id, p.id limit 1",
+        "where v.stage = 'confirmation' and v.mde > 0 order by v.id, p.id limit 1",
     )
     damaged = struct.pack("<3d", *(1.5 * value for value in struct.unpack("<3d", samples)))
     change(copied, "update processes set samples = ? where id = ?", (damaged, row_id))
@@ -156,7 +156,7 @@ def test_stores_every_interim_analysis_with_its_noise_priors(copied: Path) -> No
     (looks,) = rows(
         copied,
         "select d.looks from decisions d join verdicts v on d.verdict_id = v.id "
-        "where v.stage = 'confirmation' and v.noise_floor > 0 order by v.id limit 1",
+        "where v.stage = 'confirmation' and v.mde > 0 order by v.id limit 1",
     )[0]
 
     taken = json.loads(looks)

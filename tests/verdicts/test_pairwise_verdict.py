@@ -75,9 +75,17 @@ def test_identical_sides_are_unchanged_and_state_the_detectable_effect() -> None
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.mde is not None
-    assert verdict.noise_floor is not None
     assert 0.05 < verdict.mde < 0.08
-    assert 0 < verdict.noise_floor < 0.03
+
+
+def test_there_is_no_noise_floor_without_three_aa_runs() -> None:
+    base, head = side(1.0), side(1.08)
+
+    few, enough = (judge_with_aa_history(base, head, [0.001] * count) for count in (2, 3))
+
+    assert few.noise_floor is None
+    assert 0.005 < few.noise < 0.03
+    assert enough.noise == enough.noise_floor == pytest.approx(0.0024, abs=0.001)
 
 
 def test_noise_beyond_the_bar_is_inconclusive_with_the_pairs_that_would_decide() -> None:

@@ -81,7 +81,7 @@ def test_the_reason_states_the_figures(verdict: Verdict, reason: str) -> None:
     ],
 )
 def test_a_statistical_verdict_has_all_figures(verdict: Verdict, kind: VerdictKind, more: int) -> None:
-    existing = (verdict.ratio, verdict.interval, verdict.noise_floor, verdict.mde, verdict.p_value)
+    existing = (verdict.ratio, verdict.interval, verdict.mde, verdict.p_value)
 
     assert (verdict.kind, verdict.pairs_to_decide) == (kind, more)
     assert verdict.pairs > 1

@@ -64,6 +64,7 @@ def register_filters_and_globals(
         "interval": verdict_text.format_interval,
         "invalid_mark_sentence": series_trend.invalid_mark_sentence,
         "moment": format_moment,
+        "noise_floor": verdict_text.format_noise_floor,
         "percent": number_format.format_percent,
         "printable": make_printable,
         "query_string": join_query,

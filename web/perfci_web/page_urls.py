@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
+from perfci.report.week_report import Week
 from perfci_web.place_slugs import machine_slug, variant_slug
 
 PARAMETER_PREFIX = "p."
@@ -58,6 +59,16 @@ class ProjectLinks:
 
     def changes(self, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/changes{_format_extension(extension)}{format_query(query)}"
+
+    def week(self, week: Week, extension: str = "") -> str:
+        return f"{self.project_url}/week/{week}{_format_extension(extension)}"
+
+    def weeks_feed(self) -> str:
+        return f"{self.project_url}/week.atom"
+
+    def this_week(self) -> str:
+        """The week of today, whichever that is when it is opened."""
+        return f"{self.project_url}/week"
 
     def benchmarks(self, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/benchmarks{_format_extension(extension)}{format_query(query)}"

@@ -9,6 +9,7 @@ from werkzeug.routing import BaseConverter, ValidationError
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
+from perfci.report.week_report import Week, parse_week
 
 
 class NameConverter(BaseConverter):
@@ -58,7 +59,19 @@ class UidConverter(BaseConverter):
     regex = "[0-9a-f]{12}"
 
 
+class WeekConverter(BaseConverter):
+    """An ISO week, such as ``2026-W47``."""
+
+    regex = "[0-9]{4}-W[0-9]{2}"
+
+    def to_python(self, value: str) -> Week:
+        if (week := parse_week(value)) is None:
+            raise ValidationError
+        return week
+
+
 CONVERTERS = {
+    "week": WeekConverter,
     "name": NameConverter,
     "project": ProjectConverter,
     "key": KeyConverter,

@@ -13,6 +13,7 @@ from perfci.report.verdict_text import (
     CHANGE_KINDS,
     format_in_common_unit,
     format_interval,
+    format_noise_floor,
     is_candidate,
     next_step_or_reason,
     tail_label,
@@ -174,9 +175,7 @@ CHANGE_COLUMN = ("Change [95 % CI]", "---", change_cell)
 NOISE_COLUMN = (
     "Noise floor",
     "--:",
-    lambda verdict: (
-        "" if verdict.noise_floor is None else _keep_together(format_percent(verdict.noise_floor))
-    ),
+    lambda verdict: _keep_together(format_noise_floor(verdict)),
 )
 MDE_COLUMN = (
     "Detectable (MDE)",

@@ -35,7 +35,7 @@ def sort_verdicts_by_attention(verdicts: Iterable[Verdict]) -> list[Verdict]:
     def sort_key(verdict: Verdict) -> tuple[bool, bool, bool, float, str]:
         size = math.inf
         if verdict.ratio is not None and verdict.ratio > 0:
-            noise = max(verdict.noise_floor or 0.0, MIN_NOISE_FLOOR)
+            noise = max(verdict.noise, MIN_NOISE_FLOOR)
             size = abs(math.log(verdict.ratio)) / noise
         is_failed = verdict.kind is VerdictKind.FAILED
         is_quiet = not is_felt_by_users(verdict.series)

@@ -123,7 +123,6 @@ def _step_verdict(
         interval=Interval(low, high),
         base_level=base_level,
         head_level=None if base_level is None else base_level * ratio,
-        noise_floor=math.expm1(NORMAL_95 * step.error),
         reason=reason,
     )
 

@@ -43,7 +43,11 @@ def control_false_discoveries(verdicts: Sequence[Verdict], rate: float = DEFAULT
 
 def is_exact_verdict(verdict: Verdict) -> bool:
     """Whether the verdict rests on exact values, so that chance has no part in it."""
-    return verdict.noise_floor == 0 and verdict.p_value in (0.0, 1.0)
+    bounds = verdict.interval
+    repeats = bounds is not None and bounds.lo == bounds.hi
+    return verdict.p_value in (0.0, 1.0) and (
+        repeats if verdict.noise_floor is None else verdict.noise_floor == 0
+    )
 
 
 def _hold_back(verdict: Verdict, threshold: float, target_p_value: float) -> Verdict:

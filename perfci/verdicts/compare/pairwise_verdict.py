@@ -145,7 +145,6 @@ def _statistical_verdict(
         # a single pair has no error and needs a first look
         first_look = max(case.rule.looks[0] - shift.pairs, 1)
         more = case.limits.estimate_more_pairs(shift) if shift.df > 0 else first_look
-    aa_floor = compute_noise_floor(case.aa_log_ratios)
     verdict = case.make_verdict(
         kind,
         "",
@@ -154,7 +153,7 @@ def _statistical_verdict(
         base_level=base_level,
         # not the median of the head: a reader who divides the levels gets the ratio that was judged
         head_level=base_level * ratio,
-        noise_floor=_relative_change(shift.half_width()) if aa_floor is None else aa_floor,
+        noise_floor=compute_noise_floor(case.aa_log_ratios),
         mde=_relative_change(
             minimum_detectable_effect(shift.error, shift.df, limits.bar, case.limits.null, tail)
         ),

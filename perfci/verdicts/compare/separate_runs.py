@@ -170,7 +170,6 @@ def _statistical_verdict(
         interval=interval,
         base_level=level,
         head_level=level * ratio,
-        noise_floor=_exp(shift.half_width()) - 1,
         mde=_exp(minimum_detectable_effect(shift.error, shift.df, limits.bar, limits.null)) - 1,
         pairs_to_decide=more,
         p_value=shift.p_value(limits.null),

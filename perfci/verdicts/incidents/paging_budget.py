@@ -243,7 +243,7 @@ def _find_exceeding(
     exceeding = []
     for change in worse:
         verdicts = context.confirmations.get(change.series, ())
-        floors = [verdict.noise_floor or 0.0 for verdict in verdicts if verdict.head == change.commit]
+        floors = [verdict.noise for verdict in verdicts if verdict.head == change.commit]
         noise = max([*floors, change.noise or 0.0])
         # no percentage covers a change from zero
         if not change.before or not any(
