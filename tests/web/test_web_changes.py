@@ -104,6 +104,20 @@ def test_ignores_invalid_filters(client: FlaskClient, query: str) -> None:
     assert len(rows(client, f"{P}/changes?since=all&{query}")) == 3
 
 
+def test_the_page_of_a_commit_leads_to_its_incident(client: FlaskClient) -> None:
+    page = client.get(f"{P}/commit/{a_sha(12)}").get_data(as_text=True)
+
+    assert f'<a href="{P}/incidents/1">Incident #1</a>: train and 1 more series got worse' in page
+    assert "Incident #" not in client.get(f"{P}/commit/{a_sha(13)}").get_data(as_text=True)
+
+
+def test_the_overview_offers_no_lens_that_its_lists_ignore(client: FlaskClient) -> None:
+    page = client.get(f"{P}/?branch=main&since=30d").get_data(as_text=True)
+
+    assert re.findall('<select name="([^"]+)"', page) == ["since"]
+    assert '<input type="hidden" name="branch" value="main">' in page
+
+
 def test_leaves_invalid_incidents_out_of_the_changes(client: FlaskClient) -> None:
     client.post(f"{P}/incidents/1", data={"revision": 1, "state": "invalid", "reason": "noise"})
 

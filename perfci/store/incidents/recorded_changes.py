@@ -124,16 +124,6 @@ def count_recorded_changes(tx: Session, project_id: int, chosen: ChangeFilter) -
     return ChangeCounts(*tx.execute(_select_changes(project_id, chosen, *counted)).one())
 
 
-def load_release_commits(tx: Session, project_id: int) -> list[Commit]:
-    """Load the commits that have tags, newest first."""
-    tagged = sa.type_coerce(CommitRow.tags, sa.Text) != "[]"
-    commits = load_commits_by_id(
-        tx, CommitRow.project_id == project_id, CommitRow.dirty.is_(False), tagged
-    ).values()
-    dated = [commit for commit in commits if commit.committed_at]
-    return sorted(dated, key=lambda commit: (commit.committed_at, commit.sha), reverse=True)
-
-
 def _select_changes(project_id: int, chosen: ChangeFilter, *columns: Any) -> sa.Select[Any]:
     query = (
         sa.select(*columns)

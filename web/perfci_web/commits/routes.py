@@ -7,6 +7,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from perfci.report.commits.commit_results_text import serialize_commit_report
 from perfci.report.series_places import SeriesPlaces
 from perfci.service.load_commit_report import load_commit_report
+from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.queries import (
     measured_samples,
     runs_and_sessions,
@@ -57,13 +58,16 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
         )
         lists = paginate_lists(page, parse_list_query(request.args, LIST_NAMES))
         links = build_project_links(project, load_series_of_same_cells(tx, project, lists.linked_series))
-        may_change = may_triage(require_project(tx, project))
+        project_record = require_project(tx, project)
+        incidents = list_incidents(tx, project_record.id, commit=commit.sha)
+        may_change = may_triage(project_record)
     return render_template(
         "commits/commit.html",
         page=page,
         lists=lists,
         links=links,
         places=SeriesPlaces(lists.linked_series),
+        incidents=incidents,
         may_change=may_change,
         rejection=rejection,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from flask import Blueprint, redirect, render_template, request
 from sqlalchemy.orm import Session
@@ -26,7 +27,7 @@ from perfci.store.queries.series_commits_machines import (
 from perfci.store.unresolved_results import count_unresolved_results
 from perfci_web.application_context import current_actor, may_triage, web_context
 from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
-from perfci_web.lens import build_time_window, load_lens
+from perfci_web.lens import SINCE_KEY, build_time_window, load_lens
 from perfci_web.load_series_trends import (
     VerdictsAndChangePoints,
     load_series_trends,
@@ -104,7 +105,9 @@ def overview_page(project: str) -> str:
         sparklines=sparklines,
         machines=machines,
         window=window,
-        lens_view=lens,
+        # Its lists show every place, so of the lens it offers the time alone; the tabs keep the rest.
+        window_view=replace(lens, choices=()),
+        lens_extra=lens.lens.query_without(SINCE_KEY),
         may_change=may_triage(project_record),
         actor_name=current_actor().name,
         links=links,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -37,10 +38,10 @@ def build_week_report(
 ) -> WeekReport:
     """Build the report of a week: changes by the dates of their commits, incidents by their events."""
     is_over = week.end <= now
-    in_week = {"since": week.start, "until": week.end}
-    counts = count_recorded_changes(tx, project.id, ChangeFilter(**in_week))
+    in_week = ChangeFilter(since=week.start, until=week.end)
+    counts = count_recorded_changes(tx, project.id, in_week)
     changes = {
-        worse: load_recorded_changes(tx, project.id, ChangeFilter(worse=worse, **in_week), limit=MAX_RANKED)
+        worse: load_recorded_changes(tx, project.id, replace(in_week, worse=worse), limit=MAX_RANKED)
         for worse in (True, False)
     }
     incidents = load_incidents_at_moment(tx, project.id, week.end, settled_since=week.start)
