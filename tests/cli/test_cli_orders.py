@@ -93,40 +93,34 @@ def outputs(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_an_order_is_joined_measured_and_answered(
+def test_orders_are_joined_measured_and_answered(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     base, head = (project.git("rev-parse", revision) for revision in ("HEAD~1", "HEAD"))
+    pairs = ("order", "place", "HEAD~1", "HEAD", "--bench", "bytes", "--pairs", "4")
 
-    placed = [outputs(capsys, "order", "place", "HEAD~1", "HEAD", "--bench", "bytes") for _ in range(2)]
+    placed = [outputs(capsys, *pairs) for _ in range(2)]
     assert placed == [["order 1 is placed"], ["order 1 was open already and is joined"]]
     assert outputs(capsys, "order", "place", "HEAD") == ["order 2 is placed"]
-    assert outputs(capsys, "order", "cancel", "2") == ["order 2 is cancelled"]
-    assert outputs(capsys, "work", "--once") == ["1 order carried out"]
-
-    assert outputs(capsys, "order", "list") == [
-        f"    2  commit {head[:10]}  cancelled: Cancelled by local.  (local)",
-        f"    1  pairs of {base[:10]} and {head[:10]}, --bench bytes  done: 1 regression  (local)",
-    ]
-    [asked, state, *requests] = outputs(capsys, "order", "show", "1")
-    assert asked == f"order 1: pairs of {base[:10]} and {head[:10]}, --bench bytes"
-    assert (state, len(requests)) == ("state: done: 1 regression", 2)
-    assert query(project, "select kind, stage from verdicts") == [("regression", "confirmation")]
-    assert query(project, "select kind, state from sessions") == [("compare", "finished")]
-    assert outputs(capsys, "check", "--replay")[-1] == REPLAYED
-
-
-def test_measures_one_commit_into_the_history_and_so_many_pairs(
-    project: GitProject, capsys: pytest.CaptureFixture[str]
-) -> None:
-    outputs(capsys, "order", "place", "HEAD")
-    outputs(capsys, "order", "place", "HEAD~1", "HEAD", "--pairs", "6")
-
+    assert outputs(capsys, "order", "place", "HEAD~1") == ["order 3 is placed"]
+    assert outputs(capsys, "order", "cancel", "3") == ["order 3 is cancelled"]
     assert outputs(capsys, "work", "--once") == ["2 orders carried out"]
 
-    assert outputs(capsys, "order", "list", "--state", "done")[1].endswith("done: measured  (local)")
+    assert outputs(capsys, "order", "list") == [
+        f"    3  commit {base[:10]}  cancelled: Cancelled by local.  (local)",
+        f"    2  commit {head[:10]}  done: measured  (local)",
+        f"    1  pairs of {base[:10]} and {head[:10]}, --bench bytes, 4 pairs  done: 1 regression  (local)",
+    ]
+    [asked, state, *requests] = outputs(capsys, "order", "show", "1")
+    assert asked == f"order 1: pairs of {base[:10]} and {head[:10]}, --bench bytes, 4 pairs"
+    assert (state, len(requests)) == ("state: done: 1 regression", 2)
+    assert query(project, "select kind, stage from verdicts") == [("regression", "confirmation")]
+    assert query(project, "select kind, state from sessions order by id") == [
+        ("compare", "finished"),
+        ("history", "finished"),
+    ]
     roles = dict(query(project, "select role, count(*) from processes group by role"))
-    assert roles == {"history": 5, "base": 6, "head": 6}
+    assert roles == {"history": 5, "base": 4, "head": 4}
     assert outputs(capsys, "check", "--replay")[-1] == REPLAYED
 
 
@@ -171,7 +165,7 @@ def test_fetches_a_commit_that_the_clone_lacks(
     outputs(capsys, "order", "place", "HEAD")
     with open_queue(clone) as queue:
         queue.cancel(1)
-        queue.place(NewOrder(base=clone.git("rev-parse", "HEAD"), head=late))
+        queue.place(NewOrder(head=late))
 
     outputs(capsys, "work", "--once")
 
@@ -181,6 +175,7 @@ def test_fetches_a_commit_that_the_clone_lacks(
     ]
 
 
+@pytest.mark.proof
 def test_ordered_pairs_refute_a_candidate_of_the_history(
     working_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,7 +226,7 @@ def test_the_next_worker_goes_on_where_one_was_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     project = make_project(working_folder, SLOW_SUITE)
-    outputs(capsys, "order", "place", "HEAD~1", "HEAD")
+    outputs(capsys, "order", "place", "HEAD~1", "HEAD", "--pairs", "4")
     worker = start_worker(project)
 
     worker.send_signal(number)
@@ -284,7 +279,7 @@ def test_a_server_whose_answers_are_lost_gets_everything_once(
     monkeypatch.setenv("PERFCI_CLIENT_SERVER", "https://perf.example.com")
     monkeypatch.setenv("PERFCI_PROJECT", "acme/model")
     outputs(capsys, "project", "create", "acme/model")
-    outputs(capsys, "order", "place", "HEAD~1", "HEAD")
+    outputs(capsys, "order", "place", "HEAD~1", "HEAD", "--pairs", "4")
     losses = LosesEveryFirstAnswer(connection, monkeypatch)
 
     assert outputs(capsys, "work", "--once") == ["1 order carried out"]

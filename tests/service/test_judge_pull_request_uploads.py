@@ -25,6 +25,7 @@ from tests.support.builders import (
     a_summary,
     an_environment,
 )
+from tests.support.databases import KINDS
 from tests.support.pull_request_uploads import (
     HEAD,
     WOBBLES,
@@ -37,8 +38,17 @@ from tests.support.pull_request_uploads import (
 )
 
 
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> str:
+    """The rules are the same on every database; tests of what is selected from it ask for both kinds."""
+    return str(getattr(request, "param", "sqlite"))
+
+
+on_both_databases = pytest.mark.parametrize("kind", KINDS, indirect=True)
+
+
 @pytest.mark.parametrize(
-    ("level", "kind", "reason"),
+    ("level", "verdict_kind", "reason"),
     [
         (
             1.2,
@@ -68,17 +78,18 @@ from tests.support.pull_request_uploads import (
     ],
 )
 def test_judges_a_single_run_by_the_noise_between_runs(
-    store: Store, level: float, kind: VerdictKind, reason: str
+    store: Store, level: float, verdict_kind: VerdictKind, reason: str
 ) -> None:
     upload_main_branch(store)
 
     [verdict] = judge(store, [pull_run(timed(level))])
 
-    assert (verdict.kind, verdict.stage, verdict.reason) == (kind, Stage.SEPARATE_RUNS, reason)
+    assert (verdict.kind, verdict.stage, verdict.reason) == (verdict_kind, Stage.SEPARATE_RUNS, reason)
     assert (verdict.base, verdict.head, verdict.pairs) == (a_sha(12), HEAD, 0)
     assert verify_stored_verdicts(store, PROJECT).differences == []
 
 
+@on_both_databases
 def test_results_of_a_pull_request_enter_no_history(store: Store) -> None:
     upload_main_branch(store)
     judge(store, [pull_run(timed(1.2))])
@@ -89,6 +100,7 @@ def test_results_of_a_pull_request_enter_no_history(store: Store) -> None:
     assert shas == [a_sha(number) for number in range(1, 13)]
 
 
+@on_both_databases
 def test_a_later_upload_supersedes_and_all_are_pooled(store: Store) -> None:
     upload_main_branch(store)
     judge(store, [pull_run(timed(1.045))])
@@ -117,6 +129,7 @@ def test_uploads_that_arrive_again_add_no_verdict(store: Store) -> None:
     assert len(judge(store, [pull_run(timed(1.2))], current=False)) == 1
 
 
+@on_both_databases
 def test_compares_with_the_present_level_up_to_the_base(store: Store) -> None:
     """What moved the level before the base, and what came after it, is nothing that the head did."""
     moved = [main_run(n, timed((1.0 if n < 15 else 1.3) + WOBBLES[n % 12] / 2)) for n in range(1, 31)]
@@ -129,9 +142,9 @@ def test_compares_with_the_present_level_up_to_the_base(store: Store) -> None:
     assert "against 16 of the main branch" in verdict.reason
 
 
-@pytest.mark.parametrize(("named", "base", "kind"), [("12", 12, "unchanged"), ("", 14, "inconclusive")])
+@pytest.mark.parametrize(("named", "base", "decided"), [("12", 12, "unchanged"), ("", 14, "inconclusive")])
 def test_finds_the_place_of_a_base_that_was_not_measured(
-    store: Store, named: str, base: int, kind: str
+    store: Store, named: str, base: int, decided: str
 ) -> None:
     upload_main_branch(store)
     upload(store, *(main_run(number, timed(1.5)) for number in (13, 14)))
@@ -139,7 +152,7 @@ def test_finds_the_place_of_a_base_that_was_not_measured(
 
     [verdict] = judge(store, [pull_run(timed(1.0), origin=origin)])
 
-    assert (verdict.base, verdict.kind) == (a_sha(base), kind)
+    assert (verdict.base, verdict.kind) == (a_sha(base), decided)
 
 
 def test_few_runs_of_the_main_branch_decide_nothing(store: Store) -> None:
@@ -228,6 +241,7 @@ def test_a_new_benchmark_has_nothing_to_be_compared_with(store: Store) -> None:
     assert (new.kind, new.base_level, new.head_level) == (VerdictKind.MISSING, None, 2.0)
 
 
+@on_both_databases
 def test_runs_of_another_pull_request_never_count(store: Store) -> None:
     """A job of one pull request may send any commit, but not for another pull request."""
     upload_main_branch(store)
@@ -239,6 +253,7 @@ def test_runs_of_another_pull_request_never_count(store: Store) -> None:
     assert "in 1 run against" in verdicts[-1].reason
 
 
+@on_both_databases
 def test_pairs_decide_over_separate_runs(store: Store) -> None:
     upload_main_branch(store)
     origin = (("event", "pull_request"), ("run_id", "9"), ("attempt", "1"))
