@@ -43,6 +43,7 @@ EVERY_PAGE = [
     f"{P}/compare/{a_commit(STEP - 1).sha}...{a_commit(STEP).sha}",
     f"{P}/compare/{a_commit(2).sha}...{a_commit(FASTER).sha}",
     f"{P}/commit/{a_commit(STEP + 1).sha}",
+    f"{P}/b/train.Step.time_step",
 ]
 
 DESKTOP = {"viewport": {"width": 1200, "height": 900}}

@@ -74,7 +74,7 @@ class _GraphSceneBuilder:
         normalized: bool,
     ) -> None:
         self.trends, self.names, self.view = trends, tuple(names), view
-        self.references = [_first_level(trend) if normalized else 1.0 for trend in trends]
+        self.references = [first_level(trend) if normalized else 1.0 for trend in trends]
         self.groups = [
             group_neighbours(replace(trend, dots=trend.measured_dots), MAX_DOTS_OF_LINE) for trend in trends
         ]
@@ -230,7 +230,7 @@ class _GraphSceneBuilder:
         return f"{drawn:,} of {measured:,} results drawn as dots, {measured - drawn:,} merged into them"
 
 
-def _first_level(trend: Trend) -> float:
+def first_level(trend: Trend) -> float:
     """What a normalized line starts at; 1 where it has no value, or one that no ratio can be made of."""
     values = [level.value for level in trend.levels[:1]] or [
         dot.level for dot in trend.measured_dots[:1] if dot.level is not None

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.history.load_series_points import load_points_records
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
+from perfci.report.charts.build_graph_scene import MAX_LINES
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.derived_values import load_or_derive
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
@@ -20,6 +21,14 @@ from perfci.store.queries.project_status import load_change_ratios
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
+from perfci_web.benchmarks.family import (
+    METRIC_KEY,
+    Family,
+    load_family,
+    select_family,
+    serialize_family,
+    serialize_family_place,
+)
 from perfci_web.load_series_trends import (
     SPARKLINE_COMMITS,
     load_series_trends,
@@ -64,28 +73,72 @@ def benchmark_page(project: str, benchmark: str) -> str:
     context = web_context()
     with context.store.read() as tx:
         project_record = require_project(tx, project)
-        records = series_search.find_series_of_benchmark(tx, project, benchmark)
-        if not records:
-            raise_if_renamed(tx, project, benchmark)
-            raise build_benchmark_not_found_error(tx, project, benchmark)
+        records = _find_records(tx, project, benchmark)
         chosen = [record for record in records if _matches_filters(record.series)]
         listed = view_model.build_series_list(chosen)
         selection = view_model.select_series_page(listed, {}, page=request.args.get("page", 1, type=int))
         cells = _load_cells(tx, project, selection)
         mutes = load_mutes(tx, project_record.id, context.clock())
+        family_selection = select_family(records, request.args)
+        family = load_family(tx, project, family_selection) if family_selection else None
     return render_template(
         "benchmarks/benchmark.html",
         project=project,
         benchmark=benchmark,
         page=selection,
-        metrics=sorted({record.series.metric.name for record in records}),
-        chosen_metric=request.args.get("metric", ""),
+        family=family,
+        max_lines=MAX_LINES,
+        filters=_table_filters(),
         places=SeriesPlaces(stored.series for stored in selection.series),
         sparkline_commits=SPARKLINE_COMMITS,
         links=build_project_links(project, (record.series for record in records)),
         cells=cells,
         muted=mutes,
     )
+
+
+@blueprint.get(f"{BENCHMARK_PATH}.json")
+def benchmark_json(project: str, benchmark: str) -> Response:
+    """The places of one metric of a benchmark, and which of them moved together."""
+    family = _load_whole_family(project, benchmark)
+    fields = {"project": project, "benchmark": benchmark}
+    return jsonify(fields | (serialize_family(family) if family else {"places": []}))
+
+
+@blueprint.get(f"{BENCHMARK_PATH}.csv")
+def benchmark_csv(project: str, benchmark: str) -> Response:
+    """The places of one metric of a benchmark, one a line."""
+    family = _load_whole_family(project, benchmark)
+    rows = [serialize_family_place(place) for place in family.places] if family else []
+    for row in rows:
+        row |= {name: format_name_value_pairs(row[name]) for name in ("parameters", "variant")}
+    columns = rows[0].keys() if rows else ("benchmark",)
+    return build_csv_response(columns, rows, f"{encode_segment(benchmark)}.csv")
+
+
+def _load_whole_family(project: str, benchmark: str) -> Family | None:
+    with web_context().store.read() as tx:
+        require_project(tx, project)
+        selection = select_family(_find_records(tx, project, benchmark), request.args)
+        return load_family(tx, project, selection, all_places=True) if selection else None
+
+
+def _find_records(tx: Session, project: str, benchmark: str) -> list[SeriesRecord]:
+    """Find all series of a benchmark; a renamed one leads to its new name."""
+    records = series_search.find_series_of_benchmark(tx, project, benchmark)
+    if not records:
+        raise_if_renamed(tx, project, benchmark)
+        raise build_benchmark_not_found_error(tx, project, benchmark)
+    return records
+
+
+def _table_filters() -> dict[str, str]:
+    """What the query says of the series that the table lists."""
+    return {
+        name: value
+        for name, value in request.args.items()
+        if name == METRIC_KEY or name.startswith(PARAMETER_PREFIX)
+    }
 
 
 def _matches_filters(series: Series) -> bool:

@@ -6,10 +6,11 @@ from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
 
+from perfci.net.url_segments import encode_segment
 from perfci.report.charts.build_graph_scene import build_graph_scene
 from perfci.report.charts.scene_svg import render_scene_svg
-from perfci.report.serializers import serialize_trend
-from perfci_web.graphs.view_model import GraphView, load_graph
+from perfci.report.serializers import serialize_series, serialize_trend
+from perfci_web.graphs.view_model import MAX_KEYS, GraphView, load_graph
 from perfci_web.series.chart_view import (
     build_view_controls,
     narrow,
@@ -17,6 +18,8 @@ from perfci_web.series.chart_view import (
     serialize_scene,
     view_query,
 )
+from perfci_web.series.view_model import POINT_COLUMNS
+from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
 
 blueprint = Blueprint("graphs", __name__)
 
@@ -79,6 +82,19 @@ def graph_json(project: str) -> Response:
     graph = load_graph(project, request.args)
     fields: dict[str, Any] = {"project": project, "normalized": graph.normalized}
     return jsonify(fields | {"series": [serialize_trend(line.trend) for line in graph.lines]})
+
+
+@blueprint.get(f"{GRAPH_PATH}.csv")
+def graph_csv(project: str) -> Response:
+    """The points of the series, one a line; of more series than a graph draws."""
+    graph = load_graph(project, request.args, MAX_KEYS)
+    rows = []
+    for line in graph.lines:
+        series = serialize_series(line.series)
+        series |= {name: format_name_value_pairs(series[name]) for name in ("parameters", "variant")}
+        rows += [series | point for point in serialize_trend(line.trend)["points"]]
+    columns = [*series, *POINT_COLUMNS] if graph.lines else POINT_COLUMNS
+    return build_csv_response(columns, rows, f"{encode_segment(project)}-graph.csv")
 
 
 def _draw_picture(project: str) -> str:

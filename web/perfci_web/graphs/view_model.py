@@ -24,6 +24,9 @@ from perfci_web.series.chart_view import Y_LABELS
 from perfci_web.series.find_series import find_series_by_key
 from perfci_web.url_lookups import build_project_links, require_project
 
+MAX_KEYS = 100
+"""Series that an address may name: somewhat more than a page of the list of benchmarks has rows."""
+
 SERIES_KEY, NORM_KEY, NORM_FIRST = "s", "norm", "first"
 
 
@@ -116,14 +119,14 @@ class GraphView:
         )
 
 
-def load_graph(project: str, query: MultiDict[str, str]) -> GraphView:
+def load_graph(project: str, query: MultiDict[str, str], max_lines: int = MAX_LINES) -> GraphView:
     """Load the series that an address names, in their order."""
-    keys = list(dict.fromkeys(query.getlist(SERIES_KEY)))
+    keys = list(dict.fromkeys(query.getlist(SERIES_KEY)))[:MAX_KEYS]
     normalized = query.get(NORM_KEY) == NORM_FIRST
     with web_context().store.read() as tx:
         require_project(tx, project)
         records, unknown = _find_records(tx, project, keys)
-        shown = records[:MAX_LINES]
+        shown = records[:max_lines]
         ids = [record.id for record in shown]
         drawn = draw_charts(tx, load_series_trends(tx, project, ids), sys.maxsize)
         trends = {trend.series: trend for trend in drawn.values()}
