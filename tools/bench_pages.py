@@ -1,10 +1,11 @@
 """What pages of the dashboard cost: CPU of one request, compressed size, elements, growth over commits.
 
-    python -m tools.bench_pages [--series 10000] [--deep-series 2000] [--commits 500 1700 5000] [--store URL]
+    python -m tools.bench_pages [--series 10000] [--flat-commits 50]
+        [--deep-series 2000] [--commits 500 1700 5000] [--store URL]
 
-A flat store has many series over 50 commits, a deep one fewer series over many; ``--store`` measures one that
-exists, such as an imported history. Requests go to the application itself, in this process: no socket and no
-other process is in the figures, and CPU time depends less on neighbours than the clock.
+A flat store has many series over few commits, a deep one fewer series over many; ``--store`` measures one
+that exists, such as an imported history. Requests go to the application itself, in this process: no socket
+and no other process is in the figures, and CPU time depends less on neighbours than the clock.
 """
 
 from __future__ import annotations
@@ -222,7 +223,7 @@ def measure_all(arguments: argparse.Namespace, folder: Path) -> Iterator[Figure]
     for url in arguments.store:
         with closing(open_store(url, create=False)) as store:
             yield from report_costs(url.rpartition("/")[2], measure_store(url, store))
-    stores = [("flat", arguments.series, 50)] if arguments.series else []
+    stores = [("flat", arguments.series, arguments.flat_commits)] if arguments.series else []
     stores += [(f"deep {commits}", arguments.deep_series, commits) for commits in arguments.commits]
     cpu: dict[str, list[float]] = {}
     for name, series, commits in stores:
@@ -242,6 +243,7 @@ def measure_all(arguments: argparse.Namespace, folder: Path) -> Iterator[Figure]
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--series", type=int, default=10_000)
+    parser.add_argument("--flat-commits", type=int, default=50)
     parser.add_argument("--deep-series", type=int, default=2_000)
     parser.add_argument("--commits", type=int, nargs="*", default=[500, 1_700, 5_000])
     parser.add_argument("--store", nargs="*", default=[])
