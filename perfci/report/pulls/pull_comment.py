@@ -70,7 +70,7 @@ SEPARATE_RUNS_RULE = (
     "the whole 95 % interval exceeds half of it, most runs of the head lie beyond all of those runs, "
     "and it holds when the false discovery rate of all series is controlled. "
     "**Unchanged**: the whole interval lies within the bar. **Inconclusive**: neither could be shown. "
-    "The noise floor is half the width of the interval."
+    "Separate runs have no noise floor (–)."
 )
 TAIL_RULE = (
     "p90 is what one sample in ten of a process exceeds (p10: falls short of, where more is better): "
