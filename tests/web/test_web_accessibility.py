@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browsing import a_server
+from page_reading import HERE
 from playwright.sync_api import Browser, Page
 from test_web_browser import CHARTLESS, EVERY_PAGE
-from web_builders import a_store
+from web_builders import STEP, a_commit, a_store
 
 from perfci.auth.permissions import LOCAL
 from perfci.service.audit_context import AuditContext
@@ -24,10 +26,14 @@ from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 pytestmark = pytest.mark.browser
 
 SCHEMES = ("light", "dark")
+TRAIN = "train.Step.time_step/cpu_time"
 MORE_PAGES = [
     "/acme:tiny-lm/matrix/train.Step.time_step/cpu_time?vs=row:fp32",
     "/acme:tiny-lm/fleet",
     "/acme:tiny-lm/env",
+    f"/acme:tiny-lm/point/{TRAIN}/{a_commit(STEP).sha}?{HERE}&p.batch=8&p.dtype='bf16'",
+    "/acme:tiny-lm/graph?norm=first&s=" + quote(f"{TRAIN}?{HERE}&p.batch=8&p.dtype='bf16'"),
+    "/acme:tiny-lm/pulls",
     "/acme:tiny-lm/changes",
     "/acme:tiny-lm/benchmarks?q=nothing",
     "/nothing/here",
