@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from web_builders import NOW
 
 from perfci.model import IncidentKind, IncidentState
-from perfci.report.week_report import Week, parse_week, week_headline, week_of
+from perfci.report.incidents.week_report import Week, parse_week, week_headline, week_of
 from perfci.service.incidents.incident_update_rules import IncidentUpdate
 from perfci.service.incidents.triage import update_incident
 from perfci.store import Store

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from perfci.config import RESERVED_PROJECTS
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
-from perfci.report.week_report import Week
+from perfci.report.incidents.week_report import Week
 from perfci_web.place_slugs import machine_slug, variant_slug
 
 PARAMETER_PREFIX = "p."

@@ -9,7 +9,7 @@ from werkzeug.routing import BaseConverter, ValidationError
 
 from perfci.config import RESERVED_PROJECTS
 from perfci.net.url_segments import FORMAT_SUFFIXES, decode_segment, encode_segment
-from perfci.report.week_report import Week, parse_week
+from perfci.report.incidents.week_report import Week, parse_week
 
 
 class NameConverter(BaseConverter):

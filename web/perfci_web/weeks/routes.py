@@ -7,7 +7,13 @@ from dataclasses import asdict
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.report.week_report import Week, WeekReport, format_week_markdown, format_week_text, week_of
+from perfci.report.incidents.week_report import (
+    Week,
+    WeekReport,
+    format_week_markdown,
+    format_week_text,
+    week_of,
+)
 from perfci_web.application_context import web_context
 from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
