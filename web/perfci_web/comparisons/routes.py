@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.model import Commit, EnvironmentChange
+from perfci.model import Commit, EnvironmentChange, Series
 from perfci.report.comparisons.group_summaries import GROUPINGS
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.series_places import SeriesPlaces
+from perfci.report.series_trend import Trend
 from perfci.report.verdict_text import VerdictKindCount, count_verdict_kinds
+from perfci.store.column_conversions import series_identity
 from perfci.store.queries.comparison_verdicts import ComparedPair, list_compared_pairs
 from perfci.store.queries.series_commits_machines import (
+    find_series_ids_by_identity,
     load_commits_by_sha,
     load_commits_newest_first,
     load_series_of_same_cells,
@@ -25,6 +29,7 @@ from perfci_web.comparisons import view_model
 from perfci_web.comparisons.load_comparison import load_comparison
 from perfci_web.comparisons.sides import list_side_names, resolve_sides
 from perfci_web.comparisons.table_query import build_comparison_table, parse_table_query
+from perfci_web.load_series_trends import SPARKLINE_COMMITS, load_series_trends, show_last_commits
 from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.view_parts.csv_response import build_csv_response
 
@@ -79,12 +84,15 @@ def compare_page(project: str, base: str, head: str) -> str:
         table = build_comparison_table(page.rows, parse_table_query(request.args))
         linked = [row.series for row in table.rows]
         links = build_project_links(project, load_series_of_same_cells(tx, project, linked))
+        trends = _load_ends_of_trends(tx, project, linked)
     return render_template(
         "comparisons/comparison.html",
         page=page,
         table=table,
         links=links,
         places=SeriesPlaces(page.series),
+        trends=trends,
+        trend_commits=SPARKLINE_COMMITS,
         groupings=tuple(GROUPINGS),
         mean_text=view_model.format_mean_ratio,
         at=request.args.get("at", ""),
@@ -126,6 +134,14 @@ def compare_markdown(project: str, base: str, head: str) -> Response:
         strict=policy.default.strict,
     )
     return Response(render_pull_comment(findings), content_type="text/markdown; charset=utf-8")
+
+
+def _load_ends_of_trends(tx: Session, project: str, series: Sequence[Series]) -> dict[Series, Trend]:
+    """The newest commits of the histories of some series; one without a history has none."""
+    identities = {series_identity(project, item): item for item in series}
+    ids = find_series_ids_by_identity(tx, identities)
+    trends = show_last_commits(tx, load_series_trends(tx, project, list(ids.values())))
+    return {identities[text]: trends[row_id] for text, row_id in ids.items() if row_id in trends}
 
 
 def _load_view(tx: Session, project: str, base: str, head: str) -> view_model.ComparisonView:
