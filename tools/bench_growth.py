@@ -22,12 +22,12 @@ from perfci.store import Store, open_store
 from perfci.store.dialects import database_size, is_sqlite
 from perfci.store.projects import find_project
 from perfci.store.queries import (
-    comparison_verdicts,
     measured_samples,
     paged_lists,
     series_commits_machines,
 )
-from perfci.store.queries.levels_at_two_commits import load_levels_of_two_commits
+from perfci.store.queries.comparisons import comparison_verdicts
+from perfci.store.queries.comparisons.levels_at_two_commits import load_levels_of_two_commits
 from tests.support.builders import NOON, PROJECT, a_sha
 from tests.support.databases import fresh_database
 from tests.support.stored_runs import ingest_run

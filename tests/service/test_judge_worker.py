@@ -27,7 +27,7 @@ from perfci.store.incidents import incident_store
 from perfci.store.jobs import work_queue_and_leases
 from perfci.store.jobs.work_queue_and_leases import OutboxItem
 from perfci.store.projects import create_project, find_project
-from perfci.store.queries.levels_at_two_commits import load_levels_of_two_commits
+from perfci.store.queries.comparisons.levels_at_two_commits import load_levels_of_two_commits
 from perfci.store.writes.group_commit import GroupCommitter
 from tests.support.builders import NOON, a_commit, a_pair, a_process, a_result, a_run, a_sha
 from tests.support.databases import database_url as database_url

@@ -6,8 +6,8 @@ from perfci.model import Clock, ProcessBoundaries, ResultSummary, Status
 from perfci.store import Store, projects
 from perfci.store.column_conversions import series_identity
 from perfci.store.queries import series_search
+from perfci.store.queries.comparisons.levels_at_two_commits import load_levels_of_two_commits
 from perfci.store.queries.judging_inputs import load_result_levels
-from perfci.store.queries.levels_at_two_commits import load_levels_of_two_commits
 from tests.support.builders import (
     PROJECT,
     a_commit,

@@ -17,7 +17,7 @@ from perfci.history.decision_records import (
 )
 from perfci.history.result_summaries import is_cpu_bound_by_levels
 from perfci.model import Commit, Series, Stage, Verdict
-from perfci.store.queries.pull_request_uploads import (
+from perfci.store.queries.comparisons.pull_request_uploads import (
     BASE_FIELD,
     BASE_POSITION_FIELD,
     PullRequestHead,

@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import OK_READINGS, ReadingSet, compute_result_summaries
 from perfci.model import ResultSummary, Series, Status
+from perfci.store.queries.comparisons.results_of_runs import StoredRunResult, load_results_of_runs
 from perfci.store.queries.judging_inputs import (
     load_process_statuses_and_clocks,
     load_processes_by_result,
     load_processes_of_ok_results,
 )
-from perfci.store.queries.results_of_runs import StoredRunResult, load_results_of_runs
 from perfci.verdicts.cpu_time_share import MIN_CPU_SHARE, is_cpu_bound
 from perfci.verdicts.judged_series import StatusAndClock, select_judged_series_by_status
 

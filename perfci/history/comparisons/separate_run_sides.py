@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import Commit, Environment, NamedValues
-from perfci.store.queries.pull_request_uploads import RunResult
+from perfci.store.queries.comparisons.pull_request_uploads import RunResult
 from perfci.store.queries.series_commits_machines import load_commits_by_id, load_environments_by_id
 from perfci.verdicts.compare.separate_runs import RecordedRun, UploadedResult
 

@@ -17,7 +17,7 @@ from perfci.store.access import github_bindings
 from perfci.store.jobs import github_events
 from perfci.store.jobs.github_events import GitHubEventPayload
 from perfci.store.projects import Project
-from perfci.store.queries.pull_request_uploads import (
+from perfci.store.queries.comparisons.pull_request_uploads import (
     PullRequestHead,
     is_judging_pending,
     load_results_by_id,

@@ -28,7 +28,7 @@ from perfci.service.uploads.series_quota import SeriesQuota
 from perfci.store import Store
 from perfci.store.projects import Project
 from perfci.store.queries import runs_and_sessions
-from perfci.store.queries.pull_request_uploads import COMPARED_PULL_REQUEST_FIELD
+from perfci.store.queries.comparisons.pull_request_uploads import COMPARED_PULL_REQUEST_FIELD
 
 TRUSTED_ORIGIN_FIELDS = ("job", "step")
 """Origin fields taken from a document: they only distinguish runs of one workflow run."""

@@ -22,7 +22,7 @@ from perfci.store.jobs.measurement_orders import (
     list_orders_of_pull,
     load_ordered_pulls,
 )
-from perfci.store.queries.pull_request_uploads import is_judging_pending
+from perfci.store.queries.comparisons.pull_request_uploads import is_judging_pending
 from perfci.store.queries.series_commits_machines import load_commits_by_sha
 from perfci.store.verdicts_and_change_points import load_verdict_records
 from perfci.verdicts.judging_policy import Policy

@@ -8,7 +8,11 @@ from dataclasses import dataclass, replace
 
 from perfci.config.ci_job import PULL_REQUEST, JobPullRequest
 from perfci.model import Commit, PerfciError, Role, Run
-from perfci.store.queries.pull_request_uploads import BASE_FIELD, BASE_POSITION_FIELD, PULL_REQUEST_FIELD
+from perfci.store.queries.comparisons.pull_request_uploads import (
+    BASE_FIELD,
+    BASE_POSITION_FIELD,
+    PULL_REQUEST_FIELD,
+)
 
 FindMergeBase = Callable[[str, str], str | None]
 """Finds the merge base of two revisions of the repository here."""

@@ -20,12 +20,12 @@ from perfci.store.access import audit_log
 from perfci.store.jobs.work_queue_and_leases import enqueue_work
 from perfci.store.projects import Project, mark_projects_changed
 from perfci.store.queries import runs_and_sessions
-from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND
-from perfci.store.queries.pull_request_uploads import (
+from perfci.store.queries.comparisons.pull_request_uploads import (
     BASE_FIELD,
     BASE_POSITION_FIELD,
     PULL_REQUEST_FIELD,
 )
+from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND
 from perfci.store.queries.series_commits_machines import is_commit_stored
 from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.find_or_add_rows import NEW_SERIES, load_session_projects_and_kinds

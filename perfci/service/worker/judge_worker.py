@@ -32,7 +32,7 @@ from perfci.store.jobs import work_queue_and_leases
 from perfci.store.jobs.work_queue_and_leases import OutboxItem
 from perfci.store.projects import Project, find_project, load_projects, mark_projects_changed
 from perfci.store.queries import judging_inputs
-from perfci.store.queries.pull_request_uploads import PullRequestHead, load_pull_request_heads
+from perfci.store.queries.comparisons.pull_request_uploads import PullRequestHead, load_pull_request_heads
 from perfci.verdicts.history.change_points_and_jumps import SegmentationCache
 from perfci.verdicts.judging_policy import Policy
 

@@ -22,11 +22,11 @@ from perfci.report.comparisons.comparison_rows import (
     build_verdict_rows,
 )
 from perfci.store.projects import Project
-from perfci.store.queries.query_records import RunRecord, VerdictRecord
-from perfci.store.queries.results_of_runs import (
+from perfci.store.queries.comparisons.results_of_runs import (
     load_commits_between,
     load_run_ids_at_place,
 )
+from perfci.store.queries.query_records import RunRecord, VerdictRecord
 from perfci.store.queries.runs_and_sessions import load_runs_of_commit
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records

@@ -17,7 +17,7 @@ from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import Trend
 from perfci.report.verdict_text import VerdictKindCount, count_verdict_kinds
 from perfci.store.column_conversions import series_identity
-from perfci.store.queries.comparison_verdicts import ComparedPair, list_compared_pairs
+from perfci.store.queries.comparisons.comparison_verdicts import ComparedPair, list_compared_pairs
 from perfci.store.queries.series_commits_machines import (
     find_series_ids_by_identity,
     load_commits_by_sha,

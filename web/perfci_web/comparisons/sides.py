@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Machine, Series, Variant
 from perfci.store.projects import Project
-from perfci.store.queries.pull_request_uploads import list_measured_pull_requests
-from perfci.store.queries.results_of_runs import ANYWHERE, Place, find_newest_measured_commit
+from perfci.store.queries.comparisons.pull_request_uploads import list_measured_pull_requests
+from perfci.store.queries.comparisons.results_of_runs import ANYWHERE, Place, find_newest_measured_commit
 from perfci.store.queries.series_commits_machines import (
     load_machines_by_id,
     load_project_series,

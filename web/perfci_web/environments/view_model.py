@@ -44,9 +44,9 @@ class MachineEnvironment:
         """
         machine = self.record.machine
         absent = {"cpu"} | ({"driver", "cuda"} if machine.cpu and not machine.accelerator else set())
-        known = [name.lower() for name, value in self.record.newest.values if value]
+        recorded = [name.lower() for name, value in self.record.newest.values if value]
         wanted = [name for name in FIRST_NAMES if name not in absent]
-        return [name for name in wanted if not any(name in own for own in known)]
+        return [name for name in wanted if not any(name in own for own in recorded)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from perfci.history.load_series_points import load_noise_between_runs
 from perfci.model import ChangePoint, Commit, Series, Verdict
 from perfci.report.comparisons.comparison_rows import NOT_MEASURED, SideLevel
 from perfci.store.projects import Project
-from perfci.store.queries.results_of_runs import (
+from perfci.store.queries.comparisons.results_of_runs import (
     find_newest_measured_commit,
     load_run_ids_at_place,
 )

@@ -13,8 +13,11 @@ from perfci.model import Commit
 from perfci.net.url_segments import encode_segment
 from perfci.report.verdict_text import VerdictKindCount, count_verdict_kinds
 from perfci.store.projects import Project
-from perfci.store.queries.comparison_verdicts import CommitPair, count_kinds_and_stages
-from perfci.store.queries.pull_request_uploads import PullRequestRecord, list_measured_pull_requests
+from perfci.store.queries.comparisons.comparison_verdicts import CommitPair, count_kinds_and_stages
+from perfci.store.queries.comparisons.pull_request_uploads import (
+    PullRequestRecord,
+    list_measured_pull_requests,
+)
 from perfci.store.queries.series_commits_machines import load_commits_by_sha
 from perfci_web.application_context import web_context
 from perfci_web.comparisons.sides import PULL_PREFIX

@@ -6,7 +6,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.report.series_places import SeriesPlaces
-from perfci.store.queries.results_of_runs import load_results_of_runs
+from perfci.store.queries.comparisons.results_of_runs import load_results_of_runs
 from perfci.store.queries.runs_and_sessions import find_run, load_run_commit_and_origin
 from perfci.store.queries.series_commits_machines import load_series_by_ids, load_series_of_same_cells
 from perfci_web.application_context import may_triage, web_context

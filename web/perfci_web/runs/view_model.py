@@ -9,8 +9,8 @@ from typing import Any
 from perfci.model import Commit, NamedValues, Series, Status
 from perfci.report.number_format import format_count
 from perfci.report.serializers import serialize_commit, serialize_series
+from perfci.store.queries.comparisons.results_of_runs import StoredRunResult
 from perfci.store.queries.query_records import RunRecord
-from perfci.store.queries.results_of_runs import StoredRunResult
 from perfci_web.view_parts.list_search_and_paging import ListPage, ListQuery, build_list_page
 from perfci_web.view_parts.table_row_groups import MissingReason, format_failure, group_series_by_reason
 

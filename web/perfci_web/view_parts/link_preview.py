@@ -43,8 +43,8 @@ def preview_picture_address() -> str:
 
 def first_heading(page: str) -> str:
     """The text of the first heading of a page."""
-    found = re.search(r"<h1[^>]*>(.*?)</h1>", page, re.DOTALL)
-    return Markup(found[1]).striptags() if found else ""
+    matched = re.search(r"<h1[^>]*>(.*?)</h1>", page, re.DOTALL)
+    return Markup(matched[1]).striptags() if matched else ""
 
 
 def _format_path() -> str:

@@ -6,8 +6,12 @@ from perfci.auth.permissions import AccessRequirement
 from perfci.model import Series
 from perfci.net.api_schemas import PageQuery
 from perfci.net.api_schemas import verdicts_and_expected_changes as shapes
-from perfci.store.queries.comparison_verdicts import CommitPair, count_ranked_verdicts, list_ranked_verdicts
-from perfci.store.queries.levels_at_two_commits import LevelPair, load_levels_of_two_commits
+from perfci.store.queries.comparisons.comparison_verdicts import (
+    CommitPair,
+    count_ranked_verdicts,
+    list_ranked_verdicts,
+)
+from perfci.store.queries.comparisons.levels_at_two_commits import LevelPair, load_levels_of_two_commits
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci_web.api import pagination
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
