@@ -78,7 +78,7 @@ def find_common_moves(places: Iterable[PlaceHistory]) -> list[tuple[str, tuple[s
         key=lambda entry: (entry[0].last, entry[0].first),
         reverse=True,
     )
-    found: list[tuple[str, tuple[str, ...]]] = []
+    shared_moves: list[tuple[str, tuple[str, ...]]] = []
     while moves:
         newest = moves[0][0]
         same = [
@@ -90,8 +90,8 @@ def find_common_moves(places: Iterable[PlaceHistory]) -> list[tuple[str, tuple[s
         names = tuple(dict.fromkeys(name for _, name in same))
         if len(names) > 1:
             narrowest = min((move for move, _ in same), key=lambda move: (move.last - move.first, move.last))
-            found.append((narrowest.sha, tuple(sorted(names))))
-    return found
+            shared_moves.append((narrowest.sha, tuple(sorted(names))))
+    return shared_moves
 
 
 def _moves_text(

@@ -21,13 +21,13 @@ from perfci.store.queries.project_status import load_change_ratios
 from perfci.store.queries.query_records import SeriesRecord
 from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
-from perfci_web.benchmarks.family import (
+from perfci_web.benchmarks.benchmark_places import (
     METRIC_KEY,
-    Family,
-    load_family,
-    select_family,
-    serialize_family,
-    serialize_family_place,
+    BenchmarkPlaces,
+    load_places,
+    select_places,
+    serialize_place,
+    serialize_places,
 )
 from perfci_web.load_series_trends import (
     SPARKLINE_COMMITS,
@@ -79,14 +79,14 @@ def benchmark_page(project: str, benchmark: str) -> str:
         selection = view_model.select_series_page(listed, {}, page=request.args.get("page", 1, type=int))
         cells = _load_cells(tx, project, selection)
         mutes = load_mutes(tx, project_record.id, context.clock())
-        family_selection = select_family(records, request.args)
-        family = load_family(tx, project, family_selection) if family_selection else None
+        places_selection = select_places(records, request.args)
+        charted = load_places(tx, project, places_selection) if places_selection else None
     return render_template(
         "benchmarks/benchmark.html",
         project=project,
         benchmark=benchmark,
         page=selection,
-        family=family,
+        charted=charted,
         max_lines=MAX_LINES,
         filters=_table_filters(),
         places=SeriesPlaces(stored.series for stored in selection.series),
@@ -100,27 +100,27 @@ def benchmark_page(project: str, benchmark: str) -> str:
 @blueprint.get(f"{BENCHMARK_PATH}.json")
 def benchmark_json(project: str, benchmark: str) -> Response:
     """The places of one metric of a benchmark, and which of them moved together."""
-    family = _load_whole_family(project, benchmark)
+    charted = _load_all_places(project, benchmark)
     fields = {"project": project, "benchmark": benchmark}
-    return jsonify(fields | (serialize_family(family) if family else {"places": []}))
+    return jsonify(fields | (serialize_places(charted) if charted else {"places": []}))
 
 
 @blueprint.get(f"{BENCHMARK_PATH}.csv")
 def benchmark_csv(project: str, benchmark: str) -> Response:
     """The places of one metric of a benchmark, one a line."""
-    family = _load_whole_family(project, benchmark)
-    rows = [serialize_family_place(place) for place in family.places] if family else []
+    charted = _load_all_places(project, benchmark)
+    rows = [serialize_place(place) for place in charted.places] if charted else []
     for row in rows:
         row |= {name: format_name_value_pairs(row[name]) for name in ("parameters", "variant")}
     columns = rows[0].keys() if rows else ("benchmark",)
     return build_csv_response(columns, rows, f"{encode_segment(benchmark)}.csv")
 
 
-def _load_whole_family(project: str, benchmark: str) -> Family | None:
+def _load_all_places(project: str, benchmark: str) -> BenchmarkPlaces | None:
     with web_context().store.read() as tx:
         require_project(tx, project)
-        selection = select_family(_find_records(tx, project, benchmark), request.args)
-        return load_family(tx, project, selection, all_places=True) if selection else None
+        selection = select_places(_find_records(tx, project, benchmark), request.args)
+        return load_places(tx, project, selection, all_places=True) if selection else None
 
 
 def _find_records(tx: Session, project: str, benchmark: str) -> list[SeriesRecord]:

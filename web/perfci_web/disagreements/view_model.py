@@ -17,7 +17,7 @@ MIN_LOG_RATIO = math.log(1.02)
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceMove:
+class MovedPlace:
     """What the changes of one series come to together, and the last of them."""
 
     series: Series
@@ -42,7 +42,7 @@ class PlaceMove:
 class Disagreement:
     """One benchmark, parameter set and metric with its places, the worst first."""
 
-    moves: tuple[PlaceMove, ...]
+    moves: tuple[MovedPlace, ...]
 
     @property
     def series(self) -> Series:
@@ -60,10 +60,10 @@ def find_disagreements(changes: Iterable[RecordedChange]) -> list[Disagreement]:
     for recorded in changes:
         if recorded.change.before > 0 and recorded.change.after > 0:
             of_series[recorded.change.series].append(recorded)
-    of_benchmark: dict[object, list[PlaceMove]] = defaultdict(list)
+    of_benchmark: dict[object, list[MovedPlace]] = defaultdict(list)
     for series, members in of_series.items():
         ratio = math.prod(1 + each.change.relative_change for each in members)
-        move = PlaceMove(series, ratio, tuple(members))
+        move = MovedPlace(series, ratio, tuple(members))
         if abs(move.log_cost) >= MIN_LOG_RATIO:
             of_benchmark[series.benchmark.name, series.parameters, series.metric].append(move)
     disagreements = [
@@ -74,7 +74,7 @@ def find_disagreements(changes: Iterable[RecordedChange]) -> list[Disagreement]:
     return sorted(disagreements, key=lambda each: (-each.size, each.series.label))
 
 
-def _places_differ(moves: Sequence[PlaceMove]) -> bool:
+def _places_differ(moves: Sequence[MovedPlace]) -> bool:
     """Whether the series are of two machines or variants, not of two versions at one."""
     return len({(move.series.machine, move.series.variant) for move in moves}) > 1
 

@@ -40,7 +40,7 @@ RECENT_COMMITS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyLink:
+class ChoiceLink:
     """A choice of what the charts show, as the query that its link has."""
 
     label: str
@@ -49,7 +49,7 @@ class FamilyLink:
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyPlace:
+class DrawnPlace:
     """One place of the benchmark; the trend is its whole history with neighbours merged."""
 
     label: str
@@ -72,26 +72,26 @@ class FamilyPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyChart:
+class PlacesChart:
     """A small chart: one place, or all places of a machine or variant."""
 
     title: str
-    places: tuple[FamilyPlace, ...]
+    places: tuple[DrawnPlace, ...]
     scene: Scene | None
 
 
 @dataclass(frozen=True, slots=True)
-class FamilySelection:
+class PlacesSelection:
     """What an address chooses of a benchmark, and the links to what else it may choose."""
 
     metric: str
     query: Mapping[str, str]
     records: tuple[SeriesRecord, ...]
     judged: bool
-    metrics: tuple[FamilyLink, ...]
-    other_clock: FamilyLink | None
-    parameters: tuple[FamilyLink, ...]
-    splits: tuple[FamilyLink, ...]
+    metrics: tuple[ChoiceLink, ...]
+    other_clock: ChoiceLink | None
+    parameters: tuple[ChoiceLink, ...]
+    splits: tuple[ChoiceLink, ...]
     split: str
     charts_page: int
 
@@ -101,12 +101,12 @@ class FamilySelection:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class BenchmarkPlaces:
     """The charts of a benchmark and what they say together."""
 
-    selection: FamilySelection
-    places: tuple[FamilyPlace, ...]
-    charts: tuple[FamilyChart, ...]
+    selection: PlacesSelection
+    places: tuple[DrawnPlace, ...]
+    charts: tuple[PlacesChart, ...]
     commits: int
     more_charts: int
 
@@ -119,7 +119,7 @@ class Family:
         return agreement_sentence([place.history for place in self.places], direction, self.commits)
 
 
-def select_family(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> FamilySelection | None:
+def select_places(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> PlacesSelection | None:
     """Select the metric, the parameters and the places that an address asks for; judged metrics come first.
 
     ``records`` are all series of a benchmark, those measured last first. None where nothing was measured.
@@ -143,22 +143,22 @@ def select_family(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> 
     page = query.get(CHARTS_KEY, "")
     base = {METRIC_KEY: metric, **_parameters_query(parameters), SPLIT_KEY: split}
     own_clocks = next(group for group in clocks if metric in group)
-    return FamilySelection(
+    return PlacesSelection(
         metric,
         base,
         tuple(places),
         any(not record.is_informational for record in of_metric),
-        tuple(FamilyLink(group[0], {**base, METRIC_KEY: group[0]}, metric in group) for group in clocks),
+        tuple(ChoiceLink(group[0], {**base, METRIC_KEY: group[0]}, metric in group) for group in clocks),
         next(
             (
-                FamilyLink(_clock_label(name), {**base, METRIC_KEY: name}, False)
+                ChoiceLink(_clock_label(name), {**base, METRIC_KEY: name}, False)
                 for name in own_clocks
                 if name != metric
             ),
             None,
         ),
         tuple(
-            FamilyLink(
+            ChoiceLink(
                 _parameters_label(cell),
                 {METRIC_KEY: metric, **_parameters_query(cell), SPLIT_KEY: split},
                 cell == parameters,
@@ -171,7 +171,9 @@ def select_family(records: Sequence[SeriesRecord], query: Mapping[str, str]) -> 
     )
 
 
-def load_family(tx: Session, project: str, selection: FamilySelection, *, all_places: bool = False) -> Family:
+def load_places(
+    tx: Session, project: str, selection: PlacesSelection, *, all_places: bool = False
+) -> BenchmarkPlaces:
     """Load the places of one page of charts; with ``all_places`` all of them, and no chart."""
     groups = _group_places(selection)
     start = 0 if all_places else MAX_CHARTS * (max(1, selection.charts_page) - 1)
@@ -205,12 +207,12 @@ def load_family(tx: Session, project: str, selection: FamilySelection, *, all_pl
             selection.split,
         )
     )
-    return Family(
+    return BenchmarkPlaces(
         selection, tuple(places.values()), tuple(charts), len(recent), len(groups) - start - len(shown)
     )
 
 
-def serialize_family_place(place: FamilyPlace) -> dict[str, Any]:
+def serialize_place(place: DrawnPlace) -> dict[str, Any]:
     """Return one row of the JSON and the CSV."""
     change, level = place.last_change, place.trend.current_level
     history = place.history
@@ -228,18 +230,18 @@ def serialize_family_place(place: FamilyPlace) -> dict[str, Any]:
     }
 
 
-def serialize_family(family: Family) -> dict[str, Any]:
+def serialize_places(charted: BenchmarkPlaces) -> dict[str, Any]:
     """Return what the charts say together."""
     return {
-        "metric": family.selection.metric,
-        "parameters": dict(family.selection.records[0].series.parameters),
-        "commits": family.commits,
-        "sentence": family.sentence,
+        "metric": charted.selection.metric,
+        "parameters": dict(charted.selection.records[0].series.parameters),
+        "commits": charted.commits,
+        "sentence": charted.sentence,
         "moved_together": [
             {"commit": sha, "places": names}
-            for sha, names in find_common_moves(place.history for place in family.places)
+            for sha, names in find_common_moves(place.history for place in charted.places)
         ],
-        "places": [serialize_family_place(place) for place in family.places],
+        "places": [serialize_place(place) for place in charted.places],
     }
 
 
@@ -270,18 +272,18 @@ def _parameters_query(parameters: Sequence[tuple[str, str]]) -> dict[str, str]:
     return {f"{PARAMETER_PREFIX}{name}": value for name, value in parameters}
 
 
-def _split_links(series: Sequence[Series], base: Mapping[str, str], split: str) -> tuple[FamilyLink, ...]:
+def _split_links(series: Sequence[Series], base: Mapping[str, str], split: str) -> tuple[ChoiceLink, ...]:
     """Offer a chart for each machine or variant where several places have one in common."""
     machines, variants = {each.machine for each in series}, {each.variant for each in series}
     if not 1 < len(machines) < len(series) and not 1 < len(variants) < len(series):
         return ()
     return tuple(
-        FamilyLink(f"one for each {label}", {**base, SPLIT_KEY: key}, key == split)
+        ChoiceLink(f"one for each {label}", {**base, SPLIT_KEY: key}, key == split)
         for key, label in SPLITS.items()
     )
 
 
-def _group_places(selection: FamilySelection) -> list[tuple[str, list[SeriesRecord]]]:
+def _group_places(selection: PlacesSelection) -> list[tuple[str, list[SeriesRecord]]]:
     """The places of each chart, with its title: those measured last come first."""
     labels = SeriesPlaces(selection.series)
     groups: dict[str, list[SeriesRecord]] = {}
@@ -305,7 +307,7 @@ def _build_place(
     drawn: Trend,
     order: Mapping[str, int],
     recent_ids: Sequence[int],
-) -> FamilyPlace:
+) -> DrawnPlace:
     moves = [
         PlaceMove(order.get(mark.last_good, -1) + 1, order[mark.commit], mark.commit, mark.ratio)
         for mark in trend.marks
@@ -314,10 +316,10 @@ def _build_place(
     label = labels.label(trend.series) or trend.series.machine.label or "unnamed machine"
     measured = trend.columns["commit_id"][~np.isnan(trend.columns["level"])]
     is_recent = bool(np.isin(measured, recent_ids).any())
-    return FamilyPlace(label, drawn, PlaceHistory(label, is_recent, tuple(moves)))
+    return DrawnPlace(label, drawn, PlaceHistory(label, is_recent, tuple(moves)))
 
 
-def _build_charts(groups: Sequence[tuple[str, Sequence[FamilyPlace]]], split: str) -> list[FamilyChart]:
+def _build_charts(groups: Sequence[tuple[str, Sequence[DrawnPlace]]], split: str) -> list[PlacesChart]:
     """Draw each group; only where a chart may hold several lines they have names."""
     multiples = [
         SmallMultiple(
@@ -329,6 +331,6 @@ def _build_charts(groups: Sequence[tuple[str, Sequence[FamilyPlace]]], split: st
     ]
     scenes = build_small_multiples(multiples)
     return [
-        FamilyChart(title, tuple(places), scene)
+        PlacesChart(title, tuple(places), scene)
         for (title, places), scene in zip(groups, scenes, strict=True)
     ]
