@@ -132,7 +132,9 @@ def test_sorts_the_longest_histories_first_on_request(client: FlaskClient) -> No
 
 
 def test_ignores_invalid_query_options(client: FlaskClient) -> None:
-    assert read(client, f"{P}/benchmarks?page=-3&sort=%00&q=") == read(client, f"{P}/benchmarks")
+    odd, plain = read(client, f"{P}/benchmarks?page=-3&sort=%00&q="), read(client, f"{P}/benchmarks")
+
+    assert odd.split("<body>")[1] == plain.split("<body>")[1]
 
 
 def test_shows_the_newest_value_of_an_informational_series(client: FlaskClient) -> None:
