@@ -508,7 +508,7 @@ def test_allows_a_page_only_to_callers_with_its_requirement(
 
 def page(scenario: AccessScenario, rule: Rule, slug: str) -> str:
     values = {"project": slug, "benchmark": "suite.a", "metric": "time", "base": "a", "head": "b", "sha": "a"}
-    values["key"] = "0" * 64
+    values |= {"key": "0" * 64, "week": "2026-W10"}
     with scenario.app.test_request_context():
         return url_for(rule.endpoint, **{name: values.get(name, "1") for name in rule.arguments})
 
