@@ -154,7 +154,7 @@ def test_a_status_is_never_longer_than_github_takes() -> None:
     )
 
     assert len(text) == 140
-    assert text.startswith("2,468 failed, 1,234 regressions, 1,234 candidate regressions, ")
+    assert text.startswith("3,702 failed, 2,468 regressions, 1,234 candidate regressions, ")
     assert text.endswith("… (advisory)")
 
 
