@@ -93,7 +93,7 @@ def test_caches_static_files_forever_under_hashed_names(client: FlaskClient) -> 
     html = read(client, f"{SERIES}{BF16}")
     files = set(re.findall(r'(/static/[^"]+)', html))
 
-    assert len(files) == 5
+    assert len(files) == 7
     for path in files:
         answer = client.get(path)
         assert "immutable" in answer.headers["Cache-Control"], path

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Variant
-from perfci.store.queries.history_conditions import Condition
+from perfci.store.queries.history_conditions import PULL_REQUEST_KIND, Condition
 from perfci.store.queries.series_commits_machines import load_machines_by_id, load_variants_by_id
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, RunRow, SeriesRow, SessionRow
 
@@ -89,13 +89,16 @@ def count_commits_by_branch(tx: Session, project_id: int) -> dict[str, int]:
 
 
 def load_machines_last_seen(tx: Session, project_id: int) -> list[tuple[Machine, datetime]]:
-    """Load each machine class with when its last run ended, the last first; runs of pull requests count."""
+    """Load each machine class with when its last run ended, the last first.
+
+    Runs of pull requests do not count: the name of a machine in them is a stranger's.
+    """
     ended = sa.func.coalesce(RunRow.finished_at, RunRow.started_at)
     last = sa.func.max(ended, type_=RunRow.started_at.type).label("last")
     query = (
         sa.select(RunRow.machine_id, last)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .where(SessionRow.project_id == project_id)
+        .where(SessionRow.project_id == project_id, SessionRow.kind != PULL_REQUEST_KIND)
         .group_by(RunRow.machine_id)
         .order_by(sa.desc("last"), RunRow.machine_id)
     )

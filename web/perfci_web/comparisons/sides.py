@@ -13,6 +13,7 @@ from perfci.model import Commit, Machine, Series, Variant
 from perfci.store.projects import Project
 from perfci.store.queries.comparisons.pull_request_uploads import list_measured_pull_requests
 from perfci.store.queries.comparisons.results_of_runs import ANYWHERE, Place, find_newest_measured_commit
+from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.series_commits_machines import (
     load_machines_by_id,
     load_project_series,
@@ -84,7 +85,10 @@ class SideNames:
 
 def list_side_names(tx: Session, project: str, commits: Iterable[Commit]) -> SideNames:
     """List the branches and tags of some commits, and the machines and variants of a project."""
-    commits, series = list(commits), load_project_series(tx, project).values()
+    commits, series = (
+        list(commits),
+        load_project_series(tx, project, ~series_only_in_pulls_condition()).values(),
+    )
     machines = dict.fromkeys(machine_slug(item.machine) for item in series)
     variants = dict.fromkeys(variant_slug(item.variant) for item in series)
     return SideNames(
@@ -132,7 +136,7 @@ def _resolve_pull_request(tx: Session, project: Project, text: str) -> Side:
 
 def _resolve_places(tx: Session, project: Project, base: str, head: str, at: str) -> tuple[Side, Side]:
     find_place = _find_machine if base.startswith(MACHINE_PREFIX) else _find_variant
-    series = load_project_series(tx, project.slug).values()
+    series = load_project_series(tx, project.slug, ~series_only_in_pulls_condition()).values()
     names, places = zip(
         *(find_place(tx, project.slug, series, text[2:]) for text in (base, head)), strict=True
     )

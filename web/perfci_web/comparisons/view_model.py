@@ -178,8 +178,10 @@ def format_mean_ratio(summary: GroupSummary) -> str:
 
 def serialize_comparison(page: ComparisonView) -> dict[str, Any]:
     """Return the comparison as JSON-able fields."""
-    context = [row for row in page.rows if row.verdict is None and row.is_context and row.ratio is not None]
-    separate = [row for row in page.separate_rows if row.ratio is not None]
+    by_name = sorted(page.rows, key=lambda row: row.series.label)
+    unjudged = [row for row in by_name if row.verdict is None and row.ratio is not None]
+    context = [row for row in unjudged if row.is_context]
+    separate = [row for row in unjudged if not row.is_context]
     return {
         "project": page.project,
         "base": serialize_commit(page.base.commit),
