@@ -249,7 +249,7 @@ def test_a_change_of_pairs_has_the_tail_of_these_pairs_beside_it(
     }
     assert [(mark["tail"], mark["tail_text"]) for mark in drawn] == [(tail, sentence)]
     assert sentence in read_page(client, f"{P}/incidents/1")
-    assert f"10 pairs; {sentence}." in read_page(client, f"{P}/")
+    assert f"10 pairs; {sentence}; noise floor 1.0 %." in read_page(client, f"{P}/")
     assert f"; {sentence}" in run_command(folder, capsys, "incidents", "show", "1")
     assert "+21.0 % [+19.0, +23.0] % +34.0 % [+27.0, +42.0] p90 worse" in read_page(
         client, series_path(changes, OF_PAIRS)

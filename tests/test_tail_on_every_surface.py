@@ -35,6 +35,7 @@ from perfci.store.maintenance.backup_restore_upgrade import backup
 from perfci.store.verdicts_and_change_points import add_verdicts, load_verdict_records
 from perfci.store.writes.measured_sessions import start_session
 from perfci.verdicts.compare.pairwise_verdict import interim_analysis
+from perfci.verdicts.compare.tail_shift import describe_tail
 from perfci.verdicts.judging_policy import Policy
 from perfci_web import create_app
 from perfci_web.page_urls import ProjectLinks
@@ -165,8 +166,10 @@ def test_shows_what_was_stored(client: FlaskClient, judged: Mapping[Series, Verd
         assert f"{size} {interval} {name} worse" in compared
         arrow = "▲" if tail.ratio > 1 else "▼"
         assert f"<br>{name} {arrow} **worse {size}** {interval}" in comment.replace("\N{NO-BREAK SPACE}", " ")
-        for page in (f"{P}/commit/{a_sha(2)}", links.series(series)):
-            assert f"{verdict_sentence(verdict)}." in read_page(client, page)
+        assert f"{verdict_sentence(verdict)}." in read_page(client, f"{P}/commit/{a_sha(2)}")
+        own_page = read_page(client, links.series(series))
+        assert describe_tail(verdict) in own_page
+        assert "never judged" not in own_page
         assert f"; {name} " in verdict_sentence(verdict)
         assert f"{name} {arrow} worse {size} {interval}" in format_comparison([VerdictGroup(verdict)])
 

@@ -71,6 +71,9 @@ class AdaptivePairing:
     ``false_discovery_rate`` is the rate all moves will be controlled to together: a move it would hold back
     for want of evidence gets more pairs as long as there are any. The p-values are those of all looks, so
     testing again at a smaller level is the same group-sequential plan with a smaller error.
+
+    ``pairs_measured_first`` is how many pairs the caller's plan has of each question, where it measures some
+    itself: a look is taken at these too.
     """
 
     session: MeasurementSession
@@ -80,6 +83,7 @@ class AdaptivePairing:
     deadline: float | None = None  # on time.monotonic()
     on_look: OnLook = lambda questions, pairs: None
     false_discovery_rate: float | None = None
+    pairs_measured_first: int = 0
     _result: PairingResult = field(default_factory=PairingResult)
     _pair_commits: dict[int, dict[Role, str]] = field(default_factory=dict)
     _noise: PooledComparisonNoise = field(default_factory=PooledComparisonNoise)
@@ -108,6 +112,8 @@ class AdaptivePairing:
     def _count_pairs_to_next_look(self, question: ComparisonQuestion) -> int:
         """How many pairs are missing at the start, where a call before may have ended between two looks."""
         spent = len(self._find_complete_pairs(question))
+        if spent == self.pairs_measured_first:
+            return 0
         return next_look_pairs(self.policy.default.planned_looks, spent - 1) - spent
 
     def _select_due_questions(self, needed: Mapping[ComparisonQuestion, int]) -> list[ComparisonQuestion]:

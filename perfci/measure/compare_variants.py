@@ -19,7 +19,12 @@ from perfci.measure.confirmation import build_interim_look_reporter, measure_fre
 from perfci.measure.measure_and_store_session import SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import VariantGroup
-from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
+from perfci.measure.variant_session import (
+    FIRST_ROUND_PAIRS,
+    VariantPolicy,
+    VariantSession,
+    select_variant_cells,
+)
 from perfci.model import Commit, Stage, Status, Verdict
 from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -124,6 +129,7 @@ def _screen_variants(
         Stage.SCREENING,
         deadline,
         build_interim_look_reporter(progress),
+        pairs_measured_first=FIRST_ROUND_PAIRS,
     )
     return pairing.measure_until_decided().verdicts
 

@@ -20,7 +20,12 @@ from perfci.measure.confirmation import build_interim_look_reporter
 from perfci.measure.measure_and_store_session import SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.measure.variant_groups import ParameterAssignment, VariantGroup
-from perfci.measure.variant_session import VariantPolicy, VariantSession, select_variant_cells
+from perfci.measure.variant_session import (
+    FIRST_ROUND_PAIRS,
+    VariantPolicy,
+    VariantSession,
+    select_variant_cells,
+)
 from perfci.model import Commit, PerfciError, Stage, Status, Verdict
 from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -114,7 +119,13 @@ def measure_ablation_steps(
         rejected = rejections
         questions = [question for group in groups for question in _build_questions(variants, group, rejected)]
         pairing = AdaptivePairing(
-            session, questions, policy, Stage.CONFIRMATION, deadline, build_interim_look_reporter(progress)
+            session,
+            questions,
+            policy,
+            Stage.CONFIRMATION,
+            deadline,
+            build_interim_look_reporter(progress),
+            pairs_measured_first=FIRST_ROUND_PAIRS,
         )
         verdicts = pairing.measure_until_decided().verdicts
     session.finish()

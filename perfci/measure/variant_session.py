@@ -18,6 +18,9 @@ from perfci.verdicts.variants import numeric_parity
 from perfci.verdicts.variants.numeric_parity import NumericsCheck, ParityOutcome
 from perfci.verdicts.variants.variant_contrast import VariantRejection
 
+FIRST_ROUND_PAIRS = 1
+"""Pairs of each question that `measure_first_round` gives."""
+
 
 @dataclass(frozen=True, slots=True)
 class VariantPolicy(Policy):

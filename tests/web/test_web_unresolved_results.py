@@ -83,7 +83,8 @@ def test_a_wrong_answer_changes_nothing(
 def test_a_page_without_waiting_results_says_so(empty_store: Store, waiting_store: Store) -> None:
     app = create_app(waiting_store, clock=lambda: NOW)
 
-    assert "<form" not in app.test_client().get(PAGE).text  # nobody may change a store that is only read
+    # Nobody may change a store that is only read.
+    assert 'method="post"' not in app.test_client().get(PAGE).text
 
 
 @pytest.mark.browser

@@ -86,7 +86,9 @@ def load_series(
     trend = Trend(record.series, (), (), ())
     if own is not None:
         trend = draw_charts(tx, {record.id: own}, sys.maxsize)[record.id]
-    is_judged = own is not None and own.record.judged and not record.is_informational
+    policy = web_context().load_policies(project).policy
+    is_judged = own.record.judged if own else policy.is_judged(record.series)
+    is_judged = is_judged and not record.is_informational
     return LoadedSeries(
         project,
         record,
