@@ -81,19 +81,21 @@ class Photos(Dataset[tuple[Tensor, int]]):
 
 
 class LanguageModel(nn.Module):
-    """An LSTM; ``upcast`` copies what it gives to fp32, where the head would have taken bf16."""
+    """An LSTM; ``upcast`` copies its projection to fp32, where the head would have taken bf16."""
 
     def __init__(self, *, vocab: int = 300, width: int = 64, upcast: bool = False) -> None:
         super().__init__()
         self.upcast = upcast
         self.embedding = nn.Embedding(vocab, width)
         self.lstm = nn.LSTM(width, width, num_layers=2, batch_first=True, dropout=0.1)
+        self.projection = nn.Linear(width, width)
         self.head = nn.Linear(width, vocab)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(batch, length) -> (batch, length, vocab)"""
         hidden, _ = self.lstm(self.embedding(tokens))
-        return self.head(hidden.float() if self.upcast else hidden)
+        projected = self.projection(hidden)
+        return self.head(projected.float() if self.upcast else projected)
 
 
 class LlamaBlock(nn.Module):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
-from perfci.stats.noise_floor import compute_noise_floor
+from perfci.stats.noise_floor import compute_noise_floor, scale_aa_log_ratios
 from tests.support.git_project import GitProject
 
 SUITE = """
@@ -269,7 +269,9 @@ def test_raises_the_bar_of_a_series_with_a_high_noise_floor(
 
     assert run_cli(["compare", "HEAD", "HEAD", "--json", "result.json"]) == 0
     (verdict,) = json.loads((working_folder / "result.json").read_text())["verdicts"]
-    wandered = [math.log(ratio) for (ratio,) in rows(project, "select ratio from verdicts order by id")[:3]]
+    measured = rows(project, "select ratio, pairs from verdicts order by id")[:3]
+    aa_runs = [(math.log(ratio), pairs) for ratio, pairs in measured]
+    wandered = scale_aa_log_ratios(aa_runs, verdict["pairs"])
     assert len(floors) == 3
     assert verdict["noise_floor"] == pytest.approx(compute_noise_floor(wandered))
 
