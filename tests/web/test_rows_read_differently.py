@@ -92,12 +92,52 @@ def test_an_incident_shows_its_evidence_before_its_form(client: FlaskClient) -> 
 
     places = [
         html.index(text)
-        for text in ('<figure class="chart">', "<h2>Status</h2>", "Affected series", "<h2>History")
+        for text in (
+            '<figure class="chart" id="chart">',
+            "<h2>Is it the code?",
+            "around the change, one y axis</h2>",
+            "<h2>Status</h2>",
+            "Affected series",
+            "<h2>History",
+        )
     ]
     assert places == sorted(places)
     [row] = re.findall(r"(?s)<tr><th scope=\"row\">.*?</tr>", html)[:1]
     assert re.search(r"12\.35 ms ?14\.60 ms \+18\.2 %", words(row))
-    assert 'class="pc-sparkline"' in row
+
+
+def test_an_incident_says_whether_it_is_the_code(client: FlaskClient) -> None:
+    html = read(client, f"{P}/incidents/1")
+
+    text = words(html)
+    for evidence in (
+        "Is it the code? Maybe the runner: its environment changed with it.",
+        "Moved: AMD EPYC 9354, 2 cores, 16 GB · py3.12: 2 of 2, ",
+        "AMD EPYC 9354, 2 cores, 16 GB · py3.13: 2 of 2, laptop · py3.13: 2 of 2.",
+        "In the same place 1 of 5 other benchmarks moved at the same commits.",
+        "No A/A run within a week of it.",
+        "The environment changed with it: torch 2.12.1 → 2.13.0.",
+        "An A/B rerun decides it: perfci compare",
+    ):
+        assert evidence in text
+
+
+def test_another_series_of_an_incident_is_drawn_large_by_address(client: FlaskClient) -> None:
+    first = read(client, f"{P}/incidents/1")
+    swaps = re.findall(r'href="([^"]+\?series=[0-9a-f]{12})#chart"', first)
+
+    second = read(client, swaps[0])
+
+    assert 1 <= len(set(swaps)) == len(swaps) <= 8
+    assert caption(second) != caption(first)
+    assert f'href="{swaps[0]}#chart"' not in second
+    assert caption(read(client, f"{P}/incidents/1?series=nothing")) == caption(first)
+
+
+def caption(html: str) -> str:
+    """What the large chart of a page shows."""
+    [text] = re.findall(r"(?s)<figcaption>(.*?)</figcaption>", html)
+    return words(text)
 
 
 def list_rows(html: str) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from itertools import groupby
 
@@ -11,10 +11,14 @@ from sqlalchemy.orm import Session, aliased
 
 from perfci.model import Stage, VerdictKind
 from perfci.store.column_conversions import EPOCH
-from perfci.store.queries.history_conditions import Condition, project_id_condition
+from perfci.store.queries.history_conditions import (
+    Condition,
+    current_verdict_condition,
+    project_id_condition,
+)
 from perfci.store.queries.query_records import VerdictCount, VerdictOutcome
 from perfci.store.queries.series_commits_machines import load_series_by_ids
-from perfci.store.tables.measurements import RunRow, SessionRow
+from perfci.store.tables.measurements import RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import VerdictRow
 
 CHANGED_KINDS = (VerdictKind.REGRESSION.value, VerdictKind.IMPROVEMENT.value)
@@ -92,6 +96,32 @@ def count_aa_sessions(tx: Session, project: str, since: datetime = EPOCH) -> tup
     )
     count, last = tx.execute(query).one()
     return count, last
+
+
+def count_aa_verdicts_between(
+    tx: Session, project: str, machine_ids: Collection[int], since: datetime, until: datetime
+) -> tuple[int, int, int]:
+    """Count the A/A sessions on some machines in a time, their current verdicts, and those of a change."""
+    query = (
+        sa.select(
+            sa.func.count(VerdictRow.session_id.distinct()),
+            sa.func.count(),
+            sa.func.count(sa.case((VerdictRow.kind.in_(CHANGED_KINDS), 1))),
+        )
+        .select_from(VerdictRow)
+        .join(SessionRow, VerdictRow.session_id == SessionRow.id)
+        .join(SeriesRow, VerdictRow.series_id == SeriesRow.id)
+        .where(
+            project_id_condition(VerdictRow.project_id, project),
+            SeriesRow.machine_id.in_(machine_ids),
+            SessionRow.started_at >= since,
+            SessionRow.started_at <= until,
+            current_verdict_condition(),
+            _is_aa_verdict(),
+        )
+    )
+    runs, verdicts, changed = tx.execute(query).one()
+    return runs, verdicts, changed
 
 
 def _is_aa_verdict() -> Condition:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, Series, TailVerdict
+from perfci.report.charts.scene import Scene
+from perfci.report.charts.small_multiples import SmallMultiple, build_small_multiples
 from perfci.report.incidents import activity_log_text, notification_text
 from perfci.report.series_trend import Trend
 from perfci.service.incidents.incident_update_rules import ALLOWED_TRANSITIONS
@@ -17,8 +19,14 @@ from perfci.store.incidents.incident_records import DATA_KIND, IncidentEvent, In
 from perfci.store.jobs.notification_queue import Delivery
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 
-MAX_TRENDS, COMMITS_AROUND = 12, 30
-"""Series whose trend a page draws, and the commits that it shows on either side of the change."""
+MAX_TRENDS, COMMITS_AROUND = 9, 30
+"""Series whose trend a page draws, one of them large, and the commits on either side of the change."""
+
+SERIES_KEY, IDENTITY_LENGTH = "series", 12
+"""What chooses the series of the large chart in an address: the beginning of its identity."""
+
+MAX_ROWS_UNFOLDED = 12
+"""Series that the table lists before the reader unfolds it."""
 
 MAX_MEMBERS = 200
 """Series a page lists; all of them are in the JSON."""
@@ -36,6 +44,12 @@ class IncidentSeriesRow:
     worse: bool
     tail: TailVerdict | None = None
     trend: Trend | None = None
+    picture: Scene | None = None
+
+    @property
+    def key(self) -> str:
+        """What an address calls it."""
+        return self.identity[:IDENTITY_LENGTH]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +83,14 @@ class IncidentView:
         return [row.change.series for row in self.rows]
 
     @property
-    def main_trend(self) -> Trend | None:
-        """The trend of the largest change, None where no commit of it is measured any more."""
-        trend = self.rows[0].trend if self.rows else None
-        return trend if trend and trend.measured_dots else None
+    def drawn_rows(self) -> list[IncidentSeriesRow]:
+        """The rows whose trend is drawn: those that still have a measured commit."""
+        return [row for row in self.rows if row.trend and row.trend.measured_dots]
+
+    def find_main_row(self, key: str) -> IncidentSeriesRow | None:
+        """Find the row that an address calls for, else the largest change that is drawn."""
+        drawn = self.drawn_rows
+        return next((row for row in drawn if key and row.key == key), drawn[0] if drawn else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +129,7 @@ def build_incident_view(
         tail = incident.tails.get(member.series_id)
         worse = change.log_cost_change > 0
         rows.append(IncidentSeriesRow(change, identity, worse=worse, tail=tail, trend=trends.get(series)))
+    rows = _draw_small(rows)
     history = []
     for event in reversed(incident.events):
         heading = activity_log_text.activity_heading(event.action, event.text)
@@ -127,6 +146,13 @@ def build_incident_view(
         states=tuple((state.value, notification_text.STATE_LABELS[state]) for state in next_states),
         undo_text=describe_undoable_change(record, incident.events),
     )
+
+
+def _draw_small(rows: Sequence[IncidentSeriesRow]) -> list[IncidentSeriesRow]:
+    """Draw the trends of rows small, on common axes."""
+    trends = [row.trend for row in rows if row.trend]
+    pictures = iter(build_small_multiples([SmallMultiple(trend.series.label, (trend,)) for trend in trends]))
+    return [replace(row, picture=next(pictures)) if row.trend else row for row in rows]
 
 
 def describe_undoable_change(record: IncidentRecord, history: Sequence[IncidentEvent]) -> str:

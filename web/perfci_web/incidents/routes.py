@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Series
 from perfci.report.escaping import make_printable
+from perfci.report.incidents.cause_evidence import CauseEvidence
 from perfci.report.incidents.notification_text import STATE_LABELS
 from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.report.series_places import SeriesPlaces
@@ -28,7 +29,7 @@ from perfci.service.incidents.serialize_incidents import (
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_lists import list_incidents
-from perfci.store.incidents.incident_records import IncidentRecord
+from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci.store.projects import Project
 from perfci.store.queries.project_counts import find_last_result_time
 from perfci.store.queries.series_commits_machines import load_commits_by_sha, load_series_of_same_cells
@@ -38,6 +39,7 @@ from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
 from perfci_web.lens import Lens, build_time_window
 from perfci_web.load_series_trends import load_series_trends, show_commits_around
+from perfci_web.series.cause_evidence import count_reruns, load_cause_evidence
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
 
@@ -123,9 +125,9 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         identities = {
             member.series_id: series_identity(project, series) for member, series in incident.members
         }
-        page = incident_view_model.build_incident_view(
-            project, incident, identities, _load_trends(tx, record, incident)
-        )
+        trends = _load_trends(tx, record, incident)
+        page = incident_view_model.build_incident_view(project, incident, identities, trends)
+        cause = _load_cause(tx, record, incident, trends)
         queue = incident_list_view_model.load_queue(tx, record, find_window_end(tx, record), keep=number)
         changed_entry = _load_changed_incident(tx, record)
         ends = load_commits_by_sha(tx, project, [incident.record.last_good, incident.record.commit])
@@ -137,7 +139,9 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         ends=ends,
         queue=incident_view_model.find_queue_place(queue, number),
         changed_entry=changed_entry,
-        max_trends=incident_view_model.MAX_TRENDS,
+        main=page.find_main_row(request.args.get(incident_view_model.SERIES_KEY, "")),
+        cause=cause,
+        max_rows=incident_view_model.MAX_ROWS_UNFOLDED,
         is_missing_data_incident=incident_view_model.is_missing_data_incident(page),
         links=links,
         places=SeriesPlaces(page.series),
@@ -190,6 +194,21 @@ def _load_trends(tx: Session, project: Project, incident: IncidentDetail) -> Map
     shas = {member.series_id: member.commit for member, _ in members}
     around = show_commits_around(tx, trends, shas, incident_view_model.COMMITS_AROUND)
     return {trends[row_id].series: trend for row_id, trend in around.items()}
+
+
+def _load_cause(
+    tx: Session, project: Project, incident: IncidentDetail, trends: Mapping[Series, Trend]
+) -> CauseEvidence | None:
+    """Load whether the code or the runner moved the series of an incident; None where none has moved."""
+    changes = [member.to_change_point(series) for member, series in incident.members]
+    if not changes or incident.record.kind == DATA_KIND:
+        return None
+    marks = [
+        next((mark for mark in trends[change.series].marks if mark.commit == change.commit), None)
+        for change in changes
+        if change.series in trends
+    ]
+    return load_cause_evidence(tx, project, changes, count_reruns(marks))
 
 
 def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:

@@ -1,36 +1,63 @@
-"""Is it the code or the runner? What moved with the last change of a series, and what did not."""
+"""Load what tells whether the code or the runner made a change of some series, or the noise of one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
-import numpy as np
 from sqlalchemy.orm import Session
 
-from perfci.model import ChangePoint, Series
-from perfci.report.number_format import format_all_of, format_count
+from perfci.model import ChangePoint, Machine, MetricClass, Series, Variant
+from perfci.report.environment_changes import format_environment_changes
+from perfci.report.incidents.cause_evidence import (
+    AaRuns,
+    CauseEvidence,
+    CauseInputs,
+    MovedOf,
+    PlaceMoves,
+    build_cause_evidence,
+    build_noise_evidence,
+)
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import ChangeMark
-from perfci.store.queries.project_status import load_change_points_of_series
+from perfci.store.incidents.measured_around_change import (
+    PlaceAroundChange,
+    count_measured_cells,
+    find_commit_window,
+    load_measured_series,
+    load_places_around_change,
+    load_series_moved_in_window,
+)
+from perfci.store.projects import Project
+from perfci.store.queries.false_alarm_inputs import count_aa_verdicts_between
 from perfci.store.queries.query_records import SeriesRecord
-from perfci.store.queries.series_commits_machines import load_commit_ids_by_sha
-from perfci.store.queries.series_search import load_listed_series
+from perfci.verdicts.environment_changes import diff_environments
+from perfci.verdicts.history.trend_sensitivity import TrendSensitivity, estimate_trend_sensitivity
 from perfci_web.application_context import web_context
 from perfci_web.load_series_trends import SeriesTrend, load_series_trends
 from perfci_web.series.load_series import LoadedSeries
 
 MAX_PLACES = 12
-"""Places whose trends a page shows."""
+"""Places that a page shows."""
+
+MAX_BENCHMARKS = 50
+"""The largest changes of an incident whose benchmarks are looked up in other places."""
+
+AA_MARGIN = timedelta(days=7)
+"""How long before and after a change an A/A run still tells of the machine."""
 
 
 @dataclass(frozen=True, slots=True)
-class CauseEvidence:
-    """What speaks for the code or for the runner, as one sentence and the facts behind it."""
+class RerunCounts:
+    """What A/B reruns said of some changes; ``pairs`` are those of the first confirmed one."""
 
-    sentence: str
-    facts: tuple[str, ...]
+    examined: int
+    confirmed: int
+    refuted: int
+    pairs: int = 0
 
 
 def load_trends_elsewhere(
@@ -42,133 +69,157 @@ def load_trends_elsewhere(
     return load_series_trends(tx, project, [record.id for record in namesakes[:MAX_PLACES]])
 
 
-def load_cause_evidence(
-    tx: Session, project: str, loaded: LoadedSeries, elsewhere: Iterable[SeriesTrend]
+def load_series_cause_evidence(
+    tx: Session, loaded: LoadedSeries, elsewhere: Iterable[SeriesTrend]
 ) -> CauseEvidence | None:
-    """Load what moved together with the last change of a series; None where it has none."""
+    """Load what moved together with the last change of a series, or whether its noise is that of its place;
+    None for a series without either."""
     marks = [mark for mark in loaded.trend.marks if mark.state != "refuted"]
-    if not marks:
+    if marks:
+        return load_cause_evidence(tx, loaded.project, [marks[-1].change], count_reruns(marks[-1:]))
+    bar = web_context().load_policies(loaded.project).policy.rule_for(loaded.record.series).bar
+    if loaded.sensitivity is None or loaded.sensitivity.noise <= bar:
         return None
-    mark, series = marks[-1], loaded.record.series
-    window = _commit_window(loaded, mark)
-    window_ids = set(load_commit_ids_by_sha(tx, project, window).values())
-    same_machine = {
-        stored.id: stored.series
-        for stored in load_listed_series(tx, project)
-        if stored.series.machine == series.machine
-        and stored.series.variant == series.variant
-        and stored.series.key_without_metric != series.key_without_metric
-        and not stored.never_measured
+    others = [trend for trend in elsewhere if trend.series != loaded.record.series]
+    places = SeriesPlaces([loaded.record.series, *(trend.series for trend in others)])
+    noises = {
+        places.label(trend.series) or trend.series.machine.label: sensitivity.noise
+        for trend in others
+        if (sensitivity := _estimate_sensitivity(trend, bar)) is not None
     }
-    changes = load_change_points_of_series(tx, list(same_machine))
-    moved = {change.series for change in changes if _lies_in(change, window)}
-    canaries = web_context().load_policies(loaded.project).history.canaries
-    return build_cause_evidence(
-        mark,
-        _label_places(
-            series,
-            {
-                trend.series: _moved_there(trend, window, window_ids)
-                for trend in elsewhere
-                if trend.series != series
-            },
-        ),
-        len(moved),
-        len(same_machine),
-        _canary_fact(canaries, set(same_machine.values()), moved),
-        loaded.environment_changes.get(mark.commit, ""),
-    )
+    return build_noise_evidence(loaded.sensitivity.noise, noises)
 
 
-def build_cause_evidence(
-    mark: ChangeMark,
-    moved_elsewhere: Mapping[str, bool | None],
-    moved_here: int,
-    others_here: int,
-    canary_fact: str,
-    environment_change: str,
+def load_cause_evidence(
+    tx: Session, project: Project, changes: Sequence[ChangePoint], reruns: RerunCounts
 ) -> CauseEvidence:
-    """Weigh what moved together; ``moved_elsewhere`` is None for a place that was not measured then."""
-    compared = {place: moved for place, moved in moved_elsewhere.items() if moved is not None}
-    yes = sum(compared.values())
-    facts = [_places_fact(compared)] if compared else ["No other place was measured at this change"]
-    if others_here:
-        facts.append(
-            f"On this machine {moved_here:,} of {others_here:,} series of other benchmarks moved at the same "
-            "commits"
+    """Load what moved together with some changes of one range of commits, the largest of them first."""
+    policies = web_context().load_policies(project)
+    exact_counts = [
+        change
+        for change in changes
+        if change.is_exact and policies.policy.metric_class_of(change.series) is MetricClass.COUNT
+    ]
+    places = _Places.load(tx, project, changes)
+    return build_cause_evidence(
+        CauseInputs(
+            places=places.list_moves(),
+            others=places.count_others(tx),
+            canaries=places.count_canaries(tx, policies.history.canaries),
+            exact_counts=len(exact_counts),
+            aa_runs=places.count_aa_runs(tx, project),
+            examined=reruns.examined,
+            confirmed=reruns.confirmed,
+            refuted=reruns.refuted,
+            pairs=reruns.pairs,
         )
-    facts += [canary_fact] if canary_fact else []
-    facts.append(
-        f"The environment changed with it: {environment_change}"
-        if environment_change
-        else "The environment shows no recorded change"
-    )
-    facts.append(
-        f"Confirmed by A/B rerun ({format_count(mark.verdict.pairs, 'pair')})"
-        if mark.state == "confirmed" and mark.verdict
-        else "No A/B rerun has confirmed it"
-    )
-    return CauseEvidence(
-        _weigh(mark, len(compared), yes, moved_here, others_here, environment_change), tuple(facts)
     )
 
 
-def _weigh(
-    mark: ChangeMark, places: int, moved_places: int, moved_here: int, others_here: int, environment: str
-) -> str:
-    if mark.state == "confirmed":
-        return "It is the code: fresh pairs on one machine confirmed it"
-    if environment:
-        return "Maybe the runner: its environment changed with it"
-    if places and moved_places == places:
-        return f"Probably the code: it moved in {format_all_of(places + 1, 'place')}"
-    if others_here >= 4 and moved_here > others_here / 2:
-        return "Probably the runner: most benchmarks of this machine moved with it"
-    if places and moved_places == 0:
-        return f"Maybe the runner: it moved here and {_in_no_other_place(places)}"
-    if places:
-        return f"Not clear: it moved in {moved_places + 1} of {places + 1} places"
-    return "Not clear: there is no other place to compare with"
+def count_reruns(marks: Sequence[ChangeMark | None]) -> RerunCounts:
+    """Count what A/B reruns said of the changes that were examined; None for one without a mark."""
+    confirmed = [mark for mark in marks if mark and mark.state == "confirmed"]
+    refuted = [mark for mark in marks if mark and mark.state == "refuted"]
+    pairs = [mark.verdict.pairs for mark in confirmed if mark.verdict and mark.verdict.pairs]
+    return RerunCounts(len(marks), len(confirmed), len(refuted), *pairs[:1])
 
 
-def _in_no_other_place(others: int) -> str:
-    return "not in the other place" if others == 1 else f"in none of {others:,} other places"
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The places measured on both sides of some changes: ``own`` is that of the largest, ``measured`` are
+    the series of the changed benchmarks there, ``moved`` all series that moved at these commits."""
+
+    largest: Series
+    around: Sequence[PlaceAroundChange]
+    measured: Collection[Series]
+    moved: Collection[Series]
+
+    @classmethod
+    def load(cls, tx: Session, project: Project, changes: Sequence[ChangePoint]) -> _Places:
+        largest = changes[0]
+        window = find_commit_window(tx, project.id, largest.last_good, largest.commit)
+        if window is None:
+            return cls(largest.series, (), (), ())
+        around = load_places_around_change(tx, project.id, window)
+        moved = set(load_series_moved_in_window(tx, project.id, window).values())
+        moved |= {change.series for change in changes}
+        changed = [change.series for change in changes[:MAX_BENCHMARKS]]
+        cells = {_cell_and_metric(series) for series in changed}
+        run_ids = [run_id for place in around for run_id in place.run_ids]
+        measured = load_measured_series(tx, run_ids, {series.benchmark.name for series in changed})
+        return cls(
+            largest.series,
+            around,
+            [series for series in measured if _cell_and_metric(series) in cells],
+            moved,
+        )
+
+    @property
+    def own(self) -> PlaceAroundChange | None:
+        series = self.largest
+        return next((place for place in self.around if _key(place) == _key(series)), None)
+
+    def list_moves(self) -> list[PlaceMoves]:
+        """How many of the changed benchmarks moved in each place."""
+        measured = Counter(_key(series) for series in self.measured)
+        moved = Counter(_key(series) for series in self.measured if series in self.moved)
+        places = SeriesPlaces([self.largest, *self.measured])
+        labels = {_key(series): places.label(series) or series.machine.label for series in self.measured}
+        return [
+            PlaceMoves(
+                labels[key],
+                place.machine.label,
+                moved[key],
+                measured[key],
+                format_environment_changes(diff_environments(place.before, place.after)),
+            )
+            for place in self.around
+            if (key := _key(place)) in labels
+        ][:MAX_PLACES]
+
+    def count_others(self, tx: Session) -> MovedOf:
+        """Count the cells of other benchmarks in the place of the largest change."""
+        if self.own is None:
+            return MovedOf()
+        own, name = _key(self.own), self.largest.benchmark.name
+        moved = {
+            (series.benchmark, series.parameters)
+            for series in self.moved
+            if _key(series) == own and series.benchmark.name != name
+        }
+        return MovedOf(len(moved), max(len(moved), count_measured_cells(tx, self.own.run_ids, name)))
+
+    def count_canaries(self, tx: Session, patterns: Sequence[str]) -> MovedOf:
+        """Count the series that no commit can move in the place of the largest change."""
+        if self.own is None or not patterns:
+            return MovedOf()
+        canaries = [
+            series
+            for series in load_measured_series(tx, self.own.run_ids)
+            if any(re.search(pattern, series.label) for pattern in patterns)
+        ]
+        return MovedOf(sum(series in self.moved for series in canaries), len(canaries))
+
+    def count_aa_runs(self, tx: Session, project: Project) -> AaRuns | None:
+        """Count the A/A runs of the time on the machines that it moved on."""
+        if self.own is None:
+            return None
+        since, until = self.own.first_run_at - AA_MARGIN, self.own.last_run_at + AA_MARGIN
+        return AaRuns(*count_aa_verdicts_between(tx, project.slug, [self.own.machine_id], since, until))
 
 
-def _label_places(series: Series, moved_elsewhere: Mapping[Series, bool | None]) -> dict[str, bool | None]:
-    """Name each place by what tells it apart from the others and from that of the series."""
-    places = SeriesPlaces([series, *moved_elsewhere])
-    return {places.label(other) or other.machine.label: moved for other, moved in moved_elsewhere.items()}
+def _cell_and_metric(series: Series) -> tuple[object, ...]:
+    return (series.benchmark.name, series.parameters, series.metric.name)
 
 
-def _places_fact(compared: Mapping[str, bool]) -> str:
-    texts = [f"{place}: {'yes' if moved else 'no'}" for place, moved in compared.items()]
-    return f"Moved elsewhere: {', '.join(sorted(texts))}"
+def _key(place: Series | PlaceAroundChange) -> tuple[Machine, Variant]:
+    return (place.machine, place.variant)
 
 
-def _canary_fact(canaries: Sequence[str], others: set[Series], moved: set[Series]) -> str:
-    """Whether benchmarks that no commit can move have moved."""
-    chosen = [series for series in others if any(re.search(text, series.label) for text in canaries)]
-    count = sum(series in moved for series in chosen)
-    return f"Canaries: {count} of {len(chosen)} moved" if chosen else ""
-
-
-def _commit_window(loaded: LoadedSeries, mark: ChangeMark) -> set[str]:
-    """The commits that may have made a change: after the last good one, up to the first changed one."""
-    shas = [commit.sha for commit in loaded.commits]
-    if mark.last_good in shas and mark.commit in shas:
-        return set(shas[shas.index(mark.last_good) + 1 : shas.index(mark.commit) + 1])
-    return {mark.commit}
-
-
-def _lies_in(change: ChangePoint, window: set[str]) -> bool:
-    return change.commit in window
-
-
-def _moved_there(trend: SeriesTrend, window: Collection[str], window_ids: Collection[int]) -> bool | None:
-    """Whether a series moved at these commits; None where it was not measured at them and before."""
-    if any(mark.commit in window and mark.state != "refuted" for mark in trend.marks):
-        return True
-    measured = trend.columns["commit_id"][~np.isnan(trend.columns["level"])]
-    is_inside = np.isin(measured, list(window_ids))
-    return False if is_inside.any() and not is_inside[0] else None
+def _estimate_sensitivity(trend: SeriesTrend, bar: float) -> TrendSensitivity | None:
+    """What the noise of a trend hides."""
+    values = trend.columns["level"].tolist()
+    segments = [
+        [value for value in values[level.first : level.last + 1] if value == value] for level in trend.levels
+    ]
+    return estimate_trend_sensitivity([segment for segment in segments if segment], bar)

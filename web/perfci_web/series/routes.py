@@ -30,7 +30,7 @@ from perfci_web.page_urls import PARAMETER_PREFIX, names_place
 from perfci_web.points.load_point import load_point_view
 from perfci_web.points.view_model import PointView
 from perfci_web.series import view_model
-from perfci_web.series.cause_evidence import load_cause_evidence, load_trends_elsewhere
+from perfci_web.series.cause_evidence import load_series_cause_evidence, load_trends_elsewhere
 from perfci_web.series.chart_view import (
     OVERLAY_KEY,
     PIN_KEY,
@@ -78,7 +78,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         namesakes = view_model.find_namesakes(record, records)
         places = load_trends_elsewhere(tx, project, namesakes)
         elsewhere = {trend.series: trend for trend in show_whole_histories(tx, places).values()}
-        cause = load_cause_evidence(tx, project, loaded, places.values())
+        cause = load_series_cause_evidence(tx, loaded, places.values())
         mutes = load_mutes(tx, stored_project.id, context.clock())
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
         point = _load_pinned_point(tx, loaded, records)
