@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from perfci.cli.compare.commits import commits_exit_code
 from perfci.model import Interval, Series, Status, TailVerdict, Verdict, VerdictKind
+from perfci.report.comparisons.comparison_rows import build_verdict_rows
 from perfci.report.incidents.incident_text import count_distinct_changes
 from perfci.report.pulls.check_result import CheckState, classify_findings, format_check_title
 from perfci.report.pulls.comparison_findings import may_fail_check
@@ -74,7 +75,9 @@ def test_the_whole_speaks_where_only_a_part_moved() -> None:
     )
 
     findings = build_findings([phase, step])
+    rows = build_verdict_rows([phase, step], {}, gates=lambda series: True)
 
+    assert [row.advice for row in rows if row.series is phase.series] == [sentence]
     assert f"· cpu_forward_time {sentence}\n" in format_comparison(findings.verdict_groups)
     assert f"· cpu_forward_time` {sentence}\n" in render_pull_comment(findings)
 

@@ -16,6 +16,7 @@ from perfci.report.verdict_text import (
     direction_arrow,
     has_increased,
     next_step_or_reason,
+    part_of_whole_phrase,
     status_label,
     verdict_glyph,
     verdict_label,
@@ -105,7 +106,8 @@ class ComparisonRow:
     ``noise`` is the standard deviation of log levels between runs of the series, None where fewer than
     three runs tell. ``change`` is the change point of its history between exactly the two commits: then
     levels and size are those of it, as on every other page. ``explains`` is true of a verdict that moved
-    with another one, or gates nothing; ``is_context`` of a metric that is never judged.
+    with another one, or gates nothing; ``is_context`` of a metric that is never judged. ``whole`` is the
+    verdict on the step or request of which only this part moved.
     """
 
     series: Series
@@ -117,6 +119,7 @@ class ComparisonRow:
     noise: float | None = None
     explains: bool = False
     is_context: bool = False
+    whole: Verdict | None = None
 
     @property
     def base_level(self) -> float | None:
@@ -214,9 +217,12 @@ class ComparisonRow:
 
     @property
     def advice(self) -> str:
-        """The next step of an undecided row, or why there is no value."""
+        """The next step of an undecided row, why there is no value, or what the whole of a part did."""
         if self.verdict is not None:
-            return next_step_or_reason(self.verdict)
+            phrases = [next_step_or_reason(self.verdict)]
+            if self.whole is not None:
+                phrases.append(part_of_whole_phrase(self.verdict, self.whole))
+            return " · ".join(filter(None, phrases))
         return " · ".join(
             dict.fromkeys(
                 side.reason for side in (self.base, self.head) if side.level is None and side.reason
@@ -256,7 +262,12 @@ def build_verdict_rows(
         for verdict in (group.primary, *group.secondary):
             base, head = levels.get(verdict.series, (NOT_MEASURED, NOT_MEASURED))
             explains = verdict is not group.primary or not group.gates
-            rows.append(ComparisonRow(verdict.series, verdict.series, base, head, verdict, explains=explains))
+            whole = None if explains else group.whole
+            rows.append(
+                ComparisonRow(
+                    verdict.series, verdict.series, base, head, verdict, explains=explains, whole=whole
+                )
+            )
     return rows
 
 
