@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.config import Config
 from perfci.history.series_histories import update_change_points
 from perfci.model import Benchmark, NamedValues, PerfciError, Series, freeze_named_values
+from perfci.net.api_schemas.renames import RenameShape
 from perfci.project_policies import build_policy
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
@@ -103,6 +104,17 @@ def list_renames(tx: Transaction, project: Project) -> list[StoredRename]:
         if old.benchmark.name != new.benchmark.name or added:
             counts[Rename("benchmark", old.benchmark.name, new.benchmark.name, added)] += 1
     return [StoredRename(rename, count) for rename, count in counts.items()]
+
+
+def serialize_rename(stored: StoredRename) -> RenameShape:
+    """Serialize a rename, for the API and the pages."""
+    return RenameShape(
+        kind=stored.rename.kind,
+        old=stored.rename.old,
+        new=stored.rename.new,
+        defaults=dict(stored.rename.defaults),
+        series=stored.series,
+    )
 
 
 def judge_renamed_series_again(store: Store, config: Config, outcome: RenameOutcome) -> None:

@@ -29,6 +29,7 @@ from perfci_web.page_urls import format_query
 from perfci_web.request_hooks import style_nonce
 from perfci_web.view_parts import link_preview
 from perfci_web.view_parts.navigation import build_navigation
+from perfci_web.view_parts.page_formats import list_page_formats
 from perfci_web.view_parts.share import build_share, may_share
 
 THEMES = ("light", "dark")
@@ -101,6 +102,7 @@ def register_filters_and_globals(
         "plotly": lambda: f"{request.script_root}{static_files.plotly_url_path()}",
         "common_sparklines": common_sparklines,
         "scene_picture": lambda scene, **options: Markup(scene_svg.render_scene_svg(scene, **options)),
+        "page_formats": list_page_formats,
         "preview_picture_address": link_preview.preview_picture_address,
         "sparkline": lambda trend: Markup(svg_charts.render_sparkline(trend)),
         "style_nonce": style_nonce,

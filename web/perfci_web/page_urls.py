@@ -166,8 +166,9 @@ class ProjectLinks:
     def renames(self) -> str:
         return f"{self.project_url}/renames"
 
-    def commit(self, sha: str, **query: object) -> str:
-        return f"{self.project_url}/commit/{encode_segment(sha)}{format_query(query)}"
+    def commit(self, sha: str, extension: str = "", **query: object) -> str:
+        path = f"{self.project_url}/commit/{encode_segment(sha)}{_format_extension(extension)}"
+        return f"{path}{format_query(query)}"
 
     def orders(self, **query: object) -> str:
         return f"{self.project_url}/orders{format_query(query)}"

@@ -41,7 +41,7 @@ from perfci_web.url_lookups import (
     raise_if_renamed,
     require_project,
 )
-from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
+from perfci_web.view_parts.csv_response import build_csv_response, flatten_series_fields
 from perfci_web.view_parts.table_row_groups import CellRows
 
 blueprint = Blueprint("benchmarks", __name__)
@@ -109,9 +109,7 @@ def benchmark_json(project: str, benchmark: str) -> Response:
 def benchmark_csv(project: str, benchmark: str) -> Response:
     """The places of one metric of a benchmark, one a line."""
     charted = _load_all_places(project, benchmark)
-    rows = [serialize_place(place) for place in charted.places] if charted else []
-    for row in rows:
-        row |= {name: format_name_value_pairs(row[name]) for name in ("parameters", "variant")}
+    rows = [flatten_series_fields(serialize_place(place)) for place in charted.places] if charted else []
     columns = rows[0].keys() if rows else ("benchmark",)
     return build_csv_response(columns, rows, f"{encode_segment(benchmark)}.csv")
 
@@ -179,11 +177,9 @@ def benchmarks_csv(project: str) -> Response:
         records = [record for record in matches if record.never_measured == unavailable]
         trends = load_series_trends(tx, project, [record.id for record in records])
     rows = {record.id: view_model.build_series_list_row(record, trends.get(record.id)) for record in records}
-    csv_rows = []
-    for record in records:
-        fields = view_model.serialize_series_list_row(rows[record.id])
-        pairs = {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
-        csv_rows.append(fields | pairs)
+    csv_rows = [
+        flatten_series_fields(view_model.serialize_series_list_row(rows[record.id])) for record in records
+    ]
     columns = csv_rows[0].keys() if csv_rows else ("benchmark",)
     return build_csv_response(columns, csv_rows, f"{encode_segment(project)}-benchmarks.csv")
 

@@ -28,7 +28,7 @@ from perfci_web.changes import view_model
 from perfci_web.lens import SINCE_KEY, WINDOW_DAYS, LensView, TimeWindow, build_time_window, load_lens
 from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
-from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
+from perfci_web.view_parts.csv_response import build_csv_response, flatten_series_fields
 
 blueprint = Blueprint("changes", __name__)
 
@@ -68,8 +68,7 @@ def changes_csv(project: str) -> Response:
         fields = _serialize_change(recorded)
         series, interval = fields.pop("series"), fields.pop("relative_change_interval")
         lo, hi = interval or (None, None)
-        pairs = {name: format_name_value_pairs(series[name]) for name in ("parameters", "variant")}
-        rows.append({**fields, **series, **pairs, "ci_lo": lo, "ci_hi": hi})
+        rows.append({**fields, **flatten_series_fields(series), "ci_lo": lo, "ci_hi": hi})
     return build_csv_response(CSV_COLUMNS, rows, f"{encode_segment(project)}-changes.csv")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, render_template, request
 
-from perfci.report.commits.commit_results_text import serialize_commit_report
+from perfci.report.commits.commit_results_text import serialize_commit_report, serialize_commit_result
 from perfci.report.series_places import SeriesPlaces
 from perfci.service.load_commit_report import load_commit_report
 from perfci.store.incidents.incident_lists import list_incidents
@@ -18,9 +18,24 @@ from perfci.store.verdicts_and_change_points import load_change_points, load_ver
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, paginate_lists
 from perfci_web.url_lookups import build_project_links, require_commit, require_project
+from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_response, flatten_series_fields
 from perfci_web.view_parts.list_search_and_paging import parse_list_query
 
 blueprint = Blueprint("commits", __name__)
+
+CSV_COLUMNS = (
+    *SERIES_COLUMNS,
+    "status",
+    "reason",
+    "level",
+    "q25",
+    "q75",
+    "processes",
+    "base",
+    "base_level",
+    "relative_change",
+    "verdict",
+)
 
 
 @blueprint.get("/<project:project>/commit/<name:sha>")
@@ -36,6 +51,21 @@ def commit_json(project: str, sha: str) -> Response:
         commit = require_commit(tx, project, sha)
         policy = context.load_policies(require_project(tx, project)).policy
         return jsonify(serialize_commit_report(load_commit_report(tx, project, commit, policy)))
+
+
+@blueprint.get("/<project:project>/commit/<name:sha>.csv")
+def commit_csv(project: str, sha: str) -> Response:
+    """The levels of a commit, one series a line."""
+    context = web_context()
+    with context.store.read() as tx:
+        commit = require_commit(tx, project, sha)
+        policy = context.load_policies(require_project(tx, project)).policy
+        report = load_commit_report(tx, project, commit, policy)
+    rows = []
+    for result in report.results:
+        fields = serialize_commit_result(result)
+        rows.append(fields | flatten_series_fields(fields["series"]))
+    return build_csv_response(CSV_COLUMNS, rows, f"{commit.short_sha}.csv")
 
 
 def render_commit_page(project: str, sha: str, rejection: str = "") -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import Commit, EnvironmentChange, Series
+from perfci.net.url_segments import encode_segment
 from perfci.report.comparisons.group_summaries import GROUPINGS
 from perfci.report.pulls.comparison_findings import Findings, compute_verdict_bars
 from perfci.report.pulls.pull_comment import render_pull_comment
@@ -31,12 +33,14 @@ from perfci_web.comparisons.sides import list_side_names, resolve_sides
 from perfci_web.comparisons.table_query import build_comparison_table, parse_table_query
 from perfci_web.load_series_trends import SPARKLINE_COMMITS, load_series_trends, show_last_commits
 from perfci_web.url_lookups import build_project_links, require_project
-from perfci_web.view_parts.csv_response import build_csv_response
+from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
 
 blueprint = Blueprint("comparisons", __name__)
 
 COMPARE_PATH = "/<project:project>/compare"
 PAIR_PATH = f"{COMPARE_PATH}/<name:base>...<name:head>"
+
+CHOOSER_COLUMNS = ("base", "head", "decided_at", "subject", "author", "verdicts")
 
 MAX_PAIRS, MAX_COMMITS = 50, 50
 """Comparisons that the chooser lists, and commits that its form suggests."""
@@ -63,18 +67,27 @@ def comparison_chooser_page(project: str) -> str | BaseResponse:
     if base and head:
         return redirect(links.compare(base, head))
     with web_context().store.read() as tx:
-        stored_project = require_project(tx, project)
-        pairs = list_compared_pairs(tx, stored_project.id, MAX_PAIRS)
-        shas = {sha for pair in pairs for sha in (pair.base, pair.head)}
-        commits = load_commits_by_sha(tx, project, shas)
+        rows = _load_pairs(tx, project)
         newest = load_commits_newest_first(tx, project, limit=MAX_COMMITS)
         names = list_side_names(tx, project, newest)
-    rows = [
-        PairRow(pair, *(commits.get(sha, Commit(sha)) for sha in (pair.base, pair.head))) for pair in pairs
-    ]
     return render_template(
         "comparisons/choose_sides.html", project=project, rows=rows, commits=newest, names=names, links=links
     )
+
+
+@blueprint.get(f"{COMPARE_PATH}.json")
+def chooser_json(project: str) -> Response:
+    with web_context().store.read() as tx:
+        rows = [_serialize_pair(row) for row in _load_pairs(tx, project)]
+    return jsonify({"project": project, "comparisons": rows})
+
+
+@blueprint.get(f"{COMPARE_PATH}.csv")
+def chooser_csv(project: str) -> Response:
+    with web_context().store.read() as tx:
+        rows = [_serialize_pair(row) for row in _load_pairs(tx, project)]
+    counted = [row | {"verdicts": format_name_value_pairs(row["verdicts"])} for row in rows]
+    return build_csv_response(CHOOSER_COLUMNS, counted, f"{encode_segment(project)}-comparisons.csv")
 
 
 @blueprint.get(PAIR_PATH)
@@ -134,6 +147,26 @@ def compare_markdown(project: str, base: str, head: str) -> Response:
         strict=policy.default.strict,
     )
     return Response(render_pull_comment(findings), content_type="text/markdown; charset=utf-8")
+
+
+def _load_pairs(tx: Session, project: str) -> list[PairRow]:
+    """Load the comparisons decided last."""
+    pairs = list_compared_pairs(tx, require_project(tx, project).id, MAX_PAIRS)
+    commits = load_commits_by_sha(tx, project, {sha for pair in pairs for sha in (pair.base, pair.head)})
+    return [
+        PairRow(pair, *(commits.get(sha, Commit(sha)) for sha in (pair.base, pair.head))) for pair in pairs
+    ]
+
+
+def _serialize_pair(row: PairRow) -> dict[str, Any]:
+    return {
+        "base": row.base.sha,
+        "head": row.head.sha,
+        "decided_at": row.pair.decided_at.isoformat(),
+        "subject": row.head.subject,
+        "author": row.head.author,
+        "verdicts": {count.label: count.count for count in row.counts},
+    }
 
 
 def _load_ends_of_trends(tx: Session, project: str, series: Sequence[Series]) -> dict[Series, Trend]:

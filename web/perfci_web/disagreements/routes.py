@@ -1,10 +1,11 @@
-"""Routes of disagreements: the page, and its JSON."""
+"""Routes of disagreements: the page, and its JSON and CSV."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
+from perfci.net.url_segments import encode_segment
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.incidents.recorded_changes import ChangeFilter, load_recorded_changes
 from perfci.store.projects import Project
@@ -14,6 +15,7 @@ from perfci_web.application_context import web_context
 from perfci_web.disagreements import view_model
 from perfci_web.lens import LensView, build_time_window, load_lens
 from perfci_web.url_lookups import build_project_links, require_commit, require_project
+from perfci_web.view_parts.csv_response import build_csv_response
 
 blueprint = Blueprint("disagreements", __name__)
 
@@ -52,6 +54,15 @@ def disagreements_json(project: str) -> Response:
     with web_context().store.read() as tx:
         _, _, items = _load_disagreements(tx, require_project(tx, project), request.args.get("after", ""))
     return jsonify(view_model.serialize_disagreements(project, items))
+
+
+@blueprint.get(f"{DISAGREEMENTS_PATH}.csv")
+def disagreements_csv(project: str) -> Response:
+    """The places of each benchmark, one a line."""
+    with web_context().store.read() as tx:
+        _, _, items = _load_disagreements(tx, require_project(tx, project), request.args.get("after", ""))
+    rows = [view_model.build_csv_row(move) for each in items for move in each.moves]
+    return build_csv_response(view_model.CSV_COLUMNS, rows, f"{encode_segment(project)}-disagreements.csv")
 
 
 def _load_disagreements(

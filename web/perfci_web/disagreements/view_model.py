@@ -11,9 +11,12 @@ from typing import Any
 from perfci.model import Series
 from perfci.report.serializers import serialize_series
 from perfci.store.incidents.recorded_changes import RecordedChange
+from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_series_cells
 
 MIN_LOG_RATIO = math.log(1.02)
 """What several changes of one series come to together counts from two per cent on."""
+
+CSV_COLUMNS = (*SERIES_COLUMNS, "relative_change", "worse", "commits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +101,10 @@ def serialize_disagreements(project: str, disagreements: Iterable[Disagreement])
             for each in disagreements
         ],
     }
+
+
+def build_csv_row(move: MovedPlace) -> dict[str, Any]:
+    """Build the line of one place; its commits are the newest first."""
+    commits = " ".join(each.change.commit for each in move.changes)
+    fields = {"relative_change": move.ratio - 1, "worse": move.is_worse, "commits": commits}
+    return build_series_cells(move.series) | fields

@@ -1,4 +1,4 @@
-"""Routes of the fleet of a project: the page, and its JSON."""
+"""Routes of the fleet of a project: the page, and its JSON and CSV."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from flask import Blueprint, Response, jsonify, render_template
 from sqlalchemy.orm import Session
 
 from perfci.history.false_alarm_calibration import compute_noise_floors
+from perfci.net.url_segments import encode_segment
 from perfci.service.missing_data.find_missing_data import find_late_reports
 from perfci.service.worker.lease import JUDGE_LEASE
 from perfci.store.incidents.reporting_schedules_and_run_arrivals import load_reporting_schedules
@@ -17,6 +18,7 @@ from perfci.store.queries.machine_activity import load_machine_activity
 from perfci_web.application_context import web_context
 from perfci_web.fleet import view_model
 from perfci_web.url_lookups import build_project_links, require_project
+from perfci_web.view_parts.csv_response import build_csv_response
 
 blueprint = Blueprint("fleet", __name__)
 
@@ -33,6 +35,16 @@ def fleet_page(project: str) -> str:
 @blueprint.get(f"{FLEET_PATH}.json")
 def fleet_json(project: str) -> Response:
     return jsonify(view_model.serialize_fleet(project, _load_fleet(project)))
+
+
+@blueprint.get(f"{FLEET_PATH}.csv")
+def fleet_csv(project: str) -> Response:
+    """The machines, one a line."""
+    machines = view_model.serialize_fleet(project, _load_fleet(project))["machines"]
+    rows = [
+        row | {"missing": " ".join(row["missing"]), "suites": " ".join(row["suites"])} for row in machines
+    ]
+    return build_csv_response(view_model.CSV_COLUMNS, rows, f"{encode_segment(project)}-fleet.csv")
 
 
 def _load_fleet(project: str) -> view_model.FleetView:

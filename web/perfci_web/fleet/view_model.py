@@ -19,6 +19,18 @@ from perfci.verdicts.false_alarm_calibration import SeriesNoiseFloor
 RECENT_DAYS = (7, 30)
 """The times that runs are counted over."""
 
+CSV_COLUMNS = (
+    "machine",
+    "state",
+    "missing",
+    "suites",
+    "last_run_at",
+    "runs",
+    *(f"runs_{days}d" for days in RECENT_DAYS),
+    "failed_results_30d",
+    "median_noise_floor",
+)
+
 MAX_QUEUE_DELAY_S = 900
 """Work that waits longer has no worker, or too slow a one."""
 

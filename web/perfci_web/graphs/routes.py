@@ -9,7 +9,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from perfci.net.url_segments import encode_segment
 from perfci.report.charts.build_graph_scene import build_graph_scene
 from perfci.report.charts.scene_svg import render_scene_svg
-from perfci.report.serializers import serialize_series, serialize_trend
+from perfci.report.serializers import serialize_trend
 from perfci_web.graphs.view_model import MAX_KEYS, GraphView, load_graph
 from perfci_web.series.chart_view import (
     build_view_controls,
@@ -19,7 +19,7 @@ from perfci_web.series.chart_view import (
     view_query,
 )
 from perfci_web.series.view_model import POINT_COLUMNS
-from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
+from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_response, build_series_cells
 
 blueprint = Blueprint("graphs", __name__)
 
@@ -90,11 +90,9 @@ def graph_csv(project: str) -> Response:
     graph = load_graph(project, request.args, MAX_KEYS)
     rows = []
     for line in graph.lines:
-        series = serialize_series(line.series)
-        series |= {name: format_name_value_pairs(series[name]) for name in ("parameters", "variant")}
+        series = build_series_cells(line.series)
         rows += [series | point for point in serialize_trend(line.trend)["points"]]
-    columns = [*series, *POINT_COLUMNS] if graph.lines else POINT_COLUMNS
-    return build_csv_response(columns, rows, f"{encode_segment(project)}-graph.csv")
+    return build_csv_response([*SERIES_COLUMNS, *POINT_COLUMNS], rows, f"{encode_segment(project)}-graph.csv")
 
 
 def _draw_picture(project: str) -> str:

@@ -1,14 +1,16 @@
-"""Routes that show incidents: the list and one of them, as page and JSON."""
+"""Routes that show incidents: the list and one of them, as page, JSON and CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
 from perfci.model import Series
+from perfci.net.url_segments import encode_segment
 from perfci.report.escaping import make_printable
 from perfci.report.incidents.cause_evidence import CauseEvidence
 from perfci.report.incidents.notification_text import STATE_LABELS
@@ -42,10 +44,43 @@ from perfci_web.load_series_trends import load_series_trends, show_commits_aroun
 from perfci_web.series.cause_evidence import count_reruns, load_cause_evidence
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
+from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_response, flatten_series_fields
 
 blueprint = Blueprint("incidents", __name__)
 
 MAX_IN_FEED = 50
+
+LIST_COLUMNS = (
+    "number",
+    "id",
+    "kind",
+    "state",
+    "sentence",
+    "series_count",
+    "severity",
+    "disposition",
+    "assignee",
+    "reason",
+    "last_good",
+    "commit",
+    "culprit_sha",
+    "fix_sha",
+    "first_seen",
+    "changed_at",
+    "due_at",
+    "issue_url",
+)
+MEMBER_COLUMNS = (
+    *SERIES_COLUMNS,
+    "last_good",
+    "commit",
+    "before",
+    "after",
+    "relative_change",
+    "ci_lo",
+    "ci_hi",
+    "added_by",
+)
 
 LIST_PATH = "/<project:project>/incidents"
 # A number that PostgreSQL's integer cannot hold is no page, rather than an error of the database.
@@ -93,22 +128,15 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
 
 @blueprint.get(f"{LIST_PATH}.json")
 def incidents_json(project: str) -> Response:
-    with web_context().store.read() as tx:
-        record = require_project(tx, project)
-        overview = load_incidents_with_evaluation(tx, record)
-        if overview is not None:
-            return jsonify(serialize_stored_incident_overview(overview))
-        evaluation = _evaluate(tx, record)
-    return jsonify(
-        serialize_derived_incident_overview(
-            project,
-            evaluation.incidents,
-            evaluation.retests,
-            evaluation.creeps,
-            evaluation.commits,
-            evaluation.pages_per_week,
-        )
-    )
+    return jsonify(_load_serialized_incidents(project))
+
+
+@blueprint.get(f"{LIST_PATH}.csv")
+def incidents_csv(project: str) -> Response:
+    """Every incident, one a line; one that is not stored has neither number nor state."""
+    incidents = _load_serialized_incidents(project)["incidents"]
+    rows = [dict.fromkeys(LIST_COLUMNS) | fields for fields in incidents]
+    return build_csv_response(LIST_COLUMNS, rows, f"{encode_segment(project)}-incidents.csv")
 
 
 @blueprint.get(INCIDENT_PATH)
@@ -159,6 +187,20 @@ def incident_json(project: str, number: int) -> Response:
         return jsonify(serialize_incident_detail(record, load_incident_detail(tx, record, number)))
 
 
+@blueprint.get(f"{INCIDENT_PATH}.csv")
+def incident_csv(project: str, number: int) -> Response:
+    """The series of an incident, one a line."""
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+        _require_incident(tx, record, number)
+        members = serialize_incident_detail(record, load_incident_detail(tx, record, number))["members"]
+    rows = []
+    for member in members:
+        lo, hi = member["relative_change_interval"] or (None, None)
+        rows.append(member | flatten_series_fields(member["series"]) | {"ci_lo": lo, "ci_hi": hi})
+    return build_csv_response(MEMBER_COLUMNS, rows, f"{encode_segment(project)}-incident-{number}.csv")
+
+
 @blueprint.get(f"{LIST_PATH}.atom")
 def incidents_feed(project: str) -> Response:
     """The newest incidents, whatever their state; an entry is newer when its state changed."""
@@ -185,6 +227,24 @@ def _describe_feed_entry(record: IncidentRecord) -> str:
     """What a feed says below the headline of an incident: its kind, its state and what explains it."""
     state = f"{record.kind}, {STATE_LABELS[record.state]}"
     return ". ".join(filter(None, (state, make_printable(str(record.detail.get("explanation") or ""), 500))))
+
+
+def _load_serialized_incidents(project: str) -> dict[str, Any]:
+    """Load the stored incidents; a project that was never evaluated has them derived here."""
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+        overview = load_incidents_with_evaluation(tx, record)
+        if overview is not None:
+            return serialize_stored_incident_overview(overview)
+        evaluation = _evaluate(tx, record)
+    return serialize_derived_incident_overview(
+        project,
+        evaluation.incidents,
+        evaluation.retests,
+        evaluation.creeps,
+        evaluation.commits,
+        evaluation.pages_per_week,
+    )
 
 
 def _load_trends(tx: Session, project: Project, incident: IncidentDetail) -> Mapping[Series, Trend]:

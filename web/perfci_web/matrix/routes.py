@@ -1,9 +1,10 @@
-"""Routes of matrices: the list of what has one, and one matrix as page, JSON and CSV."""
+"""Routes of matrices: the list of what has one, and one matrix, each as page, JSON and CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
@@ -24,13 +25,14 @@ from perfci_web.url_lookups import (
     build_project_links,
     require_project,
 )
-from perfci_web.view_parts.csv_response import build_csv_response
+from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
 from perfci_web.view_parts.list_search_and_paging import PAGE_ROWS
 
 blueprint = Blueprint("matrix", __name__)
 
 CHOOSER_PATH = "/<project:project>/matrix"
 MATRIX_PATH = f"{CHOOSER_PATH}/<name:benchmark>/<name:metric>"
+CHOOSER_COLUMNS = ("benchmark", "metric", "axes", "series")
 MAX_TEXT = 200
 """Characters of a value of an address; a longer one chooses nothing."""
 
@@ -48,11 +50,7 @@ class ChooserRow:
 @blueprint.get(CHOOSER_PATH)
 def matrix_chooser_page(project: str) -> str:
     """List every benchmark and metric that was measured with two values of something."""
-    search = request.args.get("q", "").strip()[:MAX_TEXT]
-    with web_context().store.read() as tx:
-        require_project(tx, project)
-        series = load_project_series(tx, project, ~series_only_in_pulls_condition())
-    rows = _list_choices(series, search)
+    search, rows = _load_choices(project)
     pages = max(1, -(-len(rows) // PAGE_ROWS))
     page = min(max(1, request.args.get("page", 1, type=int)), pages)
     return render_template(
@@ -65,6 +63,21 @@ def matrix_chooser_page(project: str) -> str:
         pages=pages,
         links=build_project_links(project),
     )
+
+
+@blueprint.get(f"{CHOOSER_PATH}.json")
+def matrix_chooser_json(project: str) -> Response:
+    """All matrices of the search, not only one page."""
+    _, rows = _load_choices(project)
+    return jsonify({"project": project, "matrices": [_serialize_choice(row) for row in rows]})
+
+
+@blueprint.get(f"{CHOOSER_PATH}.csv")
+def matrix_chooser_csv(project: str) -> Response:
+    _, rows = _load_choices(project)
+    fields = [_serialize_choice(row) for row in rows]
+    csv_rows = [row | {"axes": format_name_value_pairs(row["axes"])} for row in fields]
+    return build_csv_response(CHOOSER_COLUMNS, csv_rows, f"{encode_segment(project)}-matrices.csv")
 
 
 @blueprint.get(MATRIX_PATH)
@@ -94,6 +107,21 @@ def matrix_csv(project: str, benchmark: str, metric: str) -> Response:
         view, _ = _load_view(tx, require_project(tx, project), benchmark, metric)
     name = f"{encode_segment(benchmark)}-{encode_segment(metric)}-matrix.csv"
     return build_csv_response(view_model.CSV_COLUMNS, view_model.list_cell_fields(view), name)
+
+
+def _load_choices(project: str) -> tuple[str, list[ChooserRow]]:
+    """The search of the address, and every benchmark and metric that it leaves."""
+    search = request.args.get("q", "").strip()[:MAX_TEXT]
+    with web_context().store.read() as tx:
+        require_project(tx, project)
+        series = load_project_series(tx, project, ~series_only_in_pulls_condition())
+    return search, _list_choices(series, search)
+
+
+def _serialize_choice(row: ChooserRow) -> dict[str, Any]:
+    """Return the JSON of a line: each axis with how many values it has."""
+    axes = {axis.label: len(axis.values) for axis in row.axes}
+    return {"benchmark": row.benchmark, "metric": row.metric, "axes": axes, "series": row.series}
 
 
 def _list_choices(series: Mapping[int, Series], search: str) -> list[ChooserRow]:

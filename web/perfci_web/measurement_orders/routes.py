@@ -1,12 +1,13 @@
-"""Routes of measurement orders: the list, the button that orders pairs of a change, and cancelling."""
+"""Routes of measurement orders: the list as page, JSON and CSV, the button that orders, and cancelling."""
 
 from __future__ import annotations
 
-from flask import Blueprint, g, redirect, render_template, request
+from flask import Blueprint, Response, g, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import PerfciError
+from perfci.net.url_segments import encode_segment
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.load_incidents import load_incident_detail
 from perfci.service.orders.bench_expression import build_bench_expression
@@ -23,8 +24,15 @@ from perfci.store.jobs.measurement_orders import (
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.paged_lists import find_series_by_identity
 from perfci_web.application_context import current_actor, may_triage, web_context
-from perfci_web.measurement_orders.view_model import build_orders_view
+from perfci_web.measurement_orders.view_model import (
+    CSV_COLUMNS,
+    OrdersView,
+    build_csv_row,
+    build_orders_view,
+    serialize_orders_view,
+)
 from perfci_web.url_lookups import build_project_links, require_project
+from perfci_web.view_parts.csv_response import build_csv_response
 
 blueprint = Blueprint("measurement_orders", __name__)
 
@@ -36,6 +44,20 @@ MAX_NUMBER = 2**31 - 1
 @blueprint.get(ORDERS_PATH)
 def orders_page(project: str) -> str:
     return _render_page(project)
+
+
+@blueprint.get(f"{ORDERS_PATH}.json")
+def orders_json(project: str) -> Response:
+    page = _load_view(project)
+    return jsonify({"project": project} | serialize_orders_view(page))
+
+
+@blueprint.get(f"{ORDERS_PATH}.csv")
+def orders_csv(project: str) -> Response:
+    """The orders of the page, the open ones first."""
+    page = _load_view(project)
+    rows = [build_csv_row(row) for row in (*page.open_orders, *page.closed_orders)]
+    return build_csv_response(CSV_COLUMNS, rows, f"{encode_segment(project)}-orders.csv")
 
 
 @blueprint.post(ORDERS_PATH)
@@ -109,16 +131,23 @@ def _build_audit_context() -> AuditContext:
 
 
 def _render_page(project: str, rejected: str = "") -> str:
+    page = _load_view(project)
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+    return render_template(
+        "measurement_orders/orders.html",
+        project=project,
+        page=page,
+        links=build_project_links(project),
+        may_change=may_triage(record),
+        rejected=rejected,
+    )
+
+
+def _load_view(project: str) -> OrdersView:
     before = request.args.get("before", type=int)
     with web_context().store.read() as tx:
         record = require_project(tx, project)
         open_orders = list_orders(tx, record.id, states=OPEN_STATES)
         closed = list_orders(tx, record.id, states=CLOSED_STATES, before=before, limit=PAGE_SIZE + 1)
-    return render_template(
-        "measurement_orders/orders.html",
-        project=project,
-        page=build_orders_view(open_orders, closed, PAGE_SIZE),
-        links=build_project_links(project),
-        may_change=may_triage(record),
-        rejected=rejected,
-    )
+    return build_orders_view(open_orders, closed, PAGE_SIZE)

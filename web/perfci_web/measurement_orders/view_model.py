@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from perfci.net.api_schemas.measurement_orders import OrderRequestShape, OrderShape
 from perfci.service.orders.order_text import describe_state
 from perfci.service.orders.serialize_orders import serialize_order
 from perfci.store.jobs.measurement_orders import DONE, FAILED, MeasurementOrder
+
+CSV_COLUMNS = (
+    "id",
+    "kind",
+    "state",
+    "base",
+    "head",
+    "bench",
+    "engine",
+    "created_at",
+    "started_at",
+    "ended_at",
+    "attempts",
+    "worker",
+    "problem",
+    "verdict",
+    "requested_by",
+)
 
 TONES = {"regression": "worse", "failed": "worse", "improvement": "better"}
 
@@ -57,6 +76,23 @@ def build_orders_view(
         tuple(map(_build_row, shown)),
         shown[-1].id if len(closed_orders) > page_size else None,
     )
+
+
+def serialize_orders_view(page: OrdersView) -> dict[str, Any]:
+    """Return the JSON of the page; ``older_than`` is the ``before`` of its next page."""
+    return {
+        "open": [row.order.model_dump(mode="json") for row in page.open_orders],
+        "closed": [row.order.model_dump(mode="json") for row in page.closed_orders],
+        "older_than": page.older_than,
+    }
+
+
+def build_csv_row(row: OrderRow) -> dict[str, Any]:
+    """Build the line of an order."""
+    fields = row.order.model_dump(mode="json")
+    verdict = row.order.result.verdict if row.order.result else None
+    requested_by = " ".join(dict.fromkeys(request.requested_by for request in row.requests))
+    return fields | {"verdict": verdict, "requested_by": requested_by}
 
 
 def _build_row(order: MeasurementOrder) -> OrderRow:

@@ -9,16 +9,20 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.history.false_alarm_calibration import compute_calibration
 from perfci.model import Series
-from perfci.report.serializers import serialize_calibration
+from perfci.net.url_segments import encode_segment
+from perfci.report.serializers import serialize_calibration, serialize_noise_floor
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.verdicts.false_alarm_calibration import Calibration
 from perfci_web.application_context import web_context
 from perfci_web.url_lookups import build_project_links, require_project
+from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_response, build_series_cells
 
 blueprint = Blueprint("noise", __name__)
 
 NOISE_PATH = "/<project:project>/noise"
+
+CSV_COLUMNS = (*SERIES_COLUMNS, "noise_floor", "comparisons", "bar", "raised")
 
 
 @blueprint.get(NOISE_PATH)
@@ -38,6 +42,14 @@ def noise_page(project: str) -> str:
 def noise_json(project: str) -> Response:
     calibration, _ = _load_calibration(project)
     return jsonify(serialize_calibration(project, calibration))
+
+
+@blueprint.get(f"{NOISE_PATH}.csv")
+def noise_csv(project: str) -> Response:
+    """The noise floors, one series a line."""
+    calibration, _ = _load_calibration(project)
+    rows = [serialize_noise_floor(floor) | build_series_cells(floor.series) for floor in calibration.floors]
+    return build_csv_response(CSV_COLUMNS, rows, f"{encode_segment(project)}-noise.csv")
 
 
 @blueprint.get("/<project:project>/calibration")

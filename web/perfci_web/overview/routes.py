@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from flask import Blueprint, redirect, render_template, request
+from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import Series
+from perfci.report.page_summaries import PageSummary
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import Trend
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.incident_lists import list_fixed_incidents
+from perfci.store.projects import Project
 from perfci.store.queries import (
     project_counts,
     project_status,
@@ -27,7 +29,7 @@ from perfci.store.queries.series_commits_machines import (
 from perfci.store.unresolved_results import count_unresolved_results
 from perfci_web.application_context import current_actor, may_triage, web_context
 from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
-from perfci_web.lens import SINCE_KEY, build_time_window, load_lens
+from perfci_web.lens import SINCE_KEY, LensView, TimeWindow, build_time_window, load_lens
 from perfci_web.load_series_trends import (
     VerdictsAndChangePoints,
     load_series_trends,
@@ -39,6 +41,8 @@ from perfci_web.page_urls import encode_project_segment
 from perfci_web.url_lookups import build_project_links, list_visible_projects, require_project
 
 blueprint = Blueprint("overview", __name__)
+
+OVERVIEW_PATH = "/<project:project>/"
 
 COMMITS_AROUND = 30
 """Commits of a sparkline on either side of its change."""
@@ -59,52 +63,23 @@ def projects_page() -> str | BaseResponse:
     )
 
 
-@blueprint.get("/<project:project>/")
+@blueprint.get(OVERVIEW_PATH)
 def overview_page(project: str) -> str:
-    context = web_context()
-    with context.store.read() as tx:
+    with web_context().store.read() as tx:
         project_record = require_project(tx, project)
-        [record] = project_counts.load_projects_with_counts(tx, project)
-        changed_series = project_status.find_newest_and_largest_changed_series(
-            tx, project, view_model.MAX_LARGEST_CHANGES
-        )
-        decisions = VerdictsAndChangePoints.load(tx, changed_series)
-        changed = load_series_trends(tx, project, changed_series, decisions)
-        trends = show_whole_histories(tx, changed).values()
-        trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
-        open_incidents = load_or_derive_open_incidents(
-            tx, project_record, context.load_policies(project_record)
-        )
-        page = view_model.build_overview(
-            record,
-            view_model.build_head_coverage(project_status.load_head_status(tx, project)),
-            project_status.count_changes_and_undecided_verdicts(tx, project),
-            decisions,
-            trends_by_label,
-            series_commits_machines.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
-            series_commits_machines.load_commits_by_sha(
-                tx, project, view_model.collect_changed_commit_shas(trends_by_label)
-            ),
-            open_incidents.count,
-        )
-        waiting = count_unresolved_results(tx, project_record.id)
-        lens = load_lens(tx, project_record)
-        now = context.clock()
-        window = build_time_window(lens.lens, now, record.last_measured_at)
-        fixed = list_fixed_incidents(tx, project_record.id, window.since, limit=view_model.MAX_FIXED)
-        incidents = view_model.build_incident_rows(open_incidents, fixed, window)
-        sparklines = _load_sparklines(tx, project, incidents)
-        machines = view_model.build_seen_machines(load_machines_last_seen(tx, project_record.id), now)
-        listed_series = [*page.linked_series, *incidents.series]
+        loaded = _load_overview(tx, project_record)
+        sparklines = _load_sparklines(tx, project, loaded.incidents)
+        listed_series = [*loaded.page.linked_series, *loaded.incidents.series]
         links = build_project_links(project, load_series_of_same_cells(tx, project, listed_series))
+    lens = loaded.lens
     return render_template(
         "overview/overview.html",
-        page=page,
-        summary=view_model.summarize(page, incidents, now),
-        incidents=incidents,
+        page=loaded.page,
+        summary=loaded.summary,
+        incidents=loaded.incidents,
         sparklines=sparklines,
-        machines=machines,
-        window=window,
+        machines=loaded.machines,
+        window=loaded.window,
         # Its lists show every place, so of the lens it offers the time alone; the tabs keep the rest.
         window_view=replace(lens, choices=()),
         lens_extra=lens.lens.query_without(SINCE_KEY),
@@ -113,7 +88,68 @@ def overview_page(project: str) -> str:
         links=links,
         places=SeriesPlaces(listed_series),
         max_not_run=view_model.MAX_NOT_RUN,
-        waiting=waiting,
+        waiting=loaded.waiting,
+    )
+
+
+@blueprint.get(f"{OVERVIEW_PATH.removesuffix('/')}.json")
+def overview_json(project: str) -> Response:
+    with web_context().store.read() as tx:
+        loaded = _load_overview(tx, require_project(tx, project))
+    return jsonify(
+        view_model.serialize_overview(loaded.page, loaded.summary, loaded.incidents, loaded.machines)
+        | {"unresolved_results": loaded.waiting}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedOverview:
+    """What the first page of a project shows; ``waiting`` counts results without a unit."""
+
+    page: view_model.Overview
+    summary: PageSummary
+    incidents: view_model.IncidentRows
+    machines: tuple[view_model.SeenMachine, ...]
+    lens: LensView
+    window: TimeWindow
+    waiting: int
+
+
+def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
+    project, context = project_record.slug, web_context()
+    [record] = project_counts.load_projects_with_counts(tx, project)
+    changed_series = project_status.find_newest_and_largest_changed_series(
+        tx, project, view_model.MAX_LARGEST_CHANGES
+    )
+    decisions = VerdictsAndChangePoints.load(tx, changed_series)
+    changed = load_series_trends(tx, project, changed_series, decisions)
+    trends = show_whole_histories(tx, changed).values()
+    trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
+    open_incidents = load_or_derive_open_incidents(tx, project_record, context.load_policies(project_record))
+    page = view_model.build_overview(
+        record,
+        view_model.build_head_coverage(project_status.load_head_status(tx, project)),
+        project_status.count_changes_and_undecided_verdicts(tx, project),
+        decisions,
+        trends_by_label,
+        series_commits_machines.load_commits_newest_first(tx, project, limit=view_model.RECENT_COMMITS),
+        series_commits_machines.load_commits_by_sha(
+            tx, project, view_model.collect_changed_commit_shas(trends_by_label)
+        ),
+        open_incidents.count,
+    )
+    lens, now = load_lens(tx, project_record), context.clock()
+    window = build_time_window(lens.lens, now, record.last_measured_at)
+    fixed = list_fixed_incidents(tx, project_record.id, window.since, limit=view_model.MAX_FIXED)
+    incidents = view_model.build_incident_rows(open_incidents, fixed, window)
+    return LoadedOverview(
+        page,
+        view_model.summarize(page, incidents, now),
+        incidents,
+        view_model.build_seen_machines(load_machines_last_seen(tx, project_record.id), now),
+        lens,
+        window,
+        count_unresolved_results(tx, project_record.id),
     )
 
 

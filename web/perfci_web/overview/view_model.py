@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import Any
 
 from perfci.model import Commit, Machine, Series, Stage, Status, Verdict
 from perfci.report.notable_changes import find_open_regressions, rank_largest_change_per_series
@@ -16,8 +17,10 @@ from perfci.report.page_summaries import (
     recent_incidents_summary,
     stale_summary,
 )
+from perfci.report.serializers import serialize_change_size, serialize_commit, serialize_series
 from perfci.report.series_trend import ChangeMark, Trend
 from perfci.report.verdict_text import CHANGE_KINDS
+from perfci.service.incidents.serialize_incidents import serialize_stored_incident
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus
 from perfci.store.queries.query_records import ProjectRecord
@@ -34,6 +37,7 @@ from perfci_web.view_parts.table_row_groups import (
     count_missing_series,
     format_failure,
     group_series_by_reason,
+    serialize_missing_reason,
 )
 
 MAX_FINDINGS = 20
@@ -270,3 +274,53 @@ def _build_recent_commits(commits: Sequence[Commit], verdicts: Iterable[Verdict]
     return tuple(
         RecentCommit(commit, tuple(confirmed.get(commit.sha, ()))) for commit in commits[:RECENT_COMMITS]
     )
+
+
+def serialize_overview(
+    page: Overview, summary: PageSummary, incidents: IncidentRows, machines: Sequence[SeenMachine]
+) -> dict[str, Any]:
+    """Return the JSON of the page; incidents that are not stored have no number."""
+    coverage = page.coverage
+    return {
+        "project": page.project,
+        "sentence": str(summary),
+        "last_measured_at": page.last_measured_at.isoformat() if page.last_measured_at else None,
+        "commits": page.commits,
+        "series": page.series,
+        "not_available": page.never_measured,
+        "processes": page.processes,
+        "candidates": page.candidates,
+        "inconclusive": page.undecided,
+        "open_incidents": incidents.open_count,
+        "incidents": [serialize_stored_incident(entry.record) for entry in incidents.shown],
+        "fixed": [serialize_stored_incident(record) for record in incidents.fixed],
+        "open_regressions": [_serialize_change(change) for change in page.open_regressions],
+        "largest_changes": [_serialize_change(change) for change in page.largest_changes],
+        "coverage": {
+            "commit": coverage.head.sha if coverage.head else None,
+            "measured": coverage.measured,
+            "not_available": [serialize_missing_reason(reason) for reason in coverage.unavailable],
+            "failed": [serialize_missing_reason(reason) for reason in coverage.failed],
+            "not_run": [serialize_series(series) for series in coverage.not_run],
+        },
+        "machines": [
+            {
+                "machine": seen.machine.label,
+                "last_seen": seen.last_seen.isoformat(),
+                "silent": seen.silent,
+            }
+            for seen in machines
+        ],
+        "recent_commits": [serialize_commit(recent.commit) for recent in page.recent_commits],
+    }
+
+
+def _serialize_change(change: TrendChange) -> dict[str, Any]:
+    return {
+        "series": serialize_series(change.trend.series),
+        "last_good": change.mark.last_good,
+        "commit": change.mark.commit,
+        **serialize_change_size(change.mark.change),
+        "kind": change.mark.kind.value,
+        "state": change.mark.state,
+    }

@@ -30,6 +30,8 @@ CSV_COLUMNS = ("number", "head", "base", "measured_at", "verdicts")
 
 LIST_PATH = "/<project:project>/pulls"
 
+PULL_PATH = "/<project:project>/pr/<number:number>"
+
 MAX_ROWS = 100
 """Pull requests that the list shows."""
 
@@ -68,8 +70,10 @@ def pull_requests_csv(project: str) -> Response:
     return build_csv_response(CSV_COLUMNS, counted, f"{encode_segment(project)}-pulls.csv")
 
 
-@blueprint.get("/<project:project>/pr/<number:number>")
-def pull_request_page(project: str, number: int) -> BaseResponse:
+@blueprint.get(PULL_PATH)
+@blueprint.get(f"{PULL_PATH}.json", defaults={"extension": "json"})
+@blueprint.get(f"{PULL_PATH}.csv", defaults={"extension": "csv"})
+def pull_request_page(project: str, number: int, extension: str = "") -> BaseResponse:
     """Lead to the comparison of a pull request with the commit that it starts from."""
     with web_context().store.read() as tx:
         stored_project = require_project(tx, project)
@@ -78,8 +82,8 @@ def pull_request_page(project: str, number: int) -> BaseResponse:
         raise PageNotFound(f"Nothing was measured for the pull request #{number} of {project}.")
     links = build_project_links(project)
     if not records[0].base:
-        return redirect(links.commit(records[0].head))
-    return redirect(links.compare(records[0].base, f"{PULL_PREFIX}{number}"))
+        return redirect(links.commit(records[0].head, extension))
+    return redirect(links.compare(records[0].base, f"{PULL_PREFIX}{number}", extension))
 
 
 def _load_rows(tx: Session, project: Project) -> list[PullRequestRow]:

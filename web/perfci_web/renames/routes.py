@@ -1,10 +1,12 @@
-"""Routes of renames: what was renamed, and the form that counts what would move or renames."""
+"""Routes of renames: what was renamed as page, JSON and CSV, and the form that counts what would move, or
+renames.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from flask import Blueprint, g, redirect, render_template, request
+from flask import Blueprint, Response, g, jsonify, redirect, render_template, request
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
@@ -12,6 +14,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from perfci.auth.permissions import AccessRequirement, decide_access
 from perfci.model import PerfciError, freeze_named_values
 from perfci.net.api_schemas.renames import NewRename
+from perfci.net.url_segments import encode_segment
 from perfci.service.audit_context import AuditContext
 from perfci.service.rename_benchmarks import (
     Rename,
@@ -19,15 +22,18 @@ from perfci.service.rename_benchmarks import (
     list_renames,
     preview_rename,
     rename_series,
+    serialize_rename,
 )
 from perfci.store.projects import find_project
 from perfci.store.queries.series_commits_machines import load_project_series
 from perfci_web.application_context import current_actor, web_context
 from perfci_web.url_lookups import build_project_links, require_project
+from perfci_web.view_parts.csv_response import build_csv_response, format_name_value_pairs
 
 blueprint = Blueprint("renames", __name__)
 
 LIST_PATH = "/<project:project>/renames"
+CSV_COLUMNS = ("kind", "old", "new", "defaults", "series")
 INVALID = "Give the old and the new name, and defaults as NAME=VALUE, one on each line."
 
 
@@ -59,6 +65,25 @@ def add_rename(project: str) -> BaseResponse | str | tuple[str, int]:
         return _render_page(project, rename=rename, problem=str(error)), 409
     # 303: loading the next page again must not send the form again.
     return redirect(build_project_links(project).renames(), 303)
+
+
+@blueprint.get(f"{LIST_PATH}.json")
+def renames_json(project: str) -> Response:
+    return jsonify({"project": project, "renames": _load_serialized_renames(project)})
+
+
+@blueprint.get(f"{LIST_PATH}.csv")
+def renames_csv(project: str) -> Response:
+    renames = _load_serialized_renames(project)
+    rows = [row | {"defaults": format_name_value_pairs(row["defaults"])} for row in renames]
+    return build_csv_response(CSV_COLUMNS, rows, f"{encode_segment(project)}-renames.csv")
+
+
+def _load_serialized_renames(project: str) -> list[dict[str, Any]]:
+    """Load the renames with how many series each moved."""
+    with web_context().store.read() as tx:
+        renames = list_renames(tx, require_project(tx, project))
+    return [serialize_rename(stored).model_dump(mode="json") for stored in renames]
 
 
 def _parse_form() -> Rename | None:

@@ -1,4 +1,4 @@
-"""Routes of one run: what it measured, on what, and who uploaded it, as page and JSON."""
+"""Routes of one run: what it measured, on what, and who uploaded it, as page, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from perfci.store.queries.series_commits_machines import load_series_by_ids, loa
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.runs.view_model import RunView, build_run_view, paginate_results, serialize_run
 from perfci_web.url_lookups import PageNotFound, build_project_links, require_project
+from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_response, build_series_cells
 from perfci_web.view_parts.list_search_and_paging import parse_list_query
 
 blueprint = Blueprint("runs", __name__)
@@ -45,6 +46,15 @@ def run_json(project: str, key: str) -> Response:
     with web_context().store.read() as tx:
         page = _load_run_view(tx, project, key)
     return jsonify(serialize_run(page))
+
+
+@blueprint.get(f"{RUN_PATH}.csv")
+def run_csv(project: str, key: str) -> Response:
+    """The levels of the run, one series a line."""
+    with web_context().store.read() as tx:
+        page = _load_run_view(tx, project, key)
+    rows = [build_series_cells(result.series) | {"level": result.level} for result in page.results]
+    return build_csv_response((*SERIES_COLUMNS, "level"), rows, f"run-{key[:12]}.csv")
 
 
 def _load_run_view(tx: Session, project: str, key: str) -> RunView:

@@ -1,15 +1,16 @@
-"""The route of the search box: the one page that a few words mean, else a list of those they may mean."""
+"""Routes of the search box: the one page that a few words mean, else a list of those they may mean."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-from flask import Blueprint, redirect, render_template, request
+from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import Commit
+from perfci.net.url_segments import encode_segment
 from perfci.store.incidents.incident_store import find_incident
 from perfci.store.projects import Project
 from perfci.store.queries.project_search import (
@@ -20,8 +21,12 @@ from perfci.store.queries.project_search import (
 from perfci_web.application_context import web_context
 from perfci_web.page_urls import ProjectLinks
 from perfci_web.url_lookups import build_project_links, require_project
+from perfci_web.view_parts.csv_response import build_csv_response
 
 blueprint = Blueprint("search", __name__)
+
+SEARCH_PATH = "/<project:project>/search"
+CSV_COLUMNS = ("kind", "name", "text", "address")
 
 MAX_RESULTS, MAX_LENGTH = 50, 200
 """Results of one kind, and characters of a search."""
@@ -40,13 +45,10 @@ class SearchResults:
         return len(self.benchmarks) + len(self.commits) + len(self.incidents)
 
 
-@blueprint.get("/<project:project>/search")
+@blueprint.get(SEARCH_PATH)
 def search_page(project: str) -> str | BaseResponse:
-    text = request.args.get("q", "").replace("\x00", "").strip()[:MAX_LENGTH]
     links = build_project_links(project)
-    with web_context().store.read() as tx:
-        record = require_project(tx, project)
-        results = search_project(tx, record, text) if text else SearchResults()
+    text, results = _search(project)
     address = find_only_address(results, text, links)
     if address:
         return redirect(address)
@@ -58,6 +60,47 @@ def search_page(project: str) -> str | BaseResponse:
         max_results=MAX_RESULTS,
         links=links,
     )
+
+
+@blueprint.get(f"{SEARCH_PATH}.json")
+def search_json(project: str) -> Response:
+    """What some words may mean, each with the address of its page."""
+    text, results = _search(project)
+    items = _serialize_results(results, build_project_links(project))
+    return jsonify({"project": project, "query": text, "results": items})
+
+
+@blueprint.get(f"{SEARCH_PATH}.csv")
+def search_csv(project: str) -> Response:
+    _, results = _search(project)
+    rows = _serialize_results(results, build_project_links(project))
+    return build_csv_response(CSV_COLUMNS, rows, f"{encode_segment(project)}-search.csv")
+
+
+def _search(project: str) -> tuple[str, SearchResults]:
+    """The words of the address, and what they may mean."""
+    text = request.args.get("q", "").replace("\x00", "").strip()[:MAX_LENGTH]
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+        return text, search_project(tx, record, text) if text else SearchResults()
+
+
+def _serialize_results(results: SearchResults, links: ProjectLinks) -> list[dict[str, str]]:
+    return [
+        *(_serialize_result("benchmark", name, "", links.benchmark(name)) for name in results.benchmarks),
+        *(
+            _serialize_result("commit", commit.sha, commit.subject, links.commit(commit.sha))
+            for commit in results.commits
+        ),
+        *(
+            _serialize_result("incident", f"#{number}", headline, links.incident(number))
+            for number, headline in results.incidents
+        ),
+    ]
+
+
+def _serialize_result(kind: str, name: str, text: str, address: str) -> dict[str, str]:
+    return {"kind": kind, "name": name, "text": text, "address": address}
 
 
 def search_project(tx: Session, project: Project, text: str) -> SearchResults:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flask import Blueprint, g, make_response, redirect, render_template, request
+from flask import Blueprint, Response, g, jsonify, make_response, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
@@ -43,6 +43,16 @@ Answer = BaseResponse | tuple[str, int]
 @blueprint.get(SETTINGS_PATH)
 def settings_page(project: str) -> str:
     return _render_page(project)
+
+
+@blueprint.get(f"{SETTINGS_PATH}.json")
+def settings_json(project: str) -> Response:
+    """What the page shows its caller: members, tokens and destinations to administrators alone."""
+    with web_context().store.read() as tx:
+        record = require_project(tx, project)
+        page = _load_view(tx, record, _is_admin(record))
+        fields = view_model.serialize_settings(page, with_access=_is_admin(record))
+    return jsonify({"project": project} | fields)
 
 
 @blueprint.post(f"{SETTINGS_PATH}/unmute")
@@ -152,7 +162,7 @@ def _render_page(project: str, rejected: str = "", issued: IssuedToken | None = 
     context = web_context()
     with context.store.read() as tx:
         record = require_project(tx, project)
-        is_admin = decide_access(current_actor(), record, AccessRequirement.ADMIN).allowed
+        is_admin = _is_admin(record)
         page = _load_view(tx, record, is_admin)
         can_triage = may_triage(record)
     return render_template(
@@ -168,6 +178,10 @@ def _render_page(project: str, rejected: str = "", issued: IssuedToken | None = 
         issued=issued,
         rejected=rejected,
     )
+
+
+def _is_admin(project: Project) -> bool:
+    return decide_access(current_actor(), project, AccessRequirement.ADMIN).allowed
 
 
 def _load_view(tx: Session, project: Project, is_admin: bool) -> view_model.SettingsView:

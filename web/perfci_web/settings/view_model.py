@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Any
 
 from perfci.model import MetricClass
 from perfci.report.number_format import choose_display_scale, format_number, format_percent
@@ -64,3 +65,43 @@ def _format_floor(rule: MetricClassRule) -> str:
 def list_live_tokens(tokens: Sequence[Token], now: datetime) -> tuple[Token, ...]:
     """The tokens that still open something, the newest first."""
     return tuple(token for token in reversed(tokens) if token.is_valid(now))
+
+
+def serialize_settings(page: SettingsView, *, with_access: bool) -> dict[str, Any]:
+    """Return the JSON of the page; ``with_access`` adds who may do what, and where notifications go."""
+    fields: dict[str, Any] = {
+        "thresholds": [asdict(row) for row in page.thresholds],
+        "policies": [asdict(override) for override in page.overrides],
+        "mutes": [
+            {
+                "benchmark": mute.benchmark,
+                "metric": mute.metric,
+                "reason": mute.reason,
+                "expires_at": mute.expires_at.isoformat(),
+                "actor": mute.actor,
+            }
+            for mute in page.mutes
+        ],
+    }
+    return fields | _serialize_access(page) if with_access else fields
+
+
+def _serialize_access(page: SettingsView) -> dict[str, Any]:
+    return {
+        "members": [
+            {"member": f"{member.user.provider}/{member.user.subject}", "role": member.role}
+            for member in page.members
+        ],
+        "tokens": [
+            {
+                "uid": token.uid,
+                "name": token.name,
+                "scopes": list(token.scopes),
+                "expires_at": token.expires_at.isoformat(),
+            }
+            for token in page.tokens
+        ],
+        "destinations": [
+            {"name": each.name, "kind": each.kind, "enabled": each.enabled} for each in page.destinations
+        ],
+    }

@@ -9,7 +9,9 @@ from typing import Any
 
 from flask import Response
 
+from perfci.model import Series
 from perfci.report.escaping import escape_csv_cell
+from perfci.report.serializers import serialize_series
 
 
 def build_csv_response(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
@@ -23,6 +25,30 @@ def build_csv_response(columns: Iterable[str], rows: Iterable[Mapping[str, Any]]
     response = Response(out.getvalue(), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'inline; filename="{name}"'
     return response
+
+
+SERIES_COLUMNS = (
+    "benchmark",
+    "version",
+    "parameters",
+    "metric",
+    "unit",
+    "direction",
+    "machine",
+    "variant",
+    "harness",
+)
+"""The columns of a series in a CSV file."""
+
+
+def build_series_cells(series: Series) -> dict[str, Any]:
+    """Build the cells of what identifies a series, under the names of ``SERIES_COLUMNS``."""
+    return flatten_series_fields(serialize_series(series))
+
+
+def flatten_series_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Format what a serialized series has of names and values for one field each."""
+    return dict(fields) | {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
 
 
 def _format_cell(value: object) -> str:

@@ -23,9 +23,11 @@ def server_address() -> str:
     return (web_context().settings.server.public_url or request.url_root).rstrip("/")
 
 
-def canonical_path() -> str:
-    """The path of this page and its query, without what was just done on it."""
-    return f"{request.script_root}{_format_path()}{_format_query()}"
+def canonical_path(extension: str = "") -> str:
+    """The path of this page, or of another format of it, and its query without what was just done on it."""
+    suffix = f".{extension}" if extension else ""
+    path = _format_path().removesuffix("/") if extension else _format_path()
+    return f"{request.script_root}{path}{suffix}{_format_query()}"
 
 
 def canonical_address() -> str:

@@ -8,7 +8,13 @@ from perfci.net.api_schemas import renames
 from perfci.net.api_schemas import series as shapes
 from perfci.report.serializers import serialize_series, serialize_trend
 from perfci.report.series_trend import build_trend, downsample_trend
-from perfci.service.rename_benchmarks import Rename, list_renames, preview_rename, rename_series
+from perfci.service.rename_benchmarks import (
+    Rename,
+    list_renames,
+    preview_rename,
+    rename_series,
+    serialize_rename,
+)
 from perfci.store import verdicts_and_change_points
 from perfci.store.queries import measured_samples, paged_lists
 from perfci.store.queries.paged_lists import SeriesListItem
@@ -58,17 +64,7 @@ def get_series_points(call: Call) -> Reply:
 def get_renames(call: Call) -> Reply:
     with call.store.read() as tx:
         stored = list_renames(tx, call.required_project)
-    items = [
-        renames.RenameShape(
-            kind=record.rename.kind,
-            old=record.rename.old,
-            new=record.rename.new,
-            defaults=dict(record.rename.defaults),
-            series=record.series,
-        )
-        for record in stored
-    ]
-    return Reply(renames.RenameList(items=tuple(items)))
+    return Reply(renames.RenameList(items=tuple(map(serialize_rename, stored))))
 
 
 def add_rename(call: Call) -> Reply:

@@ -27,7 +27,7 @@ def list_unresolved_results(call: Call) -> Reply:
             tx, call.required_project.id, after=pagination.parse_cursor(query.cursor), limit=query.limit + 1
         )
     return pagination.build_page_reply(
-        UnresolvedResultPage, results, query.limit, lambda result: result.id, _build_unresolved_payload
+        UnresolvedResultPage, results, query.limit, lambda result: result.id, build_unresolved_payload
     )
 
 
@@ -46,7 +46,7 @@ def set_metric_unit(call: Call) -> Reply:
     return Reply(call.group_commit.submit(write))
 
 
-def _build_unresolved_payload(record: UnresolvedResult) -> UnresolvedResultShape:
+def build_unresolved_payload(record: UnresolvedResult) -> UnresolvedResultShape:
     return UnresolvedResultShape(
         id=record.id,
         run=record.run_key,
