@@ -40,5 +40,5 @@ def test_every_page_it_names_is_there(tmp_path: Path) -> None:
     with closing(open_store(f"sqlite:///{tmp_path}/perfci.db", create=True)) as store:
         pages = create_app(store).url_map.bind("localhost")
 
-        assert len(paths) == 9
+        assert len(paths) == 10
         assert [path for path in paths if not pages.test(path, method="GET")] == []

@@ -1,9 +1,8 @@
 """Compare variants of one commit with the first: interleaved, adaptively stopped, confirmed on fresh pairs.
 
-The processes are stored like those of any session, under the kind ``variants``. The verdicts are not: a
-stored verdict is about one series at two commits, which decides how it is superseded, charted and counted
-as a regression; a variant verdict is about one commit and two series. It can be computed again from the
-samples, pair numbers, order and seed.
+The processes are stored like those of any session, under the kind ``variants``. The verdicts are stored in
+tables of their own: one in ``verdicts`` is about one series at two commits, which decides how it is
+superseded, charted and counted as a regression; a variant verdict is about one commit and two series.
 """
 
 from __future__ import annotations

@@ -256,6 +256,29 @@ def build_verdict(row: Any, series: Series) -> Verdict:
     )
 
 
+def verdict_values(verdict: Verdict) -> dict[str, Any]:
+    """Return the columns of a verdict: all but its series."""
+    return {
+        "kind": verdict.kind.value,
+        "stage": verdict.stage.value,
+        "base": verdict.base,
+        "head": verdict.head,
+        "ratio": verdict.ratio,
+        "interval_lo": verdict.interval and verdict.interval.lo,
+        "interval_hi": verdict.interval and verdict.interval.hi,
+        "base_level": verdict.base_level,
+        "head_level": verdict.head_level,
+        "noise_floor": verdict.noise_floor,
+        "mde": verdict.mde,
+        "pairs": verdict.pairs,
+        "pairs_to_decide": verdict.pairs_to_decide,
+        "p_value": verdict.p_value,
+        "reason": verdict.reason,
+        "evidence": verdict.evidence,
+        **tail_verdict_values(verdict.tail),
+    }
+
+
 def build_tail_verdict(row: Any) -> TailVerdict | None:
     """Build the verdict on the tail from a row of ``verdicts``; None where there is none."""
     if not row.tail_kind:

@@ -19,6 +19,7 @@ from perfci.store.tables import (
     notifications,
     series_points,
     short_links,
+    variant_comparisons,
     verdicts,
     work_queue_and_leases,
 )
@@ -35,6 +36,7 @@ TABLE_MODULES = (
     measurement_orders,
     series_points,
     short_links,
+    variant_comparisons,
 )
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 

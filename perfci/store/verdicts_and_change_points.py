@@ -18,7 +18,7 @@ from perfci.store.column_conversions import (
     build_interval,
     build_tail_verdict,
     change_point_values,
-    tail_verdict_values,
+    verdict_values,
 )
 from perfci.store.queries.history_conditions import (
     PULL_REQUEST_KIND,
@@ -85,25 +85,7 @@ def save_change_points(tx: Session, changes: Mapping[int, Sequence[ChangePoint]]
 
 
 def _add_verdict(tx: Session, verdict: Verdict, columns: dict[str, Any]) -> int:
-    row = columns | {
-        "kind": verdict.kind.value,
-        "stage": verdict.stage.value,
-        "base": verdict.base,
-        "head": verdict.head,
-        "ratio": verdict.ratio,
-        "interval_lo": verdict.interval and verdict.interval.lo,
-        "interval_hi": verdict.interval and verdict.interval.hi,
-        "base_level": verdict.base_level,
-        "head_level": verdict.head_level,
-        "noise_floor": verdict.noise_floor,
-        "mde": verdict.mde,
-        "pairs": verdict.pairs,
-        "pairs_to_decide": verdict.pairs_to_decide,
-        "p_value": verdict.p_value,
-        "reason": verdict.reason,
-        "evidence": verdict.evidence,
-        **tail_verdict_values(verdict.tail),
-    }
+    row = columns | verdict_values(verdict)
     return tx.execute(sa.insert(VerdictRow.__table__).returning(VerdictRow.id), row).scalar_one()
 
 

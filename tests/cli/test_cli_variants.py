@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from perfci.cli import run_cli
 from perfci.formats import run_document
-from perfci.model import Role
+from perfci.model import Role, VerdictKind
+from perfci.store import open_store
+from perfci.store.projects import load_projects
+from perfci.store.variant_comparisons import (
+    GoalRecord,
+    VariantComparisonRecord,
+    load_goals,
+    load_variant_comparisons,
+)
 from tests.support.builders import a_commit, a_pair, a_result, a_run, a_series
 from tests.support.git_project import GitProject
 
@@ -62,6 +71,13 @@ def rows(project: GitProject, query: str) -> list[tuple]:
         return database.execute(query).fetchall()
 
 
+def stored_variants(project: GitProject) -> tuple[list[VariantComparisonRecord], list[GoalRecord]]:
+    url = f"sqlite:///{project.folder / '.perfci' / 'perfci.db'}"
+    with closing(open_store(url, create=False)) as store, store.read() as tx:
+        (record,) = load_projects(tx)
+        return load_variant_comparisons(tx, record.id, limit=9), load_goals(tx, record.id, limit=9)
+
+
 def test_compares_variants_of_one_commit_with_the_first(
     project: GitProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +124,49 @@ def test_stores_variant_runs_without_histories_or_verdicts(project: GitProject) 
     ]
     assert rows(project, "select count(*) from verdicts") == [(0,)]
     assert rows(project, "select role, count(*) from processes group by role") == [("base", 6), ("head", 6)]
+
+
+def test_stores_each_variant_against_the_first_apart_from_verdicts(project: GitProject) -> None:
+    project.write("perfci.toml", '[[goal]]\nname = "fast"\nrequire = ["step_time <= 0.8x"]\n')
+
+    run_cli(["compare", "--vary", "attn=sdpa,flash,broken", "--bench", "step"])
+
+    (comparison,), goals = stored_variants(project)
+    assert (comparison.kind, comparison.name) == ("vary", "attn=sdpa,flash,broken")
+    base, flash, broken = comparison.steps
+    assert (base.name, base.compared_with, base.verdicts) == ("attn=sdpa", "", ())
+    assert (flash.name, flash.compared_with, flash.shared_parameters) == (
+        "attn=flash",
+        "attn=sdpa",
+        (("batch", "1"),),
+    )
+    assert [(each.kind, each.ratio, each.base_level) for each in flash.verdicts] == [
+        (VerdictKind.IMPROVEMENT, 0.75, 800.0)
+    ]
+    assert (broken.verdicts, broken.rejection_reason[:31]) == ((), "rejected: loss at step 2 is 2.4")
+    assert {(goal.name, goal.subject, goal.outcome, len(goal.clauses)) for goal in goals} == {
+        ("fast", "attn=flash", "met", 1),
+        ("fast", "attn=broken", "rejected", 0),
+    }
+    assert rows(project, "select count(*) from verdicts") == [(0,)]
+
+
+def test_stores_the_steps_and_the_total_of_an_ablation(project: GitProject) -> None:
+    project.write("perfci.toml", ABLATION)
+
+    run_cli(["compare", "--ablation", "attention", "--bench", "step|loss"])
+
+    (comparison,), goals = stored_variants(project)
+    assert (comparison.kind, comparison.name, goals) == ("ablation", "attention", [])
+    steps = [step for step in comparison.steps if step.benchmark == "suite.Gpt.track_step"]
+    assert [(step.name, step.compared_with, step.is_total) for step in steps] == [
+        ("baseline", "", False),
+        ("+math", "", False),
+        ("+flash", "baseline", False),
+        ("total", "baseline", True),
+    ]
+    assert [step.name for step in steps if step.rejection_reason] == ["+math"]
+    assert [[verdict.ratio for verdict in step.verdicts] for step in steps] == [[], [], [0.75], [0.75]]
 
 
 def test_a_rejected_variant_is_measured_once(project: GitProject) -> None:
@@ -177,6 +236,10 @@ def test_goals_are_judged_at_the_end_of_a_comparison(
 
     code = run_cli(["compare", "HEAD~1", "HEAD", "--bench", "flash"])
 
+    _, (goal,) = stored_variants(project)
+    assert (goal.name, goal.outcome) == ("fast", "met")
+    assert [clause.estimate for clause in goal.clauses] == [0.5, 1]
+    assert goal.base != goal.head
     assert code == 0
     assert capsys.readouterr().out.endswith(
         "✓ goal fast: met\n"

@@ -7,7 +7,7 @@ import importlib
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Clock, Stage
+from perfci.model import Clock, Interval, Stage
 from perfci.store import (
     open_store,
     verdict_decision_records,
@@ -39,6 +39,14 @@ from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.series_points import PointBlockRow, SeriesPointsRow
 from perfci.store.tables.short_links import ShortLinkRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
+from perfci.store.variant_comparisons import (
+    GoalClauseRecord,
+    GoalRecord,
+    VariantComparisonRecord,
+    VariantStepRecord,
+    add_goals,
+    add_variant_comparison,
+)
 from perfci.store.verdict_decision_records import DecisionRecord
 from tests.support.builders import (
     NOON,
@@ -138,6 +146,7 @@ def fill(url: str) -> None:
         )
         shared = {"code": "abcdefgh", "target": "/acme:model/", "created_by": "ada", "created_at": NOON}
         tx.add(ShortLinkRow(project_id=project_id, **shared))
+        _add_variants(tx)
         tx.add(PointBlockRow(series_id=series_id, block=0, levels=b"\0" * 17, details=b"\0" * 33))
         scheduled = {
             "suite": "benchmarks",
@@ -161,6 +170,17 @@ def fill(url: str) -> None:
             )
         )
     store.close()
+
+
+def _add_variants(tx: Session) -> None:
+    steps = (
+        VariantStepRecord("training.Step", (), "attn=sdpa"),
+        VariantStepRecord("training.Step", (), "attn=flash", "attn=sdpa", (a_verdict(),)),
+    )
+    about = ("a" * 40, "session-1", NOON)
+    add_variant_comparison(tx, PROJECT, VariantComparisonRecord("vary", "attn=sdpa,flash", *about, steps))
+    clauses = (GoalClauseRecord("time <= 0.9x", "met", a_series(), 0.8, Interval(0.7, 0.85)),)
+    add_goals(tx, PROJECT, [GoalRecord("fast", "", "met", "", "a" * 40, *about, clauses)])
 
 
 def _add_incident(tx: Session, project_id: int, series_id: int) -> int:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from page_reading import P
+from sqlalchemy.orm import Session
 from web_builders import NOW, PROJECT, a_commit, a_run, a_store, a_verdict
 
 from perfci.auth.permissions import LOCAL
@@ -46,6 +47,14 @@ from perfci.store.jobs.notification_destinations import Destination, save_destin
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.runs_and_sessions import load_runs_of_commit
 from perfci.store.queries.series_commits_machines import load_project_series
+from perfci.store.variant_comparisons import (
+    GoalClauseRecord,
+    GoalRecord,
+    VariantComparisonRecord,
+    VariantStepRecord,
+    add_goals,
+    add_variant_comparison,
+)
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
@@ -94,6 +103,7 @@ def fill_every_list(store: Store, folder: Path) -> None:
         for night in range(4):
             start_session(tx, PROJECT, f"aa-{night}", "aa", "spec", 7, 0, NOW)
             add_verdicts(tx, PROJECT, f"aa-{night}", [_an_aa_verdict()], NOW - timedelta(days=night))
+        _add_variants(tx)
         update_change_points(tx, PROJECT, load_project_series(tx, PROJECT), policy)
     project = _require_project(store)
     with store.read() as tx:
@@ -137,6 +147,7 @@ def list_page_addresses(store: Store) -> dict[str, str]:
         "unresolved_results.unresolved_results_page": links.unresolved_results(),
         "matrix.matrix_chooser_page": links.choose_matrix(),
         "matrix.matrix_page": links.matrix(FORMULA, "cpu_time"),
+        "variants.variants_page": links.variants(),
         "disagreements.disagreements_page": links.disagreements(since="all"),
         "fleet.fleet_page": links.fleet(),
         "environments.environment_page": links.environment(),
@@ -150,6 +161,19 @@ def open_every_format_store(folder: Path) -> Iterator[Store]:
     with closing(a_store(folder)) as store:
         fill_every_list(store, folder)
         yield store
+
+
+def _add_variants(tx: Session) -> None:
+    sha = a_commit(1).sha
+    steps = (
+        VariantStepRecord(FORMULA, (("n", FORMULA),), "+first"),
+        VariantStepRecord(FORMULA, (), "+second", "+first", (_a_regression(),)),
+        VariantStepRecord(FORMULA, (), "+third", rejection_reason="-wrong"),
+    )
+    comparison = VariantComparisonRecord("ablation", FORMULA, sha, "aa-0", NOW, steps)
+    add_variant_comparison(tx, PROJECT, comparison)
+    clause = GoalClauseRecord("cpu_time <= 0.9x", "broken", a_hostile_series("3.12"), 1.2)
+    add_goals(tx, PROJECT, [GoalRecord(FORMULA, "", "broken", "", sha, sha, "aa-0", NOW, (clause,))])
 
 
 def _a_run_in_place(number: int, python: str) -> Run:

@@ -52,6 +52,7 @@ from perfci_web.short_links import routes as short_links
 from perfci_web.static_files import register_static_files
 from perfci_web.unresolved_results import routes as unresolved_results
 from perfci_web.url_converters import CONVERTERS
+from perfci_web.variants import routes as variants
 from perfci_web.weeks import routes as weeks
 
 PAGE_MODULES = (
@@ -71,6 +72,7 @@ PAGE_MODULES = (
     search,
     unresolved_results,
     matrix,
+    variants,
     disagreements,
     fleet,
     environments,

@@ -132,6 +132,12 @@ class ProjectLinks:
         path = f"{encode_segment(benchmark)}/{encode_segment(metric)}{_format_extension(extension)}"
         return f"{self.project_url}/matrix/{path}{format_query(query)}"
 
+    def variants(self, extension: str = "", **query: object) -> str:
+        return f"{self.project_url}/variants{_format_extension(extension)}{format_query(query)}"
+
+    def goals_csv(self, **query: object) -> str:
+        return f"{self.project_url}/goals.csv{format_query(query)}"
+
     def disagreements(self, extension: str = "", **query: object) -> str:
         return f"{self.project_url}/disagreements{_format_extension(extension)}{format_query(query)}"
 

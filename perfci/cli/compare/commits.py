@@ -21,6 +21,7 @@ from perfci.measure.open_measurement_session import (
     prepare_session_scope,
     replace_declared_with_measured_costs,
 )
+from perfci.measure.store_variant_results import store_commit_goals
 from perfci.measure.stored_quantile_curves import estimate_stored_quantile_curves
 from perfci.model import Commit, Status
 from perfci.project_policies import build_policy
@@ -89,6 +90,7 @@ def measure_and_judge_commits(
             )
             evaluate_and_reconcile(store, config)
             goal_verdicts = judge_commit_goals(goals, comparison, store, policy) if goals else []
+            store_commit_goals(store, config.project, comparison, goal_verdicts)
     return build_commits_findings(comparison, goal_verdicts, policy, options), comparison
 
 

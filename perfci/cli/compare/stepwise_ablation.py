@@ -25,6 +25,7 @@ from perfci.measure.measure_ablation_steps import (
     select_ablation_cells,
 )
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
+from perfci.measure.store_variant_results import store_ablations
 from perfci.measure.variant_groups import group_variants, validate_variant_assignments
 from perfci.measure.variant_tradeoffs import find_ablation_tradeoffs
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
@@ -59,7 +60,8 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
                 goals=goals,
                 budget_s=options.budget_s,
             )
-    goal_verdicts = judge_ablation_goals(goals, ablation)
+            goal_verdicts = judge_ablation_goals(goals, ablation)
+            store_ablations(store, config.project, ablation, name, goal_verdicts)
     write_ablation_report(ablation, goal_verdicts, options)
     return ablation_exit_code(ablation, goal_verdicts, strict=options.strict)
 

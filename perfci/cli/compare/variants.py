@@ -17,6 +17,7 @@ from perfci.measure.compare_variants import VariantComparison, measure_variant_c
 from perfci.measure.judge_goals import judge_variant_goals, parse_goals
 from perfci.measure.judge_goals import require_known_metrics as require_goals
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
+from perfci.measure.store_variant_results import store_variant_comparison
 from perfci.measure.variant_groups import (
     VariantAxis,
     build_assignments,
@@ -60,7 +61,9 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
                 strict=options.strict,
                 budget_s=options.budget_s,
             )
-    goal_verdicts = judge_variant_goals(goals, comparison, assignments)
+            goal_verdicts = judge_variant_goals(goals, comparison, assignments)
+            varied = " ".join(axis_texts)
+            store_variant_comparison(store, config.project, comparison, varied, goal_verdicts)
     write_variants_report(comparison, goal_verdicts, axis_texts, options)
     return variants_exit_code(comparison, goal_verdicts, strict=options.strict)
 

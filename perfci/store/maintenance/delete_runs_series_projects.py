@@ -51,6 +51,12 @@ from perfci.store.tables.measurements import (
 )
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.short_links import ShortLinkRow
+from perfci.store.tables.variant_comparisons import (
+    GoalClauseRow,
+    VariantComparisonRow,
+    VariantStepRow,
+    VariantVerdictRow,
+)
 from perfci.store.tables.verdicts import ChangePointRow, DecisionRow, VerdictRow
 from perfci.store.tables.work_queue_and_leases import OutboxRow
 from perfci.store.transactions import forget_cached_ids
@@ -60,6 +66,16 @@ ROWS_PER_BATCH = 500
 """Results, or rows of another table, that one transaction deletes: some ten milliseconds."""
 
 RUNS_PER_BATCH = 50
+
+SERIES_TABLES = (
+    ChangePointRow,
+    IncidentMemberRow,
+    ImpactRow,
+    InvalidMarkRow,
+    VariantVerdictRow,
+    GoalClauseRow,
+)
+"""Tables whose rows are of one series, beside its verdicts and results."""
 
 DeletionKind = Literal["run", "series", "project"]
 Row = type[TableBase]
@@ -142,6 +158,9 @@ def _delete_part_of_run(tx: Session, deletion: Deletion, limit: int) -> bool:
     sessions = _first_ids(tx, SessionRow, limit, ended, without_runs)
     if sessions and _delete_verdicts(tx, VerdictRow.session_id.in_(sessions), limit):
         return True
+    of_variants = _list_variant_tables(VariantComparisonRow.session_id.in_(sessions))
+    if _delete_first(tx, [*of_variants, (GoalClauseRow, GoalClauseRow.session_id.in_(sessions))], limit):
+        return True
     uids = sa.select(SessionRow.uid).where(SessionRow.id.in_(sessions))
     waiting = sa.and_(OutboxRow.project_id == deletion.project_id, OutboxRow.kind == "judge_pr")
     _delete(tx, OutboxRow, sa.and_(waiting, OutboxRow.subject.in_(uids)))
@@ -177,18 +196,32 @@ def _delete_part_of_project(tx: Session, deletion: Deletion, limit: int) -> bool
 def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     """List what refers to nothing but the project, or to incidents and destinations of it."""
     incidents = sa.select(IncidentRow.id).where(IncidentRow.project_id == project_id)
+    variants = _list_variant_tables(VariantComparisonRow.project_id == project_id)
     destinations = sa.select(DestinationRow.id).where(DestinationRow.project_id == project_id)
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
     alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
     alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow, ShortLinkRow]
     return [
         *((table, table.project_id == project_id) for table in alone),
+        *variants,
+        (GoalClauseRow, GoalClauseRow.project_id == project_id),
         (DeliveryRow, DeliveryRow.destination_id.in_(destinations)),
         (DestinationRow, DestinationRow.project_id == project_id),
         (IncidentEventRow, IncidentEventRow.incident_id.in_(incidents)),
         (IncidentMemberRow, IncidentMemberRow.incident_id.in_(incidents)),
         (ImpactRow, ImpactRow.project_id == project_id),
         (IncidentRow, IncidentRow.project_id == project_id),
+    ]
+
+
+def _list_variant_tables(comparisons: Condition) -> list[tuple[Row, Condition]]:
+    """List what some comparisons of variants consist of, and then these."""
+    comparison_ids = sa.select(VariantComparisonRow.id).where(comparisons)
+    steps = sa.select(VariantStepRow.id).where(VariantStepRow.comparison_id.in_(comparison_ids))
+    return [
+        (VariantVerdictRow, VariantVerdictRow.step_id.in_(steps)),
+        (VariantStepRow, VariantStepRow.comparison_id.in_(comparison_ids)),
+        (VariantComparisonRow, comparisons),
     ]
 
 
@@ -257,7 +290,7 @@ def _delete_series(tx: Session, series_ids: Sequence[int], limit: int) -> bool:
         return True
     benchmarks = set(tx.scalars(sa.select(SeriesRow.benchmark_id).where(SeriesRow.id.in_(series_ids))))
     delete_series_points(tx, series_ids)
-    for table in (ChangePointRow, IncidentMemberRow, ImpactRow, InvalidMarkRow):
+    for table in SERIES_TABLES:
         _delete(tx, table, table.series_id.in_(series_ids))
     followers = sa.update(SeriesRow.__table__).where(SeriesRow.renamed_to.in_(series_ids))
     tx.execute(followers.values(renamed_to=None))

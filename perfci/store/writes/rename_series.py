@@ -18,6 +18,7 @@ from perfci.store.projects import mark_projects_changed
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow
 from perfci.store.tables.measurements import InvalidMarkRow, ResultRow, RunRow, SeriesRow
+from perfci.store.tables.variant_comparisons import GoalClauseRow, VariantVerdictRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import forget_cached_ids, in_chunks
 from perfci.store.writes.series_points import delete_series_points
@@ -29,6 +30,8 @@ MOVED_ROWS: tuple[tuple[type[TableBase], tuple[str, ...]], ...] = (
     (InvalidMarkRow, ("run_id",)),
     (IncidentMemberRow, ("incident_id",)),
     (ImpactRow, ("commit",)),
+    (VariantVerdictRow, ("step_id",)),
+    (GoalClauseRow, ("session_id", "goal", "subject", "clause")),
 )
 """Tables that refer to series, each with the columns in which two rows of one series may not agree."""
 

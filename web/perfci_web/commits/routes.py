@@ -14,6 +14,7 @@ from perfci.store.queries import (
     series_commits_machines,
 )
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
+from perfci.store.variant_comparisons import count_variant_results
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, paginate_lists
@@ -91,6 +92,7 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
         project_record = require_project(tx, project)
         incidents = list_incidents(tx, project_record.id, commit=commit.sha)
         may_change = may_triage(project_record)
+        variants, clauses = count_variant_results(tx, project_record.id, commit.sha)
     return render_template(
         "commits/commit.html",
         page=page,
@@ -98,6 +100,8 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
         links=links,
         places=SeriesPlaces(lists.linked_series),
         incidents=incidents,
+        variants=variants,
+        clauses=clauses,
         may_change=may_change,
         rejection=rejection,
     )

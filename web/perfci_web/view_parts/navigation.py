@@ -32,6 +32,7 @@ MORE_TABS = (
     Tab("Pull requests", ProjectLinks.pull_requests),
     Tab("Orders", ProjectLinks.orders),
     Tab("Matrix", ProjectLinks.choose_matrix),
+    Tab("Variants", ProjectLinks.variants),
     Tab("Disagreements", ProjectLinks.disagreements, keeps_lens=True),
     Tab("Fleet", ProjectLinks.fleet),
     Tab("Environment", ProjectLinks.environment),

@@ -1,0 +1,1 @@
+"""Stored comparisons of variants, ablations and goals."""
