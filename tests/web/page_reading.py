@@ -22,6 +22,7 @@ EVERY_PAGE = [
     f"{MANY}/data_stall{MANY_BF16}",
     f"{MANY}/mfu{MANY_BF16}",
     f"{SERIES}{BF16}",
+    f"{P}/waterfall/train.Step.time_step/cpu_time{BF16}",
     f"{P}/compare",
     f"{P}/noise",
     COMPARE,

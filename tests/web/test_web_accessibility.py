@@ -33,6 +33,7 @@ MORE_PAGES = [
     "/acme:tiny-lm/env",
     f"/acme:tiny-lm/point/{TRAIN}/{a_commit(STEP).sha}?{HERE}&p.batch=8&p.dtype='bf16'",
     "/acme:tiny-lm/graph?norm=first&s=" + quote(f"{TRAIN}?{HERE}&p.batch=8&p.dtype='bf16'"),
+    f"/acme:tiny-lm/waterfall/{TRAIN}?{HERE}&p.batch=8&p.dtype='bf16'",
     "/acme:tiny-lm/pulls",
     "/acme:tiny-lm/changes",
     "/acme:tiny-lm/benchmarks?q=nothing",

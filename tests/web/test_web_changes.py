@@ -53,9 +53,9 @@ def rows(client: FlaskClient, path: str) -> list[str]:
 
 def test_shows_a_loss_despite_a_later_gain(client: FlaskClient) -> None:
     assert rows(client, f"{P}/changes?since=all") == [
-        f"train time −20.0 % not confirmed 1.000 s → 0.8000 s {GAIN}",
-        f"train time +20.0 % not confirmed 1.000 s → 1.200 s {LOSS}",
-        f"serve.<b> time +5.0 % not confirmed 1.000 s → 1.050 s {LOSS}",
+        f"train time −20.0 % not confirmed 1.000 s → 0.8000 s waterfall {GAIN}",
+        f"train time +20.0 % not confirmed 1.000 s → 1.200 s waterfall {LOSS}",
+        f"serve.<b> time +5.0 % not confirmed 1.000 s → 1.050 s waterfall {LOSS}",
     ]
 
 

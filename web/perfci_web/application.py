@@ -53,6 +53,7 @@ from perfci_web.static_files import register_static_files
 from perfci_web.unresolved_results import routes as unresolved_results
 from perfci_web.url_converters import CONVERTERS
 from perfci_web.variants import routes as variants
+from perfci_web.waterfalls import routes as waterfalls
 from perfci_web.weeks import routes as weeks
 
 PAGE_MODULES = (
@@ -61,6 +62,7 @@ PAGE_MODULES = (
     series,
     points,
     graphs,
+    waterfalls,
     comparisons,
     pull_requests,
     commits,

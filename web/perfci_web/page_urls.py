@@ -95,6 +95,16 @@ class ProjectLinks:
         query_text = format_query(query, self._identifying_query(series))
         return f"{self.project_url}/point/{path}/{commit}{query_text}"
 
+    def waterfall(self, series: Series, extension: str = "", **query: object) -> str:
+        """The page of what moved a series since a commit."""
+        path = f"{encode_segment(series.benchmark.name)}/{encode_segment(series.metric.name)}"
+        query_text = format_query(query, self._identifying_query(series))
+        return f"{self.project_url}/waterfall/{path}{_format_extension(extension)}{query_text}"
+
+    def waterfall_fields(self, series: Series) -> list[tuple[str, str]]:
+        """The fields of a form that leads to the waterfall of a series."""
+        return list(self._identifying_query(series).items())
+
     def graph(self, series: Iterable[Series], extension: str = "", *, norm: str = "", **query: object) -> str:
         """The page of several series in one chart, absolute or against the first level of each."""
         names = [("s", self.series_key(each)) for each in series]

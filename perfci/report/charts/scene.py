@@ -95,6 +95,19 @@ class SceneSegment:
 
 
 @dataclass(frozen=True, slots=True)
+class SceneBar:
+    """A bar of a waterfall; a ``hollow`` one is not confirmed."""
+
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+    tone: SceneTone
+    hollow: bool
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class SceneZone:
     """A rectangle below the dots: an environment, what noise hides, or where a change must lie.
 
@@ -173,6 +186,7 @@ class Scene:
     unmeasured: tuple[float, ...] = ()
     marks: tuple[SceneMark, ...] = ()
     lines: tuple[str, ...] = ()
+    bars: tuple[SceneBar, ...] = ()
 
     @property
     def dot_radius(self) -> float:

@@ -8,6 +8,7 @@ from html import escape
 from perfci.report.charts.scene import (
     Scene,
     SceneBand,
+    SceneBar,
     SceneFailure,
     SceneFlag,
     SceneFrame,
@@ -42,6 +43,13 @@ LEGEND = (
     ("what noise hides", '<rect class="pc-blind" y="-9" width="18" height="10"/>'),
 )
 
+BAR_LEGEND = (
+    ("worse", '<rect class="pc-bar pc-worse" x="3" y="-9" width="12" height="10"/>'),
+    ("better", '<rect class="pc-bar pc-better" x="3" y="-9" width="12" height="10"/>'),
+    ("not confirmed", '<rect class="pc-bar pc-worse pc-hollow" x="3" y="-9" width="12" height="10"/>'),
+    ("drift and small changes", '<rect class="pc-bar pc-same" x="3" y="-9" width="12" height="10"/>'),
+)
+
 
 def render_scene_svg(
     scene: Scene, *, id_prefix: str = "trend", standalone: bool = False, with_tooltips: bool = True
@@ -61,6 +69,7 @@ def render_scene_svg(
         *(_draw_band(band, frame) for band in scene.bands),
         *_draw_dots(scene, with_tooltips),
         *_draw_segments(scene),
+        *(_draw_bar(bar, frame) for bar in scene.bars),
         "</g>",
         *_draw_lane(scene),
         *(part for flag in scene.flags for part in _draw_flag(flag, frame)),
@@ -112,6 +121,9 @@ def _draw_legend(scene: Scene) -> Iterator[str]:
 
 def _legend_entries(scene: Scene) -> Iterator[tuple[str, str]]:
     """The symbols of a chart; of several series the colours, with names as long as there is room for."""
+    if scene.bars:
+        yield from BAR_LEGEND
+        return
     if not scene.lines:
         yield from LEGEND
         return
@@ -147,6 +159,12 @@ def _draw_zone(zone: SceneZone, frame: SceneFrame) -> str:
     tone = f" pc-{zone.tone}" if zone.kind == "suspects" else ""
     css_class = {"environment": "pc-env", "blind": "pc-blind", "suspects": "pc-range"}[zone.kind]
     return svg_rect(frame.x_at(zone.x0), top, frame.x_at(zone.x1), bottom, f"{css_class}{tone}")
+
+
+def _draw_bar(bar: SceneBar, frame: SceneFrame) -> str:
+    css_class = f"pc-bar pc-{'idle' if bar.tone == 'muted' else bar.tone}{' pc-hollow' if bar.hollow else ''}"
+    rect = svg_rect(frame.x_at(bar.x0), frame.y_at(bar.y1), frame.x_at(bar.x1), frame.y_at(bar.y0), css_class)
+    return f"{rect.removesuffix('/>')}><title>{escape(bar.title)}</title></rect>"
 
 
 def _draw_marks(scene: Scene) -> Iterator[str]:

@@ -56,6 +56,10 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-line.pc-dashed{stroke-dasharray:3 3}
 .pc-steps{fill:none}
 .pc-spark{fill:none;stroke:var(--dot);stroke-width:1;opacity:.55}
+.pc-bar{stroke-width:1.5}
+.pc-bar.pc-worse{stroke:var(--worse)}
+.pc-bar.pc-better{stroke:var(--better)}
+.pc-bar.pc-hollow{fill:var(--surface);stroke-dasharray:3 2}
 .pc-zone{fill:var(--same-tint)}
 .pc-measured{fill:var(--level)}
 .pc-idle{fill:var(--rule)}

@@ -1,0 +1,1 @@
+"""The page of what moved a series since a release."""
