@@ -151,6 +151,7 @@ PAGES = {
         "series.series_page",
         "series.series_json",
         "series.series_svg",
+        "series.series_png",
         "series.series_csv",
         "series.series_figure",
         "series.series_panel",
@@ -164,6 +165,7 @@ PAGES = {
         "graphs.graph_csv",
         "graphs.graph_json",
         "graphs.graph_svg",
+        "graphs.graph_png",
         "graphs.graph_figure",
         "comparisons.compare_chooser",
         "comparisons.chooser_json",
@@ -235,6 +237,7 @@ PAGES = {
         "embeds.project_badge",
         "embeds.series_badge",
         "embeds.series_chart",
+        "embeds.series_chart_png",
     },
     AccessRequirement.TRIAGE: {
         "incidents.change_selected",

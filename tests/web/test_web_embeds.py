@@ -18,7 +18,9 @@ from web_builders import NOW, PROJECT, a_store, fill
 from perfci.store import Store
 from perfci.store.projects import create_project
 from perfci_web import create_app
+from tests.support.png_sizes import read_png_size
 
+PNG_CHART = f"/embed{SERIES}.png{BF16}"
 BADGE, PROJECT_BADGE, CHART = f"/badge{SERIES}.svg{BF16}", f"/badge{P}.svg", f"/embed{SERIES}.svg{BF16}"
 PICTURES = (BADGE, PROJECT_BADGE, CHART)
 
@@ -51,6 +53,18 @@ def test_any_site_and_any_cache_may_have_a_picture(public_client: FlaskClient, a
         "default-src 'none'; style-src 'unsafe-inline'; sandbox"
     )
     assert public_client.get(address, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
+
+
+def test_a_chart_is_png_under_the_same_rules(public_client: FlaskClient, client: FlaskClient) -> None:
+    answer, private = public_client.get(PNG_CHART), client.get(PNG_CHART)
+
+    assert (answer.status_code, answer.mimetype) == (200, "image/png")
+    assert read_png_size(answer.data) == (1920, 824)
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+    assert answer.headers["Cache-Control"] == "public, max-age=300"
+    assert public_client.get(PNG_CHART, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
+    assert private.status_code == 404
+    assert "public" not in private.headers["Cache-Control"]
 
 
 def test_badges_say_what_the_pages_say(public_client: FlaskClient) -> None:

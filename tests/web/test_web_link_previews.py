@@ -86,11 +86,11 @@ def test_a_link_to_a_series_of_a_public_project_has_a_picture(
 
     told = previews(visitor.get(SERIES).get_data(as_text=True))
 
-    assert told["og:image"] == f"{PUBLIC_URL}/embed{SERIES.replace('?', '.svg?', 1)}"
+    assert told["og:image"] == f"{PUBLIC_URL}/embed{SERIES.replace('?', '.png?', 1)}"
     assert told["og:description"].startswith("train.Step.time_step(8, 'bf16') is 14.62 ms")
     picture = visitor.get(told["og:image"].removeprefix(PUBLIC_URL))
     assert picture.status_code == 200
-    assert picture.mimetype == "image/svg+xml"
+    assert picture.mimetype == "image/png"  # no chat shows an SVG
 
 
 def test_a_private_project_tells_a_visitor_nothing(visitor: FlaskClient, team_store: Store) -> None:

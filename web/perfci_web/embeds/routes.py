@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from perfci.auth.permissions import ANONYMOUS, can_read
 from perfci.report.charts.badge import build_project_badge, build_series_badge, render_badge
 from perfci.report.charts.embedded_chart import render_embedded_chart
+from perfci.report.charts.png import render_png
 from perfci.store.projects import Project
 from perfci.store.queries.project_counts import load_projects_with_counts
 from perfci_web.application_context import web_context
@@ -47,6 +48,15 @@ def series_chart(project: str, benchmark: str, metric: str) -> Response:
     return _build_picture_response(render_embedded_chart(load_trend(project, benchmark, metric)))
 
 
+@blueprint.get("/embed/<project:project>/s/<name:benchmark>/<name:metric>.png")
+def series_chart_png(project: str, benchmark: str, metric: str) -> Response:
+    """The same picture for chats and mail, which show no SVG."""
+    with web_context().store.read() as tx:
+        _require_public_project(tx, project)
+    picture = render_png(render_embedded_chart(load_trend(project, benchmark, metric)))
+    return _build_picture_response(picture, "image/png")
+
+
 def _require_public_project(tx: Session, slug: str) -> Project:
     """Return a project that everybody may see; the browser of a member would show any site a private one."""
     project = require_project(tx, slug)
@@ -55,9 +65,11 @@ def _require_public_project(tx: Session, slug: str) -> Project:
     return project
 
 
-def _build_picture_response(svg: str) -> Response:
+def _build_picture_response(
+    picture: str | bytes, content_type: str = "image/svg+xml; charset=utf-8"
+) -> Response:
     """Answer with a picture that any site may show and any cache may keep for a while."""
-    response = Response(svg, content_type="image/svg+xml; charset=utf-8")
+    response = Response(picture, content_type=content_type)
     response.cache_control.public = True
     response.cache_control.max_age = PICTURE_MAX_AGE_S
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"

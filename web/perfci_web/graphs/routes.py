@@ -8,6 +8,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 
 from perfci.net.url_segments import encode_segment
 from perfci.report.charts.build_graph_scene import build_graph_scene
+from perfci.report.charts.png import render_png
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
 from perfci_web.graphs.view_model import MAX_KEYS, GraphView, load_graph
@@ -74,6 +75,11 @@ def graph_figure(project: str) -> Response:
 def graph_svg(project: str) -> Response:
     """The chart as a picture that stands alone."""
     return Response(_draw_picture(project), content_type="image/svg+xml; charset=utf-8")
+
+
+@blueprint.get(f"{GRAPH_PATH}.png")
+def graph_png(project: str) -> Response:
+    return Response(render_png(_draw_picture(project)), content_type="image/png")
 
 
 @blueprint.get(f"{GRAPH_PATH}.json")

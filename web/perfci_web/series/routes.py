@@ -1,4 +1,4 @@
-"""Routes of one series: the page, its chart, and its JSON, SVG and CSV."""
+"""Routes of one series: the page, its chart, and its JSON, SVG, PNG and CSV."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
+from perfci.report.charts.png import render_png
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
 from perfci.report.series_trend import Trend
@@ -149,6 +150,11 @@ def series_json(project: str, benchmark: str, metric: str) -> Response:
 def series_svg(project: str, benchmark: str, metric: str) -> Response:
     """The chart as a picture that stands alone, of the part that the query asks for."""
     return Response(_draw_picture(project, benchmark, metric), content_type="image/svg+xml; charset=utf-8")
+
+
+@blueprint.get(f"{SERIES_PATH}.png")
+def series_png(project: str, benchmark: str, metric: str) -> Response:
+    return Response(render_png(_draw_picture(project, benchmark, metric)), content_type="image/png")
 
 
 @blueprint.get(f"{SERIES_PATH}.csv")

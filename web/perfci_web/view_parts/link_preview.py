@@ -40,7 +40,7 @@ def preview_picture_address() -> str:
     project = g.get("project")
     if request.endpoint not in PICTURE_ENDPOINTS or project is None or not can_read(ANONYMOUS, project):
         return ""
-    return f"{server_address()}/embed{_format_path()}.svg{_format_query()}"
+    return f"{server_address()}/embed{_format_path()}.png{_format_query()}"
 
 
 def first_heading(page: str) -> str:
