@@ -142,6 +142,7 @@ def list_page_addresses(store: Store) -> dict[str, str]:
         "incidents.incidents_page": links.incidents(),
         "incidents.incident_page": links.incident(1),
         "changes.changes_page": links.changes(),
+        "waterfalls.waterfall_page": links.waterfall(series, since="all"),
         "weeks.week_page": f"{P}/week/2026-W11",
         "search.search_page": links.search(q="e"),
         "unresolved_results.unresolved_results_page": links.unresolved_results(),

@@ -160,6 +160,8 @@ PAGES = {
         "points.point_csv",
         "waterfalls.waterfall_page",
         "waterfalls.waterfall_json",
+        "waterfalls.waterfall_csv",
+        "waterfalls.waterfall_png",
         "waterfalls.waterfall_svg",
         "graphs.graph_page",
         "graphs.graph_csv",

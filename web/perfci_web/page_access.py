@@ -82,7 +82,10 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
         **dict.fromkeys(("changes.changes_json", "changes.changes_csv"), 30.0),
         **dict.fromkeys(("search.search_page", "search.search_json", "search.search_csv"), 5.0),
         "embeds.project_badge": 5.0,
-        **dict.fromkeys(("series.series_png", "graphs.graph_png", "embeds.series_chart_png"), 5.0),
+        **dict.fromkeys(
+            ("series.series_png", "graphs.graph_png", "waterfalls.waterfall_png", "embeds.series_chart_png"),
+            5.0,
+        ),
         "authentication.begin_login": 5.0,
         "authentication.finish_login": 10.0,
         **dict.fromkeys(("noise.noise_page", "noise.noise_json", "noise.noise_csv"), 5.0),

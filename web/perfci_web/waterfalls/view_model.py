@@ -34,6 +34,23 @@ from perfci_web.url_lookups import require_commit
 
 SINCE_KEY, ALL = "since", "all"
 
+CSV_COLUMNS = (
+    "commit",
+    "last_good",
+    "committed_at",
+    "author",
+    "added",
+    "sum_after",
+    "before",
+    "after",
+    "relative_change",
+    "ci_lo",
+    "ci_hi",
+    "state",
+    "incident",
+    "assignee",
+)
+
 SPANS: Mapping[str, str] = {"30d": "30 days", "90d": "90 days", "1y": "1 year", ALL: "all"}
 """Starts that the page offers, before the last commit of the series."""
 
