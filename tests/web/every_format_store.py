@@ -153,6 +153,7 @@ def list_page_addresses(store: Store) -> dict[str, str]:
         "fleet.fleet_page": links.fleet(),
         "environments.environment_page": links.environment(),
         "settings.settings_page": links.settings(),
+        "threshold_dry_run.dry_run_page": f"{links.settings('threshold')}?bar=50&days=365",
         "measurement_orders.orders_page": links.orders(),
         "renames.renames_page": links.renames(),
     }

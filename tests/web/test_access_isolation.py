@@ -223,6 +223,9 @@ PAGES = {
         "matrix.matrix_csv",
         "settings.settings_page",
         "settings.settings_json",
+        "threshold_dry_run.dry_run_page",
+        "threshold_dry_run.dry_run_json",
+        "threshold_dry_run.dry_run_csv",
         "variants.variants_page",
         "variants.variants_json",
         "variants.variants_csv",
@@ -253,6 +256,7 @@ PAGES = {
         "measurement_orders.cancel_one_order",
         "short_links.create_short_link",
         "unresolved_results.resolve_result",
+        "settings.mute_benchmark",
         "settings.unmute_benchmark",
     },
     AccessRequirement.ADMIN: {
@@ -261,6 +265,8 @@ PAGES = {
         "settings.revoke_project_token",
         "settings.set_project_member",
         "settings.remove_project_member",
+        "settings.add_project_destination",
+        "settings.test_project_destination",
         "settings.remove_project_destination",
     },
 }

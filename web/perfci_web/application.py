@@ -48,6 +48,7 @@ from perfci_web.runs import routes as runs
 from perfci_web.search import routes as search
 from perfci_web.series import routes as series
 from perfci_web.settings import routes as settings_pages
+from perfci_web.settings import threshold_dry_run
 from perfci_web.short_links import routes as short_links
 from perfci_web.static_files import register_static_files
 from perfci_web.unresolved_results import routes as unresolved_results
@@ -79,6 +80,7 @@ PAGE_MODULES = (
     fleet,
     environments,
     settings_pages,
+    threshold_dry_run,
     measurement_orders,
     renames,
     invalid_marks,

@@ -28,6 +28,7 @@ TRIAGE_ENDPOINTS = (
     "measurement_orders.cancel_one_order",
     "short_links.create_short_link",
     "unresolved_results.resolve_result",
+    "settings.mute_benchmark",
     "settings.unmute_benchmark",
 )
 
@@ -81,6 +82,14 @@ ENDPOINT_COSTS: Mapping[str, float] = MappingProxyType(
         **dict.fromkeys(("changes.changes_page", "changes.changes_feed"), 5.0),
         **dict.fromkeys(("changes.changes_json", "changes.changes_csv"), 30.0),
         **dict.fromkeys(("search.search_page", "search.search_json", "search.search_csv"), 5.0),
+        **dict.fromkeys(
+            (
+                "threshold_dry_run.dry_run_page",
+                "threshold_dry_run.dry_run_json",
+                "threshold_dry_run.dry_run_csv",
+            ),
+            30.0,
+        ),
         "embeds.project_badge": 5.0,
         **dict.fromkeys(
             ("series.series_png", "graphs.graph_png", "waterfalls.waterfall_png", "embeds.series_chart_png"),

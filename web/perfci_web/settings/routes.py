@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from flask import Blueprint, Response, g, jsonify, make_response, redirect, render_template, request
+from pydantic import ValidationError
 from sqlalchemy.orm import Session
 from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.auth.permissions import AccessRequirement, ProjectRole, Scope, decide_access
 from perfci.model import PerfciError
+from perfci.net.api_schemas import RequestShape
+from perfci.net.api_schemas.muted_benchmarks import MuteChange
+from perfci.net.api_schemas.notification_destinations import NewDestination
 from perfci.service.accounts.projects_members_tokens import (
     DEFAULT_TOKEN_DAYS,
     IssuedToken,
@@ -22,12 +27,23 @@ from perfci.service.accounts.projects_members_tokens import (
 from perfci.service.accounts.projects_members_tokens import require_project as require_stored_project
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.mute_benchmarks import set_benchmark_mute
-from perfci.service.notify.manage_destinations import delete_destination
+from perfci.service.notify.destination_encryption import decrypt_destination
+from perfci.service.notify.manage_destinations import (
+    ADDRESS_CHECKS,
+    delete_destination,
+    save_destination,
+)
 from perfci.store.access.api_tokens import list_tokens
 from perfci.store.access.users_and_roles import load_project_members
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
-from perfci.store.jobs.notification_destinations import load_destinations
+from perfci.store.jobs.notification_destinations import (
+    Destination,
+    find_destination,
+    load_destinations,
+)
 from perfci.store.projects import Project
+from perfci_web.api.operations.notifications import try_destination
+from perfci_web.api.problem_details import ProblemError, convert_validation_error
 from perfci_web.application_context import current_actor, may_triage, web_context
 from perfci_web.settings import view_model
 from perfci_web.url_lookups import build_project_links, require_project
@@ -37,7 +53,8 @@ blueprint = Blueprint("settings", __name__)
 SETTINGS_PATH = "/<project:project>/settings"
 MAX_NAME = 200
 
-Answer = BaseResponse | tuple[str, int]
+Answer = BaseResponse | tuple[str, int] | str
+RequestT = TypeVar("RequestT", bound=RequestShape)
 
 
 @blueprint.get(SETTINGS_PATH)
@@ -53,6 +70,26 @@ def settings_json(project: str) -> Response:
         page = _load_view(tx, record, _is_admin(record))
         fields = view_model.serialize_settings(page, with_access=_is_admin(record))
     return jsonify({"project": project} | fields)
+
+
+@blueprint.post(f"{SETTINGS_PATH}/mute")
+def mute_benchmark(project: str) -> Answer:
+    form = request.form
+    fields = {name: form.get(name, "").strip() for name in ("benchmark", "metric", "reason")}
+    days = form.get("days", "").strip()
+    try:
+        if not days.isdecimal() or int(days[:9]) == 0:
+            raise PerfciError(f"A number of days was expected, not {days[:40]!r}.")
+        change = _validate(MuteChange, fields | {"days": int(days[:9])})
+    except PerfciError as error:
+        return _render_page(project, str(error)), 409
+
+    def write(tx: Session, record: Project, context: AuditContext) -> None:
+        set_benchmark_mute(
+            tx, record, change.benchmark, change.metric, context, days=change.days, reason=change.reason
+        )
+
+    return _change(project, write)
 
 
 @blueprint.post(f"{SETTINGS_PATH}/unmute")
@@ -120,6 +157,48 @@ def remove_project_member(project: str) -> Answer:
     return _change(project, write)
 
 
+@blueprint.post(f"{SETTINGS_PATH}/destinations")
+def add_project_destination(project: str) -> Answer:
+    """Add a destination; no later page shows its address or its secret."""
+    name, form = request.form.get("name", "").strip(), request.form
+    fields = {"kind": form.get("kind", ""), "address": form.get("address", "").strip()}
+    try:
+        new = _validate(NewDestination, fields | {"secret": form.get("secret", "")})
+    except PerfciError as error:
+        return _render_page(project, str(error)), 409
+    secret_key = web_context().authenticator.secret_key
+
+    def write(tx: Session, record: Project, context: AuditContext) -> None:
+        if find_destination(tx, record.id, name) is not None:
+            raise PerfciError(
+                "There is a destination of this name already: remove it first, or change it over the API."
+            )
+        destination = Destination(name, new.kind, new.address)
+        save_destination(tx, record, destination, context, secret=new.secret, secret_key=secret_key)
+
+    return _change(project, write)
+
+
+@blueprint.post(f"{SETTINGS_PATH}/test-destination")
+def test_project_destination(project: str) -> Answer:
+    """Send a test message, and say on the page what became of it."""
+    context, name = web_context(), request.form.get("name", "")
+    with context.store.read() as tx:
+        record = require_project(tx, project)
+        stored = find_destination(tx, record.id, name)
+        destination = stored and decrypt_destination(tx, stored, context.authenticator.secret_key)
+    if destination is None:
+        return _render_page(project, "There is no destination of this name here."), 409
+    audit = AuditContext(current_actor(), context.clock(), g.request_id)
+    try:
+        problem = try_destination(record, destination, context.settings, context.group_commit, audit)
+    except ProblemError as error:
+        problem = error.detail
+    if problem:
+        return _render_page(project, f"The test message did not reach {name}: {problem}"), 409
+    return _render_page(project, reached=name)
+
+
 @blueprint.post(f"{SETTINGS_PATH}/remove-destination")
 def remove_project_destination(project: str) -> Answer:
     name = request.form.get("name", "")
@@ -129,6 +208,14 @@ def remove_project_destination(project: str) -> Answer:
             raise PerfciError("There is no destination of this name here.")
 
     return _change(project, write)
+
+
+def _validate(shape: type[RequestT], fields: Mapping[str, object]) -> RequestT:
+    """Validate fields of a form as the API does; the message does not repeat what was typed."""
+    try:
+        return shape.model_validate(fields)
+    except ValidationError as error:
+        raise PerfciError(convert_validation_error(error, "This form").detail) from error
 
 
 def _parse_new_token(form: MultiDict[str, str]) -> tuple[str, set[Scope], int]:
@@ -158,7 +245,9 @@ def _change(project: str, write: Callable[[Session, Project, AuditContext], None
     return redirect(build_project_links(project).settings(), 303)
 
 
-def _render_page(project: str, rejected: str = "", issued: IssuedToken | None = None) -> str:
+def _render_page(
+    project: str, rejected: str = "", issued: IssuedToken | None = None, reached: str = ""
+) -> str:
     context = web_context()
     with context.store.read() as tx:
         record = require_project(tx, project)
@@ -175,7 +264,9 @@ def _render_page(project: str, rejected: str = "", issued: IssuedToken | None = 
         roles=list(ProjectRole),
         scopes=list(Scope),
         days=DEFAULT_TOKEN_DAYS,
+        kinds=list(ADDRESS_CHECKS),
         issued=issued,
+        reached=reached,
         rejected=rejected,
     )
 

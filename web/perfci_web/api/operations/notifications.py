@@ -8,7 +8,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from perfci.auth.permissions import AccessRequirement
-from perfci.config import Secrets
+from perfci.config import Secrets, Settings
 from perfci.net.api_schemas.incidents import DeliveryShape
 from perfci.net.api_schemas.notification_destinations import (
     DeliveryPage,
@@ -21,6 +21,7 @@ from perfci.net.api_schemas.notification_destinations import (
     NotificationRoutes,
     QuietHours,
 )
+from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.serialize_incidents import serialize_delivery
 from perfci.service.notify.destination_encryption import decrypt_destination
 from perfci.service.notify.manage_destinations import (
@@ -32,6 +33,8 @@ from perfci.service.notify.manage_destinations import (
 from perfci.service.notify.senders import build_sender_config
 from perfci.store.jobs import notification_destinations, notification_queue
 from perfci.store.jobs.notification_destinations import Destination
+from perfci.store.projects import Project
+from perfci.store.writes.group_commit import GroupCommitter
 from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
 from perfci_web.api.problem_details import ProblemError
 
@@ -86,23 +89,31 @@ def remove_destination(call: Call) -> Reply:
 
 def send_test_notification(call: Call) -> Reply:
     destination = _require_destination(call)
-    if destination.kind == "email" and call.settings.notify.smtp_user:
+    problem = try_destination(
+        call.required_project, destination, call.settings, call.group_commit, call.audit_context
+    )
+    return Reply(DestinationTestResult(sent=not problem, problem=problem))
+
+
+def try_destination(
+    project: Project,
+    destination: Destination,
+    settings: Settings,
+    group_commit: GroupCommitter,
+    context: AuditContext,
+) -> str:
+    """Send a test message to a decrypted destination; return the error, or an empty text."""
+    if destination.kind == "email" and settings.notify.smtp_user:
         raise ProblemError("conflict", "Only the process that sends knows the password of the mail server.")
     if not test_messages.acquire(blocking=False):
         raise ProblemError("unavailable", "Other test messages are being sent: try again in a moment.")
     try:
-        call.group_commit.submit(
-            lambda tx: audit_test_message(tx, call.required_project, destination.name, call.audit_context)
-        )
-        problem = send_test_message(
-            call.required_project.slug,
-            destination,
-            build_sender_config(call.settings, Secrets()),
-            call.audit_context.at,
+        group_commit.submit(lambda tx: audit_test_message(tx, project, destination.name, context))
+        return send_test_message(
+            project.slug, destination, build_sender_config(settings, Secrets()), context.at
         )
     finally:
         test_messages.release()
-    return Reply(DestinationTestResult(sent=not problem, problem=problem))
 
 
 def list_deliveries(call: Call) -> Reply:

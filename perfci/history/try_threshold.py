@@ -1,0 +1,128 @@
+"""Find what another threshold would flag in the newest part of stored histories; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from sqlalchemy.orm import Session as Transaction
+
+from perfci.history.load_series_points import load_series_points
+from perfci.model import ChangePoint, Commit, Series
+from perfci.store.queries.judging_inputs import load_judged_series_ids
+from perfci.store.queries.series_commits_machines import load_commits_by_id
+from perfci.verdicts.history.change_points_and_jumps import LevelHistory, find_change_points_in_levels
+from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS
+from perfci.verdicts.judging_policy import Policy
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+MAX_SERIES = 1000
+"""Series that are judged again, those measured last: some seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdDryRun:
+    """What is flagged since a time by the threshold in force and by another one.
+
+    ``series_count`` series have a threshold that would change, ``left_out`` more were not judged again.
+    """
+
+    since: datetime
+    until: datetime
+    series_count: int
+    left_out: int
+    kept: tuple[ChangePoint, ...]
+    added: tuple[ChangePoint, ...]
+    removed: tuple[ChangePoint, ...]
+    commits: Mapping[str, Commit]
+
+
+def try_threshold(
+    tx: Transaction, project: str, policy: Policy, bar: float, days: int
+) -> ThresholdDryRun | None:
+    """Judge the last days of every history again by another threshold; None without a measured commit.
+
+    Both thresholds see the same points: those of the last days, and as many before them as a change is
+    measured from. Values that repeat exactly are judged by any change, whatever the threshold.
+    """
+    changed = Policy(replace(policy.default, bar=bar), policy.overrides)
+    series_ids = {
+        row_id: series
+        for series, row_id in load_judged_series_ids(tx, project).items()
+        if policy.is_judged(series)
+        and policy.rule_for(series).exact_bar is None
+        and policy.rule_for(series) != changed.rule_for(series)
+    }
+    histories, commits = _load_histories(tx, series_ids)
+    if not histories:
+        return None
+    until = max(_get_date(commits, levels[-1][0]) for levels in histories.values())
+    since = until - timedelta(days=days)
+    windows = {
+        series: window
+        for series, levels in histories.items()
+        if (window := _cut_window(levels, commits, since))
+    }
+    newest = sorted(windows, key=lambda series: _get_date(commits, windows[series][-1][0]), reverse=True)
+    judged = {series: windows[series] for series in newest[:MAX_SERIES]}
+    now, then = (_find_changes(judged, each, commits, since) for each in (policy, changed))
+    return ThresholdDryRun(
+        since,
+        until,
+        len(judged),
+        len(windows) - len(judged),
+        kept=tuple(then[key] for key in then if key in now),
+        added=tuple(then[key] for key in then if key not in now),
+        removed=tuple(now[key] for key in now if key not in then),
+        commits={change.commit: commits[change.commit] for change in (*now.values(), *then.values())},
+    )
+
+
+def _load_histories(
+    tx: Transaction, series_ids: Mapping[int, Series]
+) -> tuple[dict[Series, LevelHistory], dict[str, Commit]]:
+    """Load the measured levels of series and the commits of these, by sha."""
+    points = load_series_points(tx, series_ids)
+    measured = {row_id: each.levels[~np.isnan(each.levels["level"])] for row_id, each in points.items()}
+    ids = {int(commit_id) for levels in measured.values() for commit_id in np.unique(levels["commit_id"])}
+    commits = load_commits_by_id(tx, ids=ids)
+    histories: dict[Series, LevelHistory] = {
+        series_ids[row_id]: [
+            (commits[commit_id].sha, level)
+            for commit_id, level in zip(levels["commit_id"].tolist(), levels["level"].tolist(), strict=True)
+        ]
+        for row_id, levels in measured.items()
+        if len(levels)
+    }
+    return histories, {commit.sha: commit for commit in commits.values()}
+
+
+def _cut_window(levels: LevelHistory, commits: Mapping[str, Commit], since: datetime) -> LevelHistory:
+    """The points since a time with those before that a change is measured from; empty without any since."""
+    first = next((place for place, (sha, _) in enumerate(levels) if _get_date(commits, sha) >= since), None)
+    return [] if first is None else levels[max(0, first - MAX_SIDE_POINTS) :]
+
+
+def _get_date(commits: Mapping[str, Commit], sha: str) -> datetime:
+    """The date of a commit; one without a date was made before all others."""
+    return commits[sha].committed_at or EPOCH
+
+
+def _find_changes(
+    histories: Mapping[Series, LevelHistory],
+    policy: Policy,
+    commits: Mapping[str, Commit],
+    since: datetime,
+) -> dict[tuple[Series, str], ChangePoint]:
+    """The changes since a time by series and commit, the largest first."""
+    changes: Collection[ChangePoint] = [
+        change
+        for moves in find_change_points_in_levels(histories, rules=policy.rule_for).values()
+        for change in moves
+        if _get_date(commits, change.commit) >= since
+    ]
+    largest_first = sorted(changes, key=lambda change: -abs(change.log_cost_change))
+    return {(change.series, change.commit): change for change in largest_first}
