@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from perfci.model import Series
+from perfci.model import Series, Variant
 
 SHORT_VARIANT_NAMES: Mapping[str, str] = {"python": "py", "environment_type": ""}
 """Variant axes whose value says enough with a short prefix: ``py3.13`` instead of ``python=3.13``."""
@@ -93,6 +93,11 @@ def _place_texts(series: Series) -> dict[str, str]:
 def short_axis_text(name: str, value: str) -> str:
     """An axis of a variant and its value, as short as readers know it: ``py3.13``, ``torch=2.13``."""
     return f"{SHORT_VARIANT_NAMES.get(name, f'{name}=')}{value}" if value else f"{name}="
+
+
+def short_variant_text(variant: Variant) -> str:
+    """The values of a variant: ``conda · py3.13``; empty where there is none."""
+    return " · ".join(short_axis_text(name, value) for name, value in variant.values)
 
 
 def _distinguish_further(namesakes: list[Series]) -> dict[Series, list[str]]:

@@ -97,7 +97,7 @@ def test_shows_only_what_got_worse_between_two_commits_as_markdown(
     assert rows[2:5] == [
         "|  | benchmark | metric | before | level | spread | processes | change | 95 % interval | verdict |",
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
-        "| ▲ | `training.Step.time_step` | `time` | 1.010 s | 1.212 s | 1.0 % | 3 | +19.0 % | [+15.0, +25.0] "
+        "| ▲ | `training.Step.time_step` | `time` | 1.000 s | 1.190 s | 1.0 % | 3 | +19.0 % | [+15.0, +25.0] "
         "| regression |",
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from crawl_pages import list_rows
 from flask.testing import FlaskClient
 from page_reading import P, read, words
 from web_builders import COMMITS, MACHINE, NOW, PROJECT, STEP, a_commit, a_run, a_store
@@ -138,18 +139,3 @@ def caption(html: str) -> str:
     """What the large chart of a page shows."""
     [text] = re.findall(r"(?s)<figcaption>(.*?)</figcaption>", html)
     return words(text)
-
-
-def list_rows(html: str) -> list[list[str]]:
-    """What a reader sees of the names of the rows of each table, and of the lines of each list."""
-    lists = []
-    for table in re.findall(r"(?s)<table>.*?</table>", html):
-        rows = []
-        for body in table.split("<tbody")[1:]:
-            names = re.findall(r'(?s)<th scope="(row|rowgroup)"[^>]*>(.*?)</th>', body)
-            heading = "".join(words(text) for scope, text in names if scope == "rowgroup")
-            rows += [f"{heading} {words(text)}" for scope, text in names if scope == "row"]
-        lists.append(rows)
-    for plain in re.findall(r"(?s)<ul[^>]*>((?:(?!<ul).)*?)</ul>", html):
-        lists.append([words(line) for line in re.findall(r"(?s)<li[^>]*>(.*?)</li>", plain)])
-    return lists

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from perfci import __version__
 from perfci.model import Commit, Verdict
-from perfci.report import calibration_text, number_format, series_trend, verdict_text
+from perfci.report import calibration_text, number_format, series_places, series_trend, verdict_text
 from perfci.report.charts import interval_bar as interval_bars
 from perfci.report.charts import scene_svg, svg_charts
 from perfci.report.comparisons.comparison_rows import LIKELY_SIGMAS, ComparisonRow
@@ -71,6 +71,7 @@ def register_filters_and_globals(
         "query_string": join_query,
         "sentence": verdict_text.verdict_sentence,
         "sentences": split_after_first_sentence,
+        "short_variant": series_places.short_variant_text,
         "signed": number_format.format_signed_percent,
         "status": verdict_text.status_label,
         "tone": verdict_text.verdict_tone,

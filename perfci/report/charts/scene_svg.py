@@ -29,7 +29,9 @@ from perfci.report.escaping import make_printable
 
 FLAG_Y, FLAG_STEM_Y = 42.0, 50.0
 FAILURE_OFFSET_PX, UNMEASURED_OFFSET_PX = 13.0, 4.0
-TITLE_HEIGHT_PX, LEGEND_HEIGHT_PX = 30, 26
+TITLE_HEIGHT_PX, LEGEND_HEIGHT_PX, LEGEND_ROW_PX = 30, 26, 18
+ENTRY_MARGIN_PX, CHARACTER_WIDTH_PX = 24, 6.2
+"""Of an entry of the legend, beside its name; and of a character of that, on average."""
 
 ANCHOR_CLASSES = {"start": "", "middle": "pc-middle", "end": "pc-end"}
 
@@ -84,7 +86,7 @@ def _wrap(parts: list[str], scene: Scene, id_prefix: str, standalone: bool) -> s
     width, height = scene.frame.width, scene.frame.height
     top, style, size = 0, "", ""
     if standalone:
-        top, height = -TITLE_HEIGHT_PX, height + TITLE_HEIGHT_PX + LEGEND_HEIGHT_PX
+        top, height = -TITLE_HEIGHT_PX, height + TITLE_HEIGHT_PX + _legend_height(scene)
         style = f"<style>{standalone_svg_palette_css()}{SVG_STYLE}</style>"
         size = f' width="{width}" height="{height}"'
     return (
@@ -100,7 +102,7 @@ def _draw_title(scene: Scene) -> Iterator[str]:
     """Name and place above a picture that stands alone."""
     frame = scene.frame
     yield svg_rect(0, -TITLE_HEIGHT_PX, frame.width, 0, "pc-ground")
-    yield svg_rect(0, frame.height, frame.width, frame.height + LEGEND_HEIGHT_PX, "pc-ground")
+    yield svg_rect(0, frame.height, frame.width, frame.height + _legend_height(scene), "pc-ground")
     room = int(frame.width / 7.5)
     name = make_printable(scene.name, room)
     yield svg_text(12, -10, name, "pc-strong")
@@ -110,27 +112,40 @@ def _draw_title(scene: Scene) -> Iterator[str]:
 
 
 def _draw_legend(scene: Scene) -> Iterator[str]:
+    """Draw the symbols of a chart; of several series the colours with their names."""
+    if scene.lines:
+        yield from _draw_line_names(scene)
+        return
     x, y = scene.frame.left, scene.frame.height + 14
-    for name, shape in _legend_entries(scene):
-        end = x + 24 + 6.2 * len(name)
+    for name, shape in BAR_LEGEND if scene.bars else LEGEND:
+        end = x + ENTRY_MARGIN_PX + CHARACTER_WIDTH_PX * len(name)
         if end < scene.frame.width:
             yield f'<g transform="translate({format_px(x)} {y})">{shape}</g>'
             yield svg_text(x + 23, y, name)
         x = end + 14
 
 
-def _legend_entries(scene: Scene) -> Iterator[tuple[str, str]]:
-    """The symbols of a chart; of several series the colours, with names as long as there is room for."""
-    if scene.bars:
-        yield from BAR_LEGEND
-        return
-    if not scene.lines:
-        yield from LEGEND
-        return
-    room = (scene.frame.width - scene.frame.left) / len(scene.lines)
-    for number, name in enumerate(scene.lines, start=1):
-        shape = f'<circle class="pc-dot pc-line-{number}" cx="9" cy="-4" r="4"/>'
-        yield make_printable(name, max(1, int((room - 40) / 6.2))), shape
+def _draw_line_names(scene: Scene) -> Iterator[str]:
+    """Draw the names of series in columns as wide as the longest: one that is cut may read as another."""
+    columns = _count_columns(scene)
+    room = (scene.frame.width - scene.frame.left) / columns
+    for index, name in enumerate(scene.lines):
+        x = scene.frame.left + room * (index % columns)
+        y = scene.frame.height + 14 + LEGEND_ROW_PX * (index // columns)
+        shape = f'<circle class="pc-dot pc-line-{index + 1}" cx="9" cy="-4" r="4"/>'
+        yield f'<g transform="translate({format_px(x)} {y})">{shape}</g>'
+        text = make_printable(name, max(1, int((room - ENTRY_MARGIN_PX) / CHARACTER_WIDTH_PX)))
+        yield svg_text(x + 23, y, text)
+
+
+def _count_columns(scene: Scene) -> int:
+    longest = ENTRY_MARGIN_PX + 14 + CHARACTER_WIDTH_PX * max(map(len, scene.lines))
+    return max(1, min(len(scene.lines), int((scene.frame.width - scene.frame.left) / longest)))
+
+
+def _legend_height(scene: Scene) -> int:
+    rows = -(-len(scene.lines) // _count_columns(scene)) if scene.lines else 1
+    return LEGEND_HEIGHT_PX + LEGEND_ROW_PX * (rows - 1)
 
 
 def _draw_text(text: SceneText) -> str:

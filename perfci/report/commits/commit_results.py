@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from perfci.model import ChangePoint, Commit, Run, Series, Status, Verdict, VerdictKind
+from perfci.model import (
+    ChangePoint,
+    Commit,
+    Run,
+    Series,
+    Status,
+    Verdict,
+    VerdictKind,
+    level_matching_ratio,
+)
 from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
 from perfci.report.series_trend import Dot
 from perfci.report.verdict_text import (
@@ -75,6 +84,21 @@ class CommitResult:
         if self.base is None or not self.base.level or self.dot.level is None:
             return None
         return self.dot.level / self.base.level - 1
+
+    @property
+    def compared_levels(self) -> tuple[float | None, float | None]:
+        """The levels that the size is of: of pairs or of a history they are not those of single results."""
+        base_level, level = self.base.level if self.base else None, self.dot.level
+        verdict = self.verdict
+        if verdict is not None and verdict.ratio is not None:
+            before = base_level if verdict.base_level is None else verdict.base_level
+            measured = level if verdict.head_level is None else verdict.head_level
+            if before is None or measured is None:
+                return before, measured
+            return before, level_matching_ratio(before, verdict.ratio, measured)
+        if self.change is not None:
+            return self.change.before, self.change.after
+        return base_level, level
 
     @property
     def verdict_kind(self) -> VerdictKind | None:

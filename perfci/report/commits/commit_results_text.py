@@ -85,6 +85,7 @@ def serialize_commit_report(report: CommitReport) -> dict[str, Any]:
 def serialize_commit_result(result: CommitResult) -> dict[str, Any]:
     """Serialize one series at a commit; ratios are plain numbers, not percent."""
     dot, base = result.dot, result.base
+    before, after = result.compared_levels
     return {
         "series": serialize_series(result.series),
         "status": dot.status.value,
@@ -98,6 +99,8 @@ def serialize_commit_result(result: CommitResult) -> dict[str, Any]:
         "informational": result.informational,
         "base": base.sha if base else None,
         "base_level": base.level if base else None,
+        "before": before,
+        "after": after,
         "relative_change": result.relative_change,
         "earlier_harness": result.earlier.harness if result.earlier else None,
         "earlier_commit": result.earlier.sha if result.earlier else None,
@@ -138,7 +141,8 @@ def _cells(result: CommitResult, report: CommitReport, *, code: bool = False) ->
     """The cells of a row; those that say the same in every row are empty."""
     series, dot, base = result.series, result.dot, result.base
     has_machines = len({other.series.machine for other in report.results}) > 1
-    levels = (base.level if base else None, dot.level)
+    # Beside a base and the size of a change stand the levels that it is the size of.
+    levels = result.compared_levels if report.base else (None, dot.level)
     before, level = format_in_common_unit(levels, series.metric)
     change, spread = result.relative_change, result.relative_spread
     interval = result.verdict.interval if result.verdict else None

@@ -20,7 +20,7 @@ from perfci.report.comparisons.place_agreement import (
     find_common_moves,
 )
 from perfci.report.serializers import serialize_series
-from perfci.report.series_places import SeriesPlaces, short_axis_text
+from perfci.report.series_places import SeriesPlaces, short_variant_text
 from perfci.report.series_trend import ChangeMark, Trend
 from perfci.store.queries.query_records import SeriesRecord
 from perfci.store.queries.series_commits_machines import load_commit_ids_by_sha, load_commits_newest_first
@@ -296,8 +296,7 @@ def _chart_title(series: Series, split: str, labels: SeriesPlaces) -> str:
     if split == "machine":
         return series.machine.label
     if split == "variant":
-        texts = (short_axis_text(name, value) for name, value in series.variant.values)
-        return " · ".join(filter(None, texts)) or "no variant"
+        return short_variant_text(series.variant) or "no variant"
     return labels.label(series) or series.machine.label or "unnamed machine"
 
 

@@ -34,6 +34,8 @@ CSV_COLUMNS = (
     "processes",
     "base",
     "base_level",
+    "before",
+    "after",
     "relative_change",
     "verdict",
 )
