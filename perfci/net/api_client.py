@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
 from perfci.net.api_schemas import Page, ProblemDetails
+from perfci.net.api_schemas.chart_notes import ChartNotePage, ChartNoteShape, NewChartNote
 from perfci.net.api_schemas.commits_machines_environments import (
     CommitPage,
     CommitShape,
@@ -275,6 +276,17 @@ class ApiClient:
             self._send("DELETE", f"{path}/invalid-mark")
         else:
             self._send("PUT", f"{path}/invalid-mark", json={"reason": reason})
+
+    def list_notes(self, project: str) -> Iterator[ChartNoteShape]:
+        return self._list_all(ChartNotePage, f"{_project_path(project)}/notes")
+
+    def add_note(self, project: str, note: NewChartNote) -> ChartNoteShape:
+        """Write a note at a commit, on the chart of one series or on all."""
+        body = note.model_dump(mode="json", exclude_none=True)
+        return self._request(ChartNoteShape, "POST", f"{_project_path(project)}/notes", json=body)
+
+    def remove_note(self, project: str, number: int) -> None:
+        self._send("DELETE", f"{_project_path(project)}/notes/{number}")
 
     def list_renames(self, project: str) -> tuple[RenameShape, ...]:
         return self._request(RenameList, "GET", f"{_project_path(project)}/renames").items

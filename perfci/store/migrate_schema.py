@@ -11,6 +11,7 @@ from alembic.config import Config
 from perfci.store.dialects import lock_for_migration
 from perfci.store.tables import (
     access,
+    chart_notes,
     deletions,
     github,
     incidents,
@@ -37,6 +38,7 @@ TABLE_MODULES = (
     series_points,
     short_links,
     variant_comparisons,
+    chart_notes,
 )
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 

@@ -28,6 +28,7 @@ from perfci_web.authentication import routes as authentication
 from perfci_web.authentication.authenticator import build_authenticator
 from perfci_web.benchmarks import routes as benchmarks
 from perfci_web.changes import routes as changes
+from perfci_web.chart_notes import routes as chart_notes
 from perfci_web.commits import routes as commits
 from perfci_web.comparisons import routes as comparisons
 from perfci_web.disagreements import routes as disagreements
@@ -84,6 +85,7 @@ PAGE_MODULES = (
     measurement_orders,
     renames,
     invalid_marks,
+    chart_notes,
     embeds,
     short_links,
 )

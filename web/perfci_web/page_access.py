@@ -24,6 +24,8 @@ TRIAGE_ENDPOINTS = (
     "incidents.move_incident_boundary",
     "incidents.undo_last_state_change",
     "invalid_marks.change_mark",
+    "chart_notes.add_note",
+    "chart_notes.remove_note",
     "measurement_orders.place_ordered_pairs",
     "measurement_orders.cancel_one_order",
     "short_links.create_short_link",

@@ -190,6 +190,11 @@ class ProjectLinks:
         return f"{self.project_url}/orders{format_query(query)}"
 
     @property
+    def notes(self) -> str:
+        """Where the form of a note goes."""
+        return f"{self.project_url}/notes"
+
+    @property
     def invalid_mark(self) -> str:
         return f"{self.project_url}/invalid-mark"
 

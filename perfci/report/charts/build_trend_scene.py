@@ -81,7 +81,8 @@ class ChartContext:
 
     ``commits`` are those of the branch, oldest first: the ones that were not measured become ticks.
     ``smallest_step`` is what noise hides, relative to the level. ``environment_changes`` say by sha what
-    changed before a commit was measured, ``incident_numbers`` which incident a change belongs to.
+    changed before a commit was measured, ``incident_numbers`` which incident a change belongs to, ``notes``
+    what people wrote at a commit.
     """
 
     commits: tuple[Commit, ...] = ()
@@ -89,6 +90,7 @@ class ChartContext:
     environment_changes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     breaks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     incident_numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pinned_sha: str = ""
     place: str = ""
 
@@ -142,13 +144,14 @@ class _TrendSceneBuilder:
         x_texts, x_ticks = self._label_commits()
         flags = tuple(self._build_flag(mark) for mark in self.trend.marks)
         environment_marks = self._merge_near_marks()
+        marks = tuple(sorted((*environment_marks, *self._build_note_marks()), key=lambda mark: mark.x))
         texts = [
             *self._corner_texts(),
             *(SceneText(frame.left - 6, frame.y_at(y) + 4, text, "end") for y, text in ticks),
             *x_texts,
             *self._label_flags(flags),
             *self._label_levels(),
-            *self._label_marks(environment_marks),
+            *self._label_marks(marks),
         ]
         failures = tuple(self._build_failures())
         unmeasured = self._unmeasured_positions()
@@ -172,7 +175,7 @@ class _TrendSceneBuilder:
             flags=flags,
             failures=failures,
             unmeasured=self._distinct_pixels(unmeasured),
-            marks=environment_marks,
+            marks=marks,
         )
 
     def _place_commits(self) -> CommitAxis:
@@ -449,7 +452,10 @@ class _TrendSceneBuilder:
 
     def _has_environment_marks(self) -> bool:
         shas = {dot.commit.sha for dot in self.trend.dots[1:]}
-        return any(sha in shas for sha in (*self.context.environment_changes, *self.context.breaks))
+        has_note = any(sha in self.axis.positions for sha in self.context.notes)
+        return has_note or any(
+            sha in shas for sha in (*self.context.environment_changes, *self.context.breaks)
+        )
 
     def _merge_near_marks(self) -> tuple[SceneMark, ...]:
         """Changes of the environment and breaks, several as one where they lie close together."""
@@ -471,6 +477,12 @@ class _TrendSceneBuilder:
             replace(mark, text=f"{mark.text} (+{counts[k]} more)") if counts[k] else mark
             for k, mark in enumerate(marks)
         )
+
+    def _build_note_marks(self) -> Iterator[SceneMark]:
+        """Notes at the commits of the view, measured or not."""
+        for sha, text in self.context.notes.items():
+            if sha in self.axis.positions:
+                yield SceneMark(self.axis.positions[sha], make_printable(f"✎ {text}", 90), "note")
 
     def _label_marks(self, marks: Sequence[SceneMark]) -> Iterator[SceneText]:
         """Write what changed below the dates, cut to the room until the next mark; the first mark has its

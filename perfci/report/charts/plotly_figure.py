@@ -217,9 +217,10 @@ def _shapes(scene: Scene) -> list[Json]:
     frame = scene.frame
     shapes = [_zone_shape(zone, frame) for zone in scene.zones]
     for mark in scene.marks:
-        dash = "dot" if mark.kind == "environment" else "dash"
+        dash = "dash" if mark.kind == "break" else "dot"
+        color = "$ink" if mark.kind == "note" else "$control"
         place = (mark.x, mark.x, frame.top - 6, frame.bottom)
-        shapes.append(_line_shape(frame, place, "$control", 1.0, dash, "below"))
+        shapes.append(_line_shape(frame, place, color, 1.0, dash, "below"))
     for value in scene.grid:
         y = frame.y_at(value)
         shapes.append(

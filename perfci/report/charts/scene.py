@@ -152,11 +152,12 @@ class SceneFailure:
 
 @dataclass(frozen=True, slots=True)
 class SceneMark:
-    """A vertical mark: a changed environment, or a break after which numbers are no longer comparable."""
+    """A vertical mark: a changed environment, a break after which numbers are no longer comparable, or what
+    somebody noted at a commit."""
 
     x: float
     text: str
-    kind: Literal["environment", "break"]
+    kind: Literal["environment", "break", "note"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,8 @@ def _draw_marks(scene: Scene) -> Iterator[str]:
     frame = scene.frame
     for mark in scene.marks:
         x = frame.x_at(mark.x)
-        yield svg_line(x, frame.top - 6, x, frame.bottom, f"pc-mark-{mark.kind}")
+        line = svg_line(x, frame.top - 6, x, frame.bottom, f"pc-mark-{mark.kind}")
+        yield f"{line.removesuffix('/>')}><title>{escape(mark.text)}</title></line>"
 
 
 def _draw_band(band: SceneBand, frame: SceneFrame) -> str:

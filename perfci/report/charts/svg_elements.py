@@ -37,6 +37,7 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-env{fill:var(--same-tint);fill-opacity:.55}
 .pc-blind{fill:var(--same-tint)}
 .pc-mark-environment{stroke:var(--control);stroke-width:1;stroke-dasharray:1 3}
+.pc-mark-note{stroke:var(--ink);stroke-width:1;stroke-dasharray:2 2}
 .pc-mark-break{stroke:var(--control);stroke-width:1;stroke-dasharray:5 3}
 .pc-unmeasured{fill:none;stroke:var(--muted);stroke-width:1}
 .pc-invalid{fill:var(--surface);stroke:var(--dot)}

@@ -20,6 +20,7 @@ from perfci.store.projects import mark_projects_changed
 from perfci.store.queries.history_conditions import HISTORY_KINDS, pull_request_session_condition
 from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.base import TableBase
+from perfci.store.tables.chart_notes import ChartNoteRow
 from perfci.store.tables.deletions import DeletionRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow
 from perfci.store.tables.incidents import (
@@ -74,6 +75,7 @@ SERIES_TABLES = (
     InvalidMarkRow,
     VariantVerdictRow,
     GoalClauseRow,
+    ChartNoteRow,
 )
 """Tables whose rows are of one series, beside its verdicts and results."""
 
@@ -200,7 +202,7 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     destinations = sa.select(DestinationRow.id).where(DestinationRow.project_id == project_id)
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
     alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
-    alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow, ShortLinkRow]
+    alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow, ShortLinkRow, ChartNoteRow]
     return [
         *((table, table.project_id == project_id) for table in alone),
         *variants,

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Benchmark, Series
 from perfci.store.projects import mark_projects_changed
 from perfci.store.tables.base import TableBase
+from perfci.store.tables.chart_notes import ChartNoteRow
 from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow
 from perfci.store.tables.measurements import InvalidMarkRow, ResultRow, RunRow, SeriesRow
 from perfci.store.tables.variant_comparisons import GoalClauseRow, VariantVerdictRow
@@ -30,6 +31,7 @@ MOVED_ROWS: tuple[tuple[type[TableBase], tuple[str, ...]], ...] = (
     (InvalidMarkRow, ("run_id",)),
     (IncidentMemberRow, ("incident_id",)),
     (ImpactRow, ("commit",)),
+    (ChartNoteRow, ("id",)),
     (VariantVerdictRow, ("step_id",)),
     (GoalClauseRow, ("session_id", "goal", "subject", "clause")),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perfci_web.api.operation import Operation
 from perfci_web.api.operations import (
+    chart_notes,
     commit_impacts,
     commits_machines_environments,
     comparisons,
@@ -53,6 +54,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *expected_changes.OPERATIONS,
     *deletions.OPERATIONS,
     *invalid_marks.OPERATIONS,
+    *chart_notes.OPERATIONS,
     *measurement_orders.OPERATIONS,
     *monitoring.OPERATIONS,
 )

@@ -7,6 +7,7 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from perfci.report.commits.commit_results_text import serialize_commit_report, serialize_commit_result
 from perfci.report.series_places import SeriesPlaces
 from perfci.service.load_commit_report import load_commit_report
+from perfci.store.chart_notes import list_chart_notes
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.queries import (
     measured_samples,
@@ -23,6 +24,8 @@ from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_respons
 from perfci_web.view_parts.list_search_and_paging import parse_list_query
 
 blueprint = Blueprint("commits", __name__)
+
+MAX_NOTES = 50
 
 CSV_COLUMNS = (
     *SERIES_COLUMNS,
@@ -90,10 +93,16 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
             load_change_points(tx, project, commit=commit.sha),
         )
         lists = paginate_lists(page, parse_list_query(request.args, LIST_NAMES))
-        links = build_project_links(project, load_series_of_same_cells(tx, project, lists.linked_series))
         project_record = require_project(tx, project)
         incidents = list_incidents(tx, project_record.id, commit=commit.sha)
         may_change = may_triage(project_record)
+        notes = list_chart_notes(tx, project_record.id, sha=commit.sha, limit=MAX_NOTES)
+        links = build_project_links(
+            project,
+            load_series_of_same_cells(
+                tx, project, [*lists.linked_series, *(note.series for note in notes if note.series)]
+            ),
+        )
         variants, clauses = count_variant_results(tx, project_record.id, commit.sha)
     return render_template(
         "commits/commit.html",
@@ -102,6 +111,7 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
         links=links,
         places=SeriesPlaces(lists.linked_series),
         incidents=incidents,
+        notes=notes,
         variants=variants,
         clauses=clauses,
         may_change=may_change,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, get_args
 
 from perfci.report.charts.build_trend_scene import ChartView
@@ -135,12 +136,17 @@ def _first_sha_of_last_days(trend: Trend, days: int) -> str:
     return inside[0].commit.sha[:10] if 2 <= len(inside) < len(trend.dots) else ""
 
 
-def serialize_scene(scene: Scene, trends: Sequence[Trend], breaks: Collection[str] = ()) -> dict[str, Any]:
+def serialize_scene(
+    scene: Scene,
+    trends: Sequence[Trend],
+    breaks: Collection[str] = (),
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
     """The figure for plotly.js and what a reader sees of each dot; failures follow the dots.
 
-    A commit of ``breaks`` is not compared with the one before it.
+    A commit of ``breaks`` is not compared with the one before it. ``notes`` are what people wrote at commits.
     """
-    readers = [_DotReader(trend, breaks) for trend in trends]
+    readers = [_DotReader(trend, breaks, notes) for trend in trends]
     points = [readers[dot.line].serialize_dot(dot) | {"line": dot.line} for dot in scene.dots]
     points += [readers[0].serialize_failure(failure.sha, failure.count) for failure in scene.failures]
     return {
@@ -158,7 +164,8 @@ def serialize_scene(scene: Scene, trends: Sequence[Trend], breaks: Collection[st
 class _DotReader:
     """Says of the dots of one trend what a reader sees."""
 
-    def __init__(self, trend: Trend, breaks: Collection[str]) -> None:
+    def __init__(self, trend: Trend, breaks: Collection[str], notes: Mapping[str, str]) -> None:
+        self._notes = notes
         self._dots = {dot.commit.sha: dot for dot in trend.dots}
         self._previous: dict[str, Dot] = {}
         previous: Dot | None = None
@@ -177,6 +184,7 @@ class _DotReader:
         elif previous and previous.level and stored.level is not None and dot.merged == 1:
             change = format_signed_percent(stored.level / previous.level - 1)
             facts.append(f"{change} against the commit before")
+        facts.append(self._format_note(dot.sha))
         text = dot.title.partition(" · ")[0].partition(" (")[0]
         ends = {"first": dot.first_sha, "last": dot.last_sha} if dot.merged > 1 else {}
         return {
@@ -188,12 +196,15 @@ class _DotReader:
 
     def serialize_failure(self, sha: str, count: int) -> dict[str, Any]:
         stored = self._dots[sha]
-        facts = [f"the last of {count} commits" if count > 1 else "", stored.reason]
+        facts = [f"the last of {count} commits" if count > 1 else "", stored.reason, self._format_note(sha)]
         return {
             **self._serialize_commit(stored),
             "text": status_label(stored.status),
             "facts": ", ".join(filter(None, facts))[:300],
         }
+
+    def _format_note(self, sha: str) -> str:
+        return f"✎ {self._notes[sha][:200]}" if sha in self._notes else ""
 
     def _serialize_commit(self, dot: Dot) -> dict[str, Any]:
         commit = dot.commit

@@ -16,6 +16,7 @@ from perfci.report.environment_changes import describe_environment_changes
 from perfci.report.page_summaries import PageSummary, trend_summary
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import Trend
+from perfci.store.chart_notes import ChartNote, list_chart_notes
 from perfci.store.incidents.incident_store import load_incident_numbers_of_series
 from perfci.store.projects import Project
 from perfci.store.queries.measured_samples import load_environments_of_history
@@ -42,11 +43,20 @@ class LoadedSeries:
     incident_numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     environment_changes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     earlier: EarlierHistory | None = None
+    notes: tuple[ChartNote, ...] = ()
 
     @property
     def charted(self) -> Trend:
         """What the chart shows: the trend, after what another harness measured before."""
         return self.earlier.joined if self.earlier else self.trend
+
+    @property
+    def note_texts(self) -> Mapping[str, str]:
+        """What was noted, by the sha of the commit; several notes at one as one text."""
+        texts: dict[str, str] = {}
+        for note in self.notes:
+            texts[note.sha] = f"{texts[note.sha]}; {note.text}" if note.sha in texts else note.text
+        return texts
 
     @property
     def summary(self) -> PageSummary:
@@ -66,6 +76,7 @@ class LoadedSeries:
             environment_changes=self.environment_changes,
             breaks=self.earlier.breaks if self.earlier else {},
             incident_numbers=self.incident_numbers,
+            notes=self.note_texts,
             pinned_sha=pinned_sha,
             place=self.place,
         )
@@ -100,6 +111,7 @@ def load_series(
         {commit: number for (_, commit), number in numbers.items()},
         _load_environment_changes(tx, record, trend),
         load_earlier_history(tx, record, records),
+        tuple(list_chart_notes(tx, project.id, series_id=record.id)),
     )
 
 

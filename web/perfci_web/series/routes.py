@@ -15,7 +15,9 @@ from perfci.report.charts.png import render_png
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
 from perfci.report.series_trend import Trend
+from perfci.service.chart_notes import serialize_chart_note
 from perfci.store import verdicts_and_change_points
+from perfci.store.chart_notes import list_chart_notes
 from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries.invalid_marks import list_invalid_marks
@@ -94,6 +96,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         view=view,
         scene=build_series_scene(loaded, view, overlay, pin_sha),
         narrow_scene=build_series_scene(loaded, narrow(view), overlay, pin_sha),
+        pinned=pin_sha,
         overlay=overlay,
         overlay_refusal=refusal,
         controls=build_view_controls(
@@ -118,7 +121,7 @@ def series_figure(project: str, benchmark: str, metric: str) -> Response:
     pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
     scene = build_series_scene(loaded, parse_chart_view(request.args), overlay, pin_sha)
     trends = overlay.trends if overlay else [loaded.charted]
-    return jsonify(serialize_scene(scene, trends, loaded.chart_context().breaks))
+    return jsonify(serialize_scene(scene, trends, loaded.chart_context().breaks, loaded.note_texts))
 
 
 @blueprint.get(f"{SERIES_PATH}/panel")
@@ -143,7 +146,11 @@ def series_json(project: str, benchmark: str, metric: str) -> Response:
     max_points = request.args.get("max_points", type=int)
     max_dots = min(max(2, max_points), MAX_POINTS) if max_points else sys.maxsize
     trend = load_trend(project, benchmark, metric, max_dots)
-    return jsonify({"project": project} | serialize_trend(trend))
+    with web_context().store.read() as tx:
+        record, _ = find_series(tx, project, benchmark, metric)
+        notes = list_chart_notes(tx, require_project(tx, project).id, series_id=record.id)
+    shapes = [serialize_chart_note(note).model_dump(mode="json") for note in notes]
+    return jsonify({"project": project} | serialize_trend(trend) | {"notes": shapes})
 
 
 @blueprint.get(f"{SERIES_PATH}.svg")

@@ -1,0 +1,1 @@
+"""Notes on charts: the forms of the pages of series and commits."""
