@@ -490,7 +490,7 @@ class Verdict:
         """The noise to allow for: the noise floor, else half of the interval, as a ratio minus 1."""
         if self.noise_floor is not None:
             return self.noise_floor
-        if self.interval is None or self.interval.lo <= 0:
+        if self.interval is None or not 0 < self.interval.lo <= self.interval.hi:
             return 0.0
         return math.sqrt(self.interval.hi / self.interval.lo) - 1
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tools.readability.import_graph import import_circles, import_edges
-from tools.readability.nonstandard_words import DIALECT, list_name_occurrences
-from tools.readability.sources import read_sources
+from tools.readability.nonstandard_words import dialect_words_of_name, list_name_occurrences
+from tools.readability.sources import Source, read_sources
 
 ROOT = Path(__file__).parent.parent
 
@@ -220,6 +220,16 @@ def sources() -> Iterator[tuple[str, Path]]:
                 yield room_of(path), path
 
 
+@functools.cache
+def parse_file(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def parsed_sources() -> tuple[Source, ...]:
+    return tuple(read_sources(ROOT))
+
+
 def room_of(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
     return "perfci_web" if parts[0] == "web" else parts[1]
@@ -228,7 +238,7 @@ def room_of(path: Path) -> str:
 @functools.cache
 def imported(path: Path) -> list[str]:
     names = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse_file(path)):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -342,7 +352,7 @@ def test_the_folders_of_a_room_import_one_way(room: str) -> None:
 
 
 def test_no_import_closes_a_circle() -> None:
-    edges = [edge for edge in import_edges(list(read_sources(ROOT))) if not edge.typing]
+    edges = [edge for edge in import_edges(parsed_sources()) if not edge.typing]
 
     assert import_circles(edges) == []
 
@@ -357,7 +367,7 @@ def test_no_folder_has_too_many_modules() -> None:
 def test_a_class_name_has_one_meaning() -> None:
     homes: dict[str, list[str]] = {}
     for _, path in sources():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse_file(path)):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
 
@@ -367,12 +377,10 @@ def test_a_class_name_has_one_meaning() -> None:
 def test_names_are_in_standard_terms() -> None:
     words = [
         f"{place.path}:{place.line} {place.name}"
-        for source in read_sources(ROOT)
+        for source in parsed_sources()
         for place in list_name_occurrences(source)
         if place.defines
-        and any(
-            word.is_part_of(place.name) and not word.is_allowed(place.path, place.name) for word in DIALECT
-        )
+        and any(not word.is_allowed(place.path, place.name) for word in dialect_words_of_name(place.name))
     ]
 
     assert words == []
