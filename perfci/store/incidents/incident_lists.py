@@ -77,6 +77,14 @@ def list_fixed_incidents(
     return load_incidents(tx, project_id, *changed, states=states, with_detail=False, limit=limit)
 
 
+def list_incidents_changed_since(
+    tx: Session, project_id: int, since: datetime, *, limit: int
+) -> list[IncidentRecord]:
+    """List the incidents that appeared or changed state after a moment, newest number first."""
+    changed = sa.or_(INCIDENTS.c.first_seen > since, INCIDENTS.c.changed_at > since)
+    return load_incidents(tx, project_id, changed, with_detail=False, limit=limit)
+
+
 def count_open_incidents(tx: Session, project_id: int) -> int:
     """Count the open incidents."""
     counted = sa.select(sa.func.count()).select_from(INCIDENTS)

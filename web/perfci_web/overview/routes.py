@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from flask import Blueprint, Response, jsonify, redirect, render_template, request
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.model import Series
+from perfci.history.change_since_release import ChangeSinceRelease, load_change_since_release
+from perfci.model import Series, Status
+from perfci.report.incidents.news_text import write_news
 from perfci.report.page_summaries import PageSummary
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import Trend
@@ -26,6 +29,7 @@ from perfci.store.queries.series_commits_machines import (
     find_series_ids_by_identity,
     load_series_of_same_cells,
 )
+from perfci.store.queries.series_points import load_series_points_records
 from perfci.store.unresolved_results import count_unresolved_results
 from perfci_web.application_context import current_actor, may_triage, web_context
 from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
@@ -37,8 +41,10 @@ from perfci_web.load_series_trends import (
     show_whole_histories,
 )
 from perfci_web.overview import view_model
-from perfci_web.page_urls import encode_project_segment
+from perfci_web.overview.last_look import LOOKED_KEY, find_last_look, load_news, remember_look
+from perfci_web.page_urls import ProjectLinks, encode_project_segment
 from perfci_web.url_lookups import build_project_links, list_visible_projects, require_project
+from perfci_web.view_parts.link_preview import server_address
 
 blueprint = Blueprint("overview", __name__)
 
@@ -64,16 +70,26 @@ def projects_page() -> str | BaseResponse:
 
 
 @blueprint.get(OVERVIEW_PATH)
-def overview_page(project: str) -> str:
+def overview_page(project: str) -> BaseResponse:
+    now = web_context().clock()
+    last_look = find_last_look(request.cookies, now)
     with web_context().store.read() as tx:
         project_record = require_project(tx, project)
+        if LOOKED_KEY in request.args:
+            return _mark_looked_at(project, now)
         loaded = _load_overview(tx, project_record)
+        news = load_news(tx, project_record, last_look) if last_look else None
         sparklines = _load_sparklines(tx, project, loaded.incidents)
         listed_series = [*loaded.page.linked_series, *loaded.incidents.series]
         links = build_project_links(project, load_series_of_same_cells(tx, project, listed_series))
     lens = loaded.lens
-    return render_template(
+    page = render_template(
         "overview/overview.html",
+        news=news,
+        news_text=write_news(project, news, ProjectLinks(project, root=server_address()).incident)
+        if news
+        else "",
+        scorecard=loaded.scorecard,
         page=loaded.page,
         summary=loaded.summary,
         incidents=loaded.incidents,
@@ -90,6 +106,19 @@ def overview_page(project: str) -> str:
         max_not_run=view_model.MAX_NOT_RUN,
         waiting=loaded.waiting,
     )
+    response = Response(page, mimetype="text/html")
+    if last_look is None:
+        remember_look(response, links.overview, now)
+    return response
+
+
+def _mark_looked_at(project: str, now: datetime) -> BaseResponse:
+    """Lead back to the overview, with nothing new on it."""
+    links = build_project_links(project)
+    query = {name: value for name, value in request.args.items() if name != LOOKED_KEY}
+    response = Response(status=303, headers={"Location": links.overview_with(**query)})
+    remember_look(response, links.overview, now)
+    return response
 
 
 @blueprint.get(f"{OVERVIEW_PATH.removesuffix('/')}.json")
@@ -98,7 +127,10 @@ def overview_json(project: str) -> Response:
         loaded = _load_overview(tx, require_project(tx, project))
     return jsonify(
         view_model.serialize_overview(loaded.page, loaded.summary, loaded.incidents, loaded.machines)
-        | {"unresolved_results": loaded.waiting}
+        | {
+            "unresolved_results": loaded.waiting,
+            "scorecard": view_model.serialize_scorecard(loaded.scorecard),
+        }
     )
 
 
@@ -113,6 +145,7 @@ class LoadedOverview:
     lens: LensView
     window: TimeWindow
     waiting: int
+    scorecard: ChangeSinceRelease | None
 
 
 def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
@@ -125,10 +158,11 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
     changed = load_series_trends(tx, project, changed_series, decisions)
     trends = show_whole_histories(tx, changed).values()
     trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
-    open_incidents = load_or_derive_open_incidents(tx, project_record, context.load_policies(project_record))
+    policies = context.load_policies(project_record)
+    open_incidents = load_or_derive_open_incidents(tx, project_record, policies)
     page = view_model.build_overview(
         record,
-        view_model.build_head_coverage(project_status.load_head_status(tx, project)),
+        _load_coverage(tx, project),
         project_status.count_changes_and_undecided_verdicts(tx, project),
         decisions,
         trends_by_label,
@@ -150,7 +184,18 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
         lens,
         window,
         count_unresolved_results(tx, project_record.id),
+        load_change_since_release(tx, project_record, policies.policy, policies.history.releases),
     )
+
+
+def _load_coverage(tx: Session, project: str) -> view_model.HeadCoverage:
+    """Load which series have a value at the newest commit, and since when the others have none."""
+    head = project_status.load_head_status(tx, project)
+    failed = [item.series for item in head.unmeasured if item.status is not Status.SKIPPED]
+    identities = [series_identity(project, series) for series in failed[: view_model.MAX_BROKEN]]
+    ids = find_series_ids_by_identity(tx, identities).values()
+    records = load_series_points_records(tx, ids)
+    return view_model.build_head_coverage(head, [record.failing_since for record in records.values()])
 
 
 def _load_sparklines(tx: Session, project: str, incidents: view_model.IncidentRows) -> Mapping[Series, Trend]:

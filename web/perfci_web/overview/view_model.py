@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any
 
+from perfci.history.change_since_release import ChangeSinceRelease
 from perfci.model import Commit, Machine, Series, Stage, Status, Verdict
 from perfci.report.notable_changes import find_open_regressions, rank_largest_change_per_series
-from perfci.report.number_format import format_rough_duration
+from perfci.report.number_format import format_day, format_rough_duration
 from perfci.report.page_summaries import (
     PageSummary,
     project_overview_summary,
@@ -45,6 +47,7 @@ MAX_LARGEST_CHANGES = 6
 RECENT_COMMITS = 10
 MAX_NOT_RUN = 20
 MAX_INCIDENTS, MAX_FIXED = 8, 5
+MAX_BROKEN, MAX_BROKEN_DAYS = 500, 5
 
 SILENT_AFTER = timedelta(days=7)
 """Time without a run after which a machine, or a whole project, is called silent."""
@@ -70,13 +73,17 @@ class CoverageShare:
 
 @dataclass(frozen=True, slots=True)
 class HeadCoverage:
-    """Which active series have a value at the newest measured commit, and why the others have none."""
+    """Which active series have a value at the newest measured commit, and why the others have none.
+
+    ``broken_since`` counts failed ones by the day of the first commit without a value, the oldest first.
+    """
 
     head: Commit | None
     measured: int = 0
     unavailable: tuple[MissingReason, ...] = ()
     failed: tuple[MissingReason, ...] = ()
     not_run: tuple[Series, ...] = ()
+    broken_since: tuple[tuple[str, int], ...] = ()
 
     @property
     def coverage_shares(self) -> tuple[CoverageShare, ...]:
@@ -245,7 +252,9 @@ def build_overview(
     )
 
 
-def build_head_coverage(head_results: HeadStatus) -> HeadCoverage:
+def build_head_coverage(
+    head_results: HeadStatus, failing_since: Iterable[datetime | None] = ()
+) -> HeadCoverage:
     """Split the series at the newest measured commit into measured, unavailable, failed and not run."""
     skipped = (result for result in head_results.unmeasured if result.status is Status.SKIPPED)
     failed = (result for result in head_results.unmeasured if result.status is not Status.SKIPPED)
@@ -257,7 +266,14 @@ def build_head_coverage(head_results: HeadStatus) -> HeadCoverage:
             (format_failure(result.status, result.reason), result.series) for result in failed
         ),
         not_run=tuple(head_results.not_run),
+        broken_since=_count_by_day(failing_since),
     )
+
+
+def _count_by_day(moments: Iterable[datetime | None]) -> tuple[tuple[str, int], ...]:
+    counts = Counter(moment.date() for moment in moments if moment is not None)
+    days = sorted(counts)[:MAX_BROKEN_DAYS]
+    return tuple((format_day(datetime.combine(day, time())), counts[day]) for day in days)
 
 
 def collect_changed_commit_shas(trends: Iterable[Trend]) -> set[str]:
@@ -274,6 +290,27 @@ def _build_recent_commits(commits: Sequence[Commit], verdicts: Iterable[Verdict]
     return tuple(
         RecentCommit(commit, tuple(confirmed.get(commit.sha, ()))) for commit in commits[:RECENT_COMMITS]
     )
+
+
+def serialize_scorecard(scorecard: ChangeSinceRelease | None) -> dict[str, Any] | None:
+    """Return what each metric class did since the last release."""
+    if scorecard is None:
+        return None
+    return {
+        "release": scorecard.name,
+        "commit": scorecard.commit.sha,
+        "classes": [
+            {
+                "metric_class": change.metric_class.value,
+                "ratio": change.ratio,
+                "interval": [change.interval.lo, change.interval.hi] if change.interval else None,
+                "outcome": change.outcome,
+                "series": change.series,
+                "left_out": change.left_out,
+            }
+            for change in scorecard.classes
+        ],
+    }
 
 
 def serialize_overview(
@@ -301,6 +338,7 @@ def serialize_overview(
             "measured": coverage.measured,
             "not_available": [serialize_missing_reason(reason) for reason in coverage.unavailable],
             "failed": [serialize_missing_reason(reason) for reason in coverage.failed],
+            "broken_since": [{"day": day, "series": count} for day, count in coverage.broken_since],
             "not_run": [serialize_series(series) for series in coverage.not_run],
         },
         "machines": [
