@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session as Transaction
@@ -29,6 +29,7 @@ from perfci.history.store_series_points import (
 from perfci.model import Status
 from perfci.store import Store
 from perfci.store.column_conversions import STATUSES
+from perfci.store.derived_values import load_or_derive
 from perfci.store.projects import Project, load_projects
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.queries.series_points import (
@@ -70,11 +71,21 @@ def load_points_records(
     tx: Transaction, series_ids: Collection[int], *, project: str | None = None
 ) -> dict[int, SeriesPointsRecord]:
     """Load what lists show of series, without their points; for most series of a project, its name helps."""
-    chosen = None if project else series_ids
-    records = load_series_points_records(tx, chosen, project=project)
+    if project is None:
+        records = load_series_points_records(tx, series_ids)
+    else:
+        shared = load_project_points_records(tx, project)
+        records = {row_id: shared[row_id] for row_id in series_ids if row_id in shared}
     missing = {row_id for row_id in series_ids if row_id not in records}
     derived = _derive_from_results(tx, missing) if missing else {}
     return records | {row_id: points.record for row_id, points in derived.items()}
+
+
+def load_project_points_records(tx: Transaction, project: str) -> Mapping[int, SeriesPointsRecord]:
+    """Load the records of all series of a project that hold, which readers share."""
+    return load_or_derive(
+        tx, project, "records of series points", lambda: load_series_points_records(tx, project=project)
+    )
 
 
 def load_noise_between_runs(tx: Transaction, series_ids: Collection[int]) -> dict[int, float]:

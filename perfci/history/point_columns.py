@@ -98,7 +98,12 @@ class PointColumns:
     @property
     def keys(self) -> list[PointKey]:
         """The key of each point."""
-        columns = (self.levels["commit_id"], self.details["result_id"], self.details["results"])
+        return self.list_keys(slice(None))
+
+    def list_keys(self, places: slice | Sequence[int]) -> list[PointKey]:
+        """The keys of the points at some places."""
+        levels, details = self.levels[places], self.details[places]
+        columns = (levels["commit_id"], details["result_id"], details["results"])
         return [PointKey(*key) for key in zip(*(column.tolist() for column in columns), strict=True)]
 
     def split_blocks(self) -> Iterator[PointBlock]:

@@ -9,6 +9,7 @@ FORMAT_SUFFIXES = ("json", "csv", "svg", "png", "atom", "md")
 """The suffixes that choose another form of a page; no encoded name ends in one."""
 
 ESCAPE_SEQUENCE = re.compile(b"~([0-9A-F]{2})")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 VALID_SEGMENT = re.compile("~|(?:[A-Za-z0-9._:-]|~[0-9A-F]{2})+")
 
 
@@ -19,7 +20,7 @@ def encode_segment(name: str, reserved: Collection[str] = ()) -> str:
     ``reserved`` are segments with another meaning in the same place; they are spelled with an escape instead.
     """
     # An empty segment would vanish from the address, so an empty name has a spelling too.
-    text = "".join(_encode_character(character) for character in name) or "~"
+    text = name if PLAIN_NAME.fullmatch(name) else "".join(map(_encode_character, name)) or "~"
     stem, dot, suffix = text.rpartition(".")
     # Browsers resolve dots, even as %2E: https://url.spec.whatwg.org/#double-dot-path-segment
     if text in {".", ".."} or (dot and suffix in FORMAT_SUFFIXES):

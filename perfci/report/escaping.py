@@ -19,7 +19,9 @@ PLAIN_URL = re.compile(r"https?://[A-Za-z0-9][A-Za-z0-9._~:/?#&=+,;%@!$*\[\]-]{,
 
 def make_printable(text: str, limit: int = MAX_NAME_LENGTH) -> str:
     """Replace control, line-break and bidirectional characters, and shorten the text to ``limit``."""
-    clean = "".join(character if character.isprintable() else REPLACEMENT for character in text)
+    clean = text
+    if not text.isprintable():
+        clean = "".join(character if character.isprintable() else REPLACEMENT for character in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 

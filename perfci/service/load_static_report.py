@@ -30,7 +30,7 @@ from perfci.store.incidents.recorded_changes import ChangeFilter, load_recorded_
 from perfci.store.projects import Project
 from perfci.store.queries.history_conditions import series_only_in_pulls_condition
 from perfci.store.queries.measured_samples import load_histories_by_series_id
-from perfci.store.queries.project_counts import load_projects_with_counts
+from perfci.store.queries.project_counts import load_project_with_counts
 from perfci.store.queries.project_status import (
     count_changes_and_undecided_verdicts,
     find_newest_and_largest_changed_series,
@@ -73,7 +73,7 @@ def load_static_report(
     max_trends: int,
 ) -> StaticReport:
     """Load a report; it draws at most ``max_trends`` series, those that changed last first."""
-    [record] = load_projects_with_counts(tx, project.slug)
+    record = load_project_with_counts(tx, project.slug)
     if was_project_evaluated(tx, project.id):
         incident_count, incidents = count_and_load_open_incidents(tx, project.id, limit=MAX_INCIDENTS)
         changes = _load_changes(tx, project, window)

@@ -61,6 +61,12 @@ class DerivedValues:
             self._values.clear()
 
 
+def load_data_state(tx: Session, project: str) -> tuple[int, ...] | None:
+    """Load what differs whenever the data of a project do; None without the project."""
+    row = tx.connection().execute(SELECT_STATE.where(ProjectRow.slug == project)).first()
+    return None if row is None else tuple(row)
+
+
 def load_or_derive(tx: Session, project: str, name: str, derive: Callable[[], ValueT]) -> ValueT:
     """Return a value of a project that nobody changes, derived anew after each change of the project.
 
@@ -70,8 +76,7 @@ def load_or_derive(tx: Session, project: str, name: str, derive: Callable[[], Va
     values: DerivedValues | None = tx.info.get(DERIVED_VALUES)
     if values is None:
         return derive()
-    row = tx.connection().execute(SELECT_STATE.where(ProjectRow.slug == project)).first()
-    state = None if row is None else tuple(row)
+    state = load_data_state(tx, project)
     kept = values.find((project, name), state)
     if kept is not None:
         return cast(ValueT, kept[0])

@@ -20,6 +20,7 @@ from perfci.store.column_conversions import (
     change_point_values,
     verdict_values,
 )
+from perfci.store.projects import mark_projects_changed
 from perfci.store.queries.history_conditions import (
     PULL_REQUEST_KIND,
     Condition,
@@ -56,6 +57,8 @@ def add_verdicts(
         series_id = find_or_add_rows.ensure_series_id(tx, project_id, verdict.series)
         new.append(_add_verdict(tx, verdict, {**common, "series_id": series_id}))
         supersede(tx, new[-1], _is_same_question(verdict, series_id))
+    if new:
+        mark_projects_changed(tx, [project_id])
     return new
 
 
@@ -75,6 +78,8 @@ def save_change_points(tx: Session, changes: Mapping[int, Sequence[ChangePoint]]
     changed = [row_id for row_id, moves in new.items() if moves != stored.get(row_id, [])]
     for some in in_chunks(changed):
         tx.execute(sa.delete(CHANGE_POINTS).where(columns.series_id.in_(some)))
+        of_series = sa.select(BenchmarkRow.project_id).join(SeriesRow).where(SeriesRow.id.in_(some))
+        mark_projects_changed(tx, tx.scalars(of_series.distinct()))
     rows = [
         {"series_id": row_id, **dict(zip(names, move, strict=True))}
         for row_id in changed

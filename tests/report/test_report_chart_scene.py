@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 
 from perfci.model import ChangePoint
 from perfci.report.charts.build_graph_scene import build_graph_scene
-from perfci.report.charts.build_trend_scene import (
-    MAX_DOTS,
-    ChartContext,
-    ChartView,
-    build_trend_scene,
-)
+from perfci.report.charts.build_trend_scene import build_trend_scene
+from perfci.report.charts.drawn_trend import MAX_DOTS, ChartContext, ChartView
 from perfci.report.charts.label_placement import boxes_overlap, label_box
 from perfci.report.charts.plotly_figure import build_plotly_figure
 from perfci.report.charts.scene import Scene, YKind

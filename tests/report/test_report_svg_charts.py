@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfci.model import ChangePoint, Point, Status, VerdictKind
-from perfci.report.charts.build_trend_scene import MAX_DOTS, build_trend_scene
+from perfci.report.charts.build_trend_scene import build_trend_scene
+from perfci.report.charts.drawn_trend import MAX_DOTS
 from perfci.report.charts.interval_bar import render_interval_bar
 from perfci.report.charts.svg_charts import (
     render_sparkline,

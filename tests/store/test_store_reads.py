@@ -294,7 +294,7 @@ def test_processes_of_a_run_that_grows_are_counted_too(store: Store) -> None:
         )
 
     with store.read() as tx:
-        assert project_counts.load_projects_with_counts(tx, PROJECT)[0].processes == 2
+        assert project_counts.load_project_with_counts(tx, PROJECT).processes == 2
 
 
 def a_skipped(series: Series, reason: str = "there is no GPU") -> Result:
@@ -521,6 +521,31 @@ def test_commits_come_newest_first(store: Store) -> None:
             3,
             2,
         ]
+
+
+@pytest.mark.parametrize("placed", ["all", "none", "some"])
+def test_a_commit_comes_with_those_beside_it_on_the_line(store: Store, placed: str) -> None:
+    def commit(number: int) -> Commit:
+        imported = placed == "none" or (placed == "some" and number % 2)
+        return an_imported_commit(number) if imported else a_commit(number)
+
+    twin = replace(commit(3), dirty=True)
+    with store.begin() as tx:
+        find_or_add_rows.upsert_commits(tx, PROJECT, [*map(commit, range(1, 6)), twin])
+        find_or_add_rows.upsert_commits(tx, "acme/other", [commit(number) for number in range(10)])
+
+    with store.read() as tx:
+        line = series_commits_machines.load_commits_newest_first(tx, PROJECT)
+        for number in (1, 2, 4, 5):
+            clean = [item for item in line if not item.dirty]
+            place = clean.index(commit(number))
+            found = series_commits_machines.load_commit_with_neighbours(tx, PROJECT, commit(number))
+            beside = [item for item in found if not item.dirty]
+            at = beside.index(commit(number))
+            assert beside[max(0, at - 1) : at + 2] == clean[max(0, place - 1) : place + 2]
+        around_twin = series_commits_machines.load_commit_with_neighbours(tx, PROJECT, twin)
+
+    assert {commit(3), twin} <= set(around_twin)
 
 
 def test_finds_a_commit_by_a_prefix_of_its_sha(store: Store) -> None:

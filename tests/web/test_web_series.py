@@ -8,6 +8,7 @@ from page_reading import BF16, MANY, MANY_BF16, SERIES, P, read, words
 from web_builders import COMMITS, FAILED_AT, STEP, a_commit, a_store, fill
 
 from perfci_web import create_app
+from perfci_web.series.view_model import MAX_ROWS
 
 
 def test_shows_the_series_page_without_javascript(client: FlaskClient) -> None:
@@ -15,8 +16,10 @@ def test_shows_the_series_page_without_javascript(client: FlaskClient) -> None:
 
     sentence = r"is 14\.6\d ms, \+18\.3 % since .{7} \(24 Mar 2026, confirmed by A/B rerun\)"
     assert re.search(sentence, words(html))
-    assert html.count('<circle class="pc-dot"') == 2 * COMMITS + 1
-    assert html.count('<th scope="row">') == COMMITS + 1
+    assert html.count('<circle class="pc-dot"') == COMMITS + 1  # in the wide picture and in the legend
+    [narrow] = re.findall('<path class="pc-dots" stroke-width="[^"]*" d="([^"]*)"', html)
+    assert len(re.findall("m[^mz]+z", narrow)) == COMMITS
+    assert html.count('<th scope="row">') == MAX_ROWS + 1
     assert a_commit(STEP).sha in html
 
 

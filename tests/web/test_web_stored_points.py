@@ -241,7 +241,7 @@ def read_drawn_dots(store: Store, project: str) -> dict[int, tuple[Dot, ...]]:
     with store.read() as tx:
         trends = load_series_trends(tx, project, load_project_series(tx, project))
         ends = show_last_commits(tx, trends)
-        charts = draw_charts(tx, trends, sys.maxsize)
+        charts = draw_charts(tx, project, trends, sys.maxsize)
     for series_id, chart in charts.items():
         assert [dot.level for dot in ends[series_id].dots] == [dot.level for dot in chart.dots]
         assert [dot.status for dot in ends[series_id].dots] == [dot.status for dot in chart.dots]

@@ -168,7 +168,7 @@ def load_lens(tx: Session, project: Project) -> LensView:
 
     A kind with one value leaves nothing to choose and is left out, unless the address names another value.
     """
-    lens, places = current_lens(), load_measured_places(tx, project.id)
+    lens, places = current_lens(), load_measured_places(tx, project.slug)
     choices = [
         _branch_choice(lens, count_commits_by_branch(tx, project.id)),
         _machine_choice(lens, places),

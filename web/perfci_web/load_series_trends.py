@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from statistics import median
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.incident_inputs import group_by_series
 from perfci.history.load_series_points import load_point_columns, load_series_points
-from perfci.history.point_columns import STATUS_CODES, STATUS_OF_CODE, Columns, PointColumns
+from perfci.history.point_columns import STATUS_CODES, STATUS_OF_CODE, Columns, PointColumns, PointKey
 from perfci.model import ChangePoint, Commit, Point, Series, Status, Verdict
 from perfci.report.merge_points import FAILED, MEASURED, SKIPPED, Places, merge_neighbours
 from perfci.report.series_trend import (
@@ -31,7 +32,8 @@ from perfci.report.series_trend import (
     clip_marks,
     list_unmerged_places,
 )
-from perfci.store.queries.measured_samples import load_points_at_commits
+from perfci.store.queries.branch_commits import load_commits_of_history
+from perfci.store.queries.measured_samples import load_points_at_commits, load_points_of_results
 from perfci.store.queries.project_status import load_change_points_of_series, load_current_verdicts
 from perfci.store.queries.series_commits_machines import (
     load_commit_ids_by_sha,
@@ -158,7 +160,7 @@ def show_whole_histories(
     for series_id, trend in trends.items():
         unmerged = list_unmerged_places(len(trend.columns), trend.marks)
         groups = merge_neighbours(classify_points(trend.columns), unmerged, max_dots)
-        windows[series_id] = _Window(trend, groups)
+        windows[series_id] = _Window(trend, [group.tolist() for group in groups])
     return _draw_windows(tx, windows)
 
 
@@ -174,27 +176,27 @@ class _Window:
     """The part of a trend that a list draws: a dot for each group of places."""
 
     trend: SeriesTrend
-    groups: Sequence[Places]
+    groups: Sequence[Sequence[int]]
 
     @property
     def middles(self) -> list[int]:
         """The place that stands for each group."""
-        return [int(group[len(group) // 2]) for group in self.groups]
+        return [group[len(group) // 2] for group in self.groups]
 
     def draw(self, commits: Mapping[int, Commit]) -> Trend:
         """Build the trend, its dots numbered from zero."""
-        columns, middles = self.trend.columns, self.middles
-        start, end = int(min(group[0] for group in self.groups)), int(max(group[-1] for group in self.groups))
-        values = columns["level"].tolist()
-        commit_ids, codes = columns["commit_id"][middles].tolist(), columns["status"][middles].tolist()
+        middles = self.middles
+        start, end = min(group[0] for group in self.groups), max(group[-1] for group in self.groups)
+        columns = self.trend.columns[start : end + 1]
+        values, codes = columns["level"].tolist(), columns["status"].tolist()
+        commit_ids = columns["commit_id"].tolist()
         dots = []
-        for index, group in enumerate(self.groups):
-            level = values[middles[index]] if len(group) == 1 else median([values[place] for place in group])
+        for index, (group, middle) in enumerate(zip(self.groups, middles, strict=True)):
+            place, merged = middle - start, len(group)
+            level = values[place] if merged == 1 else median([values[each - start] for each in group])
             shown = None if math.isnan(level) else level
-            status = STATUS_OF_CODE[codes[index]]
-            dots.append(
-                Dot(index, commits[commit_ids[index]], status, shown, shown, shown, merged=len(group))
-            )
+            commit, status = commits[commit_ids[place]], STATUS_OF_CODE[codes[place]]
+            dots.append(Dot(index, commit, status, shown, shown, shown, merged=merged))
         return Trend(
             self.trend.series,
             tuple(dots),
@@ -220,8 +222,8 @@ def _renumber(middles: Sequence[int], place: int) -> int:
     return min(bisect_left(middles, place), len(middles) - 1)
 
 
-def _single_places(start: int, end: int) -> list[Places]:
-    return list(np.arange(start, end)[:, np.newaxis])
+def _single_places(start: int, end: int) -> list[list[int]]:
+    return [[place] for place in range(start, end)]
 
 
 def _draw_windows(tx: Transaction, windows: Mapping[int, _Window]) -> dict[int, Trend]:
@@ -237,6 +239,7 @@ def _draw_windows(tx: Transaction, windows: Mapping[int, _Window]) -> dict[int, 
 
 def draw_charts(
     tx: Transaction,
+    project: str,
     trends: Mapping[int, SeriesTrend],
     max_dots: int,
     ranges: Mapping[int, tuple[int, int]] = MappingProxyType({}),
@@ -251,12 +254,26 @@ def draw_charts(
         series_id: _Chart(trend, columns[series_id], ranges.get(series_id, (0, len(trend.columns))), max_dots)
         for series_id, trend in trends.items()
     }
-    commits = load_commits_by_id(tx, ids={row_id for chart in charts.values() for row_id in chart.commit_ids})
-    remarked = {series_id: chart.remarked_commit_ids for series_id, chart in charts.items()}
-    points: dict[int, dict[int, Point]] = defaultdict(dict)
-    for series_id, commit_id, point in load_points_at_commits(tx, remarked):
-        points[series_id][commit_id] = point
+    ids = {row_id for chart in charts.values() for row_id in chart.commit_ids}
+    commits = load_commits_of_history(tx, project, ids)
+    points = _load_remarked_points(tx, charts)
     return {series_id: chart.draw(commits, points[series_id]) for series_id, chart in charts.items()}
+
+
+def _load_remarked_points(tx: Transaction, charts: Mapping[int, _Chart]) -> dict[int, dict[int, Point]]:
+    """Load the points that have a reason or a flag to read, by series id and commit id."""
+    remarked = {series_id: chart.remarked_keys for series_id, chart in charts.items()}
+    single = [key.result_id for keys in remarked.values() for key in keys if key.results == 1]
+    joined = {
+        series_id: ids
+        for series_id, keys in remarked.items()
+        if (ids := {key.commit_id for key in keys if key.results > 1})
+    }
+    points: dict[int, dict[int, Point]] = defaultdict(dict)
+    loaded = chain(load_points_of_results(tx, single), load_points_at_commits(tx, joined))
+    for series_id, commit_id, point in loaded:
+        points[series_id][commit_id] = point
+    return points
 
 
 def find_range(tx: Transaction, project: str, trend: SeriesTrend, first: str, last: str) -> tuple[int, int]:
@@ -276,30 +293,26 @@ class _Chart:
     columns: PointColumns
     range: tuple[int, int]
     max_dots: int
-    groups: Sequence[Places] = field(init=False)
+    groups: Sequence[Sequence[int]] = field(init=False)
     """The places of each dot."""
+    commit_ids: Sequence[int] = field(init=False)
+    """The commit of each dot."""
 
     def __post_init__(self) -> None:
         start, end = self.range
         marks = clip_marks(self.trend.marks, start, end)
         kinds = classify_points(self.trend.columns[start:end])
         merged = merge_neighbours(kinds, list_unmerged_places(end - start, marks), self.max_dots)
-        object.__setattr__(self, "groups", [group + start for group in merged])
-
-    @property
-    def commit_ids(self) -> list[int]:
-        """The commit of each dot."""
+        object.__setattr__(self, "groups", [(group + start).tolist() for group in merged])
         middles = [group[len(group) // 2] for group in self.groups]
-        return [int(row_id) for row_id in self.columns.levels["commit_id"][middles]]
+        object.__setattr__(self, "commit_ids", self.columns.levels["commit_id"][middles].tolist())
 
     @property
-    def remarked_commit_ids(self) -> set[int]:
-        """The commits that are a dot alone and have a reason or a flag to read."""
-        return {
-            int(self.columns.levels["commit_id"][group[0]])
-            for group in self.groups
-            if len(group) == 1 and self.columns.details["has_remark"][group[0]]
-        }
+    def remarked_keys(self) -> list[PointKey]:
+        """The points that are a dot alone and have a reason or a flag to read."""
+        has_remark = self.columns.details["has_remark"].tolist()
+        places = [group[0] for group in self.groups if len(group) == 1 and has_remark[group[0]]]
+        return self.columns.list_keys(places)
 
     def draw(self, commits: Mapping[int, Commit], points: Mapping[int, Point]) -> Trend:
         """Build the trend."""
@@ -307,7 +320,7 @@ class _Chart:
         for index, (group, commit_id) in enumerate(zip(self.groups, self.commit_ids, strict=True)):
             if len(group) == 1 and commit_id in points:
                 [dot] = build_dots([points[commit_id]])
-                dots[index] = replace(dot, index=int(group[0]))
+                dots[index] = replace(dot, index=group[0])
         start, end = self.range
         levels = tuple(
             replace(level, first=level.first + start, last=level.last + start)
@@ -322,20 +335,15 @@ class _Chart:
         values, statuses = levels["level"].tolist(), levels["status"].tolist()
         lows, highs = details["lo"].tolist(), details["hi"].tolist()
         processes = details["processes"].tolist()
-        for group, commit_id in zip(self.groups, self.commit_ids, strict=True):
-            places = group.tolist()
+        for places, commit_id in zip(self.groups, self.commit_ids, strict=True):
             middle, count = places[len(places) // 2], len(places)
-            level = lo = hi = None
-            if not math.isnan(values[middle]):
+            commit, status = commits[commit_id], STATUS_OF_CODE[statuses[middle]]
+            level, lo, hi, total = values[middle], lows[middle], highs[middle], processes[middle]
+            if count > 1:
+                total = sum(processes[place] for place in places)
+            if math.isnan(level):
+                level = lo = hi = None
+            elif count > 1:
                 level = median([values[place] for place in places])
                 lo, hi = min(lows[place] for place in places), max(highs[place] for place in places)
-            yield Dot(
-                middle,
-                commits[commit_id],
-                STATUS_OF_CODE[statuses[middle]],
-                level,
-                lo,
-                hi,
-                sum(processes[place] for place in places),
-                merged=count,
-            )
+            yield Dot(middle, commit, status, level, lo, hi, total, merged=count)

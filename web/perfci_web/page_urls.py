@@ -39,6 +39,7 @@ class ProjectLinks:
         self._namesakes: dict[object, set[Series]] = defaultdict(set)
         for namesake in series:
             self._namesakes[_name_key(namesake)].add(namesake)
+        self._queries: dict[Series, dict[str, str]] = {}
 
     @property
     def overview(self) -> str:
@@ -200,6 +201,12 @@ class ProjectLinks:
 
     def _identifying_query(self, series: Series) -> dict[str, str]:
         """Return machine, variant and parameters of a series, and what excludes its known namesakes."""
+        query = self._queries.get(series)
+        if query is None:
+            query = self._queries[series] = self._build_identifying_query(series)
+        return query
+
+    def _build_identifying_query(self, series: Series) -> dict[str, str]:
         query = {
             MACHINE_KEY: machine_slug(series.machine),
             **({VARIANT_KEY: variant} if (variant := variant_slug(series.variant)) else {}),

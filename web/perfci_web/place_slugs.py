@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 from perfci.model import Machine, Variant
 from perfci.report.series_places import short_axis_text
 
 MAX_READABLE_LENGTH, HASH_LENGTH = 24, 4
 
+MAX_SLUGS = 1000
+"""Slugs that are kept: a page writes the same few for each of its series."""
+
 UNKNOWN_HARDWARE = ("", None, None, "", 0)
 
 
+@lru_cache(MAX_SLUGS)
 def machine_slug(machine: Machine) -> str:
     """The short name of a machine class: ``ubuntu-latest``, ``8x-nvidia-h200-3fa1``."""
     hardware = (machine.cpu, machine.cores, machine.memory_gb, machine.accelerator, machine.accelerators)
@@ -27,6 +32,7 @@ def machine_slug(machine: Machine) -> str:
     return _hashed_slug(f"{count}x {model}" if count else model, (*hardware, machine.name))
 
 
+@lru_cache(MAX_SLUGS)
 def variant_slug(variant: Variant) -> str:
     """The short name of a variant, such as ``py3.13``; empty for the one without axes."""
     values = dict(variant.values)

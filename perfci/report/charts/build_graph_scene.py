@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfci.model import Commit
-from perfci.report.charts.build_trend_scene import BOTTOM_PX, INSET_PX, TOP_PX, X_LABEL_WIDTH_PX, ChartView
+from perfci.report.charts.build_trend_scene import BOTTOM_PX, INSET_PX, TOP_PX, X_LABEL_WIDTH_PX
+from perfci.report.charts.drawn_trend import ChartView
 from perfci.report.charts.label_placement import text_width_px
 from perfci.report.charts.plot_axes import tick_count
 from perfci.report.charts.scene import Anchor, Scene, SceneDot, SceneFrame, SceneSegment, SceneText

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise, zip_longest
-from types import MappingProxyType
 
-from perfci.model import Commit
+import numpy as np
+
+from perfci.report.charts.drawn_trend import ChartContext, ChartView, DrawnTrend
 from perfci.report.charts.label_placement import LabelSpace, text_width_px
 from perfci.report.charts.plot_axes import (
-    choose_trend_display_scale,
     format_level_label,
     tick_count,
     value_axis_range,
@@ -20,8 +20,6 @@ from perfci.report.charts.plot_axes import (
 from perfci.report.charts.scene import (
     Anchor,
     Scene,
-    SceneBand,
-    SceneDot,
     SceneFailure,
     SceneFlag,
     SceneFrame,
@@ -30,10 +28,7 @@ from perfci.report.charts.scene import (
     SceneText,
     SceneTone,
     SceneZone,
-    XKind,
-    YKind,
 )
-from perfci.report.charts.scene_axes import CommitAxis, ValueAxis, build_commit_axis
 from perfci.report.escaping import make_printable
 from perfci.report.number_format import format_count, format_day, format_signed_percent
 from perfci.report.page_summaries import trend_summary
@@ -42,14 +37,9 @@ from perfci.report.series_trend import (
     Dot,
     Trend,
     change_mark_sentence,
-    group_neighbours,
     keep_commits_between,
-    merge_dots,
 )
 from perfci.report.verdict_text import direction_arrow, status_label
-
-MAX_DOTS = 300
-"""The number of dots that can be distinguished on a page; beyond it neighbours are merged."""
 
 FAILURE_SLOT_PX = 5.0
 """Failed commits that lie closer than this are one mark, so that a lane has at most some 200."""
@@ -63,47 +53,23 @@ TOP_PX, BOTTOM_PX, ENVIRONMENT_PX = 58.0, 62.0, 18.0
 FLAG_LABEL_Y = 33.0
 
 
-@dataclass(frozen=True, slots=True)
-class ChartView:
-    """What a reader wants to see of a trend, and in which size; shas of an empty range mean all of it."""
-
-    width: int = 960
-    height: int = 340
-    x_kind: XKind = "commits"
-    y_kind: YKind = "auto"
-    first_sha: str = ""
-    last_sha: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ChartContext:
-    """What a chart shows beside the trend itself.
-
-    ``commits`` are those of the branch, oldest first: the ones that were not measured become ticks.
-    ``smallest_step`` is what noise hides, relative to the level. ``environment_changes`` say by sha what
-    changed before a commit was measured, ``incident_numbers`` which incident a change belongs to, ``notes``
-    what people wrote at a commit.
-    """
-
-    commits: tuple[Commit, ...] = ()
-    smallest_step: float | None = None
-    environment_changes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    breaks: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    incident_numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    pinned_sha: str = ""
-    place: str = ""
-
-
 def build_trend_scene(
     trend: Trend, view: ChartView | None = None, context: ChartContext | None = None
 ) -> Scene:
     """Build the scene of a trend, or of the part of it that a view asks for."""
-    view, context = view or ChartView(), context or ChartContext()
-    shown = keep_commits_between(trend, view.first_sha, view.last_sha)
+    return build_trend_scenes(trend, [view or ChartView()], context)[0]
+
+
+def build_trend_scenes(
+    trend: Trend, views: Sequence[ChartView], context: ChartContext | None = None
+) -> list[Scene]:
+    """Build the scenes of views that differ in their size alone."""
+    context = context or ChartContext()
+    shown = keep_commits_between(trend, views[0].first_sha, views[0].last_sha)
     if not shown.measured_dots:
-        return _build_empty_scene(trend, view, context)
-    return _TrendSceneBuilder(trend, shown, view, context).build()
+        return [_build_empty_scene(trend, view, context) for view in views]
+    drawn = DrawnTrend(trend, shown, views[0], context)
+    return [_TrendSceneBuilder(drawn, view).build() for view in views]
 
 
 def _build_empty_scene(trend: Trend, view: ChartView, context: ChartContext) -> Scene:
@@ -124,18 +90,13 @@ def _build_empty_scene(trend: Trend, view: ChartView, context: ChartContext) -> 
 class _TrendSceneBuilder:
     """Lays out one trend: axes first, then marks, then the labels that still find room."""
 
-    def __init__(self, whole: Trend, trend: Trend, view: ChartView, context: ChartContext) -> None:
-        self.whole, self.trend, self.view, self.context = whole, trend, view, context
-        measured = replace(trend, dots=trend.measured_dots)
-        groups = group_neighbours(measured, MAX_DOTS, [context.pinned_sha, *context.breaks])
-        self.groups = groups
-        self.dots = [merge_dots(group) for group in groups]
-        self.scale = choose_trend_display_scale(trend)
-        self.axis = self._place_commits()
-        self.values = self._choose_value_axis()
+    def __init__(self, drawn: DrawnTrend, view: ChartView) -> None:
+        self.drawn, self.view = drawn, view
+        self.trend, self.context, self.dots = drawn.trend, drawn.context, drawn.dots
+        self.scale, self.axis, self.values = drawn.scale, drawn.axis, drawn.values
+        self._x, self._y = drawn.x, drawn.y
         self.frame = self._build_frame()
         self.labels = LabelSpace()
-        self.break_places = {dot.index for dot in trend.dots if dot.commit.sha in context.breaks}
 
     def build(self) -> Scene:
         """Assemble the scene."""
@@ -154,52 +115,26 @@ class _TrendSceneBuilder:
             *self._label_marks(marks),
         ]
         failures = tuple(self._build_failures())
-        unmeasured = self._unmeasured_positions()
         return Scene(
             frame,
             self.trend.series.label,
             self.context.place,
-            str(trend_summary(self.whole)),
-            self._caption(unmeasured),
+            self.drawn.description,
+            self.drawn.caption,
             self.axis.kind,
             self.values.kind,
             grid=tuple(y for y, _ in ticks),
             x_ticks=tuple(x_ticks),
             texts=tuple(texts),
             zones=tuple(self._build_zones(environment_marks)),
-            bands=tuple(self._build_bands()),
+            bands=self.drawn.bands,
             segments=tuple(self._build_segments()),
-            dots=tuple(
-                self._build_dot(group, dot) for group, dot in zip(self.groups, self.dots, strict=True)
-            ),
+            dots=self.drawn.scene_dots,
             flags=flags,
             failures=failures,
-            unmeasured=self._distinct_pixels(unmeasured),
+            unmeasured=self._distinct_pixels(self.drawn.unmeasured),
             marks=marks,
         )
-
-    def _place_commits(self) -> CommitAxis:
-        """Place the commits of the branch from the first to the last of the view.
-
-        Where the branch is not known, those of the series alone.
-        """
-        shown = [dot.commit for dot in self.trend.dots]
-        shas = [commit.sha for commit in self.context.commits]
-        branch = set(shas)
-        if shown and all(commit.sha in branch for commit in shown):
-            first, last = shas.index(shown[0].sha), shas.index(shown[-1].sha)
-            if first <= last:
-                return build_commit_axis(self.context.commits[first : last + 1], self.view.x_kind)
-        return build_commit_axis(shown, self.view.x_kind)
-
-    def _choose_value_axis(self) -> ValueAxis:
-        """The axis that is asked for; a logarithm of what is not positive is not drawn."""
-        lows = [dot.lo for dot in self.dots if dot.lo is not None]
-        kind = self.view.y_kind
-        reference = self.trend.levels[0].value if self.trend.levels else self.dots[0].level or 0.0
-        if (kind == "log" and min(lows) <= 0) or (kind == "ratio" and not reference):
-            kind = "auto"
-        return ValueAxis(kind, self.scale, reference)
 
     def _build_frame(self) -> SceneFrame:
         low, high = self._value_range()
@@ -232,20 +167,6 @@ class _TrendSceneBuilder:
             return lowest - padding, highest + padding
         return low, high
 
-    def _x(self, index: float) -> float:
-        """The position of a commit of the view; a half lies between two commits."""
-        lower = math.floor(index)
-        upper = min(math.ceil(index), len(self.trend.dots) - 1)
-        positions = [self.axis.positions[self.trend.dots[max(0, k)].commit.sha] for k in (lower, upper)]
-        return sum(positions) / 2
-
-    def _y(self, value: float) -> float:
-        return self.values.position_of(value)
-
-    def _unmeasured_positions(self) -> tuple[float, ...]:
-        has_result = {dot.commit.sha for dot in self.trend.dots}
-        return self.axis.unmeasured_between(self._x(0), self._x(len(self.trend.dots) - 1), has_result)
-
     def _distinct_pixels(self, positions: Iterable[float]) -> tuple[float, ...]:
         """Of positions that fall on one pixel, the first."""
         by_pixel: dict[int, float] = {}
@@ -274,70 +195,22 @@ class _TrendSceneBuilder:
     def _label_commits(self) -> tuple[list[SceneText], list[float]]:
         """Label commits at even distances with sha and date, always the first and the last."""
         commits = [dot.commit for dot in self.trend.dots]
-        pixels = [self.frame.x_at(self.axis.positions[commit.sha]) for commit in commits]
+        pixels = np.array([self.frame.x_at(x) for x in self.drawn.positions])
         count = min(len(commits), max(2, int((self.frame.right - self.frame.left) / X_LABEL_WIDTH_PX)))
         steps = max(1, count - 1)
         wanted = [pixels[0] + (pixels[-1] - pixels[0]) * k / steps for k in range(count)]
-        nearest = [min(range(len(pixels)), key=lambda k: abs(pixels[k] - x)) for x in wanted]
+        nearest = [int(np.argmin(np.abs(pixels - x))) for x in wanted]
         chosen = sorted({nearest[0], nearest[-1]})
         for k in nearest[1:-1]:
             if all(abs(pixels[k] - pixels[other]) > 0.8 * X_LABEL_WIDTH_PX for other in chosen):
                 chosen.append(k)
         texts = []
         for k in sorted(chosen):
-            x, anchor = _anchored_at_edge(pixels[k], k == 0, k == len(commits) - 1 and len(chosen) > 1)
+            x, anchor = _anchored_at_edge(float(pixels[k]), k == 0, k == len(commits) - 1 and len(chosen) > 1)
             texts.append(SceneText(x, self.frame.bottom + 36, commits[k].sha[:7], anchor))
             if moment := commits[k].committed_at:
                 texts.append(SceneText(x, self.frame.bottom + 50, format_day(moment), anchor))
-        return texts, [self.axis.positions[commits[k].sha] for k in sorted(chosen)]
-
-    def _build_dot(self, group: Sequence[Dot], dot: Dot) -> SceneDot:
-        assert dot.level is not None
-        assert dot.lo is not None
-        assert dot.hi is not None
-        subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
-        merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
-        title = f"{self.scale.format_with_unit(dot.level)}{merged} · {dot.commit.sha[:10]}{subject}"
-        return SceneDot(
-            self._x(dot.index),
-            self._y(dot.level),
-            self._y(dot.lo),
-            self._y(dot.hi),
-            dot.commit.sha,
-            group[0].commit.sha,
-            group[-1].commit.sha,
-            dot.merged,
-            title,
-            invalid=dot.invalid,
-        )
-
-    def _build_bands(self) -> Iterator[SceneBand]:
-        """The interquartile ranges, interrupted at changes of level and failed commits."""
-        for run in self._split_into_level_runs():
-            band = SceneBand(
-                tuple(self._x(dot.index) for dot in run),
-                tuple(self._y(dot.lo) for dot in run if dot.lo is not None),
-                tuple(self._y(dot.hi) for dot in run if dot.hi is not None),
-            )
-            if len(run) > 1 or band.y_hi[0] > band.y_lo[0]:
-                yield band
-
-    def _split_into_level_runs(self) -> list[list[Dot]]:
-        edges = sorted(
-            {mark.index for mark in self.trend.marks if mark.state != "refuted"}
-            | self.break_places
-            | {dot.index for dot in self.trend.dots if dot.level is None}
-        )
-        runs: list[list[Dot]] = []
-        edge = 0
-        for dot in self.dots:
-            is_new_run = not runs
-            while edge < len(edges) and edges[edge] <= dot.index:
-                edge, is_new_run = edge + 1, True
-            if is_new_run:
-                runs.append([])
-            runs[-1].append(dot)
-        return runs
+        return texts, [self.drawn.positions[k] for k in sorted(chosen)]
 
     def _build_segments(self) -> Iterator[SceneSegment]:
         """Levels as lines that step half way between the last good and the changed commit."""
@@ -345,7 +218,7 @@ class _TrendSceneBuilder:
             left, right = self._level_ends(level.first, level.last)
             yield SceneSegment(left, self._y(level.value), right, self._y(level.end))
         for before, after in pairwise(self.trend.levels):
-            if after.first in self.break_places:
+            if after.first in self.drawn.break_places:
                 continue
             x, _ = self._level_ends(after.first, after.last)
             yield SceneSegment(x, self._y(before.end), x, self._y(after.value), riser=True)
@@ -375,7 +248,7 @@ class _TrendSceneBuilder:
     def _blind_zones(self, smallest_step: float) -> Iterator[SceneZone]:
         """Around each level the values that a step could reach without showing; before a break another
         harness has another noise."""
-        begin = max(self.break_places, default=0)
+        begin = max(self.drawn.break_places, default=0)
         for level in (level for level in self.trend.levels if level.first >= begin):
             left, right = self._level_ends(level.first, level.last)
             low, high = sorted((level.value / (1 + smallest_step), level.value * (1 + smallest_step)))
@@ -451,14 +324,15 @@ class _TrendSceneBuilder:
         return inside or [min(self.frame.bottom - 4, max(self.frame.top + 12, above))]
 
     def _has_environment_marks(self) -> bool:
-        shas = {dot.commit.sha for dot in self.trend.dots[1:]}
-        has_note = any(sha in self.axis.positions for sha in self.context.notes)
-        return has_note or any(
-            sha in shas for sha in (*self.context.environment_changes, *self.context.breaks)
-        )
+        if any(sha in self.axis.positions for sha in self.context.notes):
+            return True
+        marked = {*self.context.environment_changes, *self.context.breaks}
+        return bool(marked) and any(dot.commit.sha in marked for dot in self.trend.dots[1:])
 
     def _merge_near_marks(self) -> tuple[SceneMark, ...]:
         """Changes of the environment and breaks, several as one where they lie close together."""
+        if not self._has_environment_marks():
+            return ()
         marks: list[SceneMark] = []
         counts: dict[int, int] = defaultdict(int)
         for dot in self.trend.dots[1:]:
@@ -513,25 +387,6 @@ class _TrendSceneBuilder:
             count = f"{len(dots)} commits, the last of them " if len(dots) > 1 else ""
             title = f"{status_label(newest.status)} · {count}{newest.commit.sha[:10]} {note}"
             yield SceneFailure(self._x(middle.index), newest.commit.sha, len(dots), is_skipped, title)
-
-    def _caption(self, unmeasured: Sequence[float]) -> str:
-        """Say what is drawn of how many commits."""
-        measured, drawn = sum(dot.merged for dot in self.dots), len(self.dots)
-        parts = []
-        if measured == drawn:
-            parts.append(f"{format_count(measured, 'commit')}, one dot each")
-        else:
-            parts.append(
-                f"{drawn:,} of {measured:,} commits drawn as dots, {measured - drawn:,} merged into them"
-            )
-        failed = [dot for dot in self.trend.dots if dot.level is None and dot.status.value != "skipped"]
-        if failed:
-            parts.append(f"{format_count(len(failed), 'failed commit')} below the axis")
-        if unmeasured:
-            parts.append(f"{format_count(len(unmeasured), 'commit')} not measured, ticks below the axis")
-        if len(self.trend.dots) < len(self.whole.dots):
-            parts.append(f"{len(self.whole.dots) - len(self.trend.dots):,} more outside this range")
-        return "; ".join(parts)
 
 
 def _tone_of_mark(mark: ChangeMark, smallest_step: float | None) -> SceneTone:

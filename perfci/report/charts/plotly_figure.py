@@ -20,6 +20,9 @@ SILENT: Json = {"type": "scatter", "hoverinfo": "skip", "cliponaxis": True}
 LINE_SYMBOLS = ("circle", "square", "diamond", "cross", "x", "triangle-up", "triangle-down", "star")
 """Symbols of the lines of a graph, which colour alone would not tell apart."""
 
+POSITION_DIGITS = 7
+"""Significant digits of a position: an axis spans 6 % of its values or more."""
+
 SVG_SYMBOL_SIZE = 2.0
 """Plotly's size of a marker is a diameter."""
 
@@ -51,9 +54,14 @@ def _band_trace(scene: Scene) -> Json:
             x.append(None)
             y.append(None)
         x += [*band.x, *band.x[::-1], band.x[0]]
-        y += [*band.y_hi, *band.y_lo[::-1], band.y_hi[0]]
+        y += map(_round_position, [*band.y_hi, *band.y_lo[::-1], band.y_hi[0]])
     line = {"width": 0, "color": "$band"}
     return {**SILENT, "x": x, "y": y, "mode": "lines", "fill": "toself", "fillcolor": "$band", "line": line}
+
+
+def _round_position(y: float) -> float:
+    """A position without the digits that no screen shows, which are most of what a figure weighs."""
+    return float(f"{y:.{POSITION_DIGITS}g}")
 
 
 def _unmeasured_trace(scene: Scene) -> Json:
@@ -97,7 +105,7 @@ def _dot_traces(scene: Scene) -> list[tuple[str, Json]]:
             "mode": "markers",
             "hoverinfo": "none",
             "x": [dot.x for dot in dots],
-            "y": [dot.y for dot in dots],
+            "y": [_round_position(dot.y) for dot in dots],
             "customdata": numbers,
             "marker": marker,
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from itertools import chain
 
 from perfci.report.charts.scene import (
     Scene,
@@ -22,6 +23,7 @@ from perfci.report.charts.svg_elements import (
     svg_circle,
     svg_line,
     svg_rect,
+    svg_relative_points,
     svg_text,
 )
 from perfci.report.color_palette import standalone_svg_palette_css
@@ -69,7 +71,7 @@ def render_scene_svg(
         f'<g clip-path="url(#{id_prefix}-plot)">',
         *_draw_marks(scene),
         *(_draw_band(band, frame) for band in scene.bands),
-        *_draw_dots(scene, with_tooltips),
+        *(_draw_dots(scene) if with_tooltips else _draw_dots_without_tooltips(scene)),
         *_draw_segments(scene),
         *(_draw_bar(bar, frame) for bar in scene.bars),
         "</g>",
@@ -194,26 +196,37 @@ def _draw_band(band: SceneBand, frame: SceneFrame) -> str:
     if len(band.x) == 1:
         x = frame.x_at(band.x[0])
         return svg_line(x, frame.y_at(band.y_lo[0]), x, frame.y_at(band.y_hi[0]), "pc-whisker")
-    upper = [
-        f"{format_px(frame.x_at(x))},{format_px(frame.y_at(y))}"
-        for x, y in zip(band.x, band.y_hi, strict=True)
-    ]
-    lower = [
-        f"{format_px(frame.x_at(x))},{format_px(frame.y_at(y))}"
-        for x, y in zip(band.x, band.y_lo, strict=True)
-    ]
-    return f'<path class="pc-band" d="M{"L".join([*upper, *lower[::-1]])}Z"/>'
+    xs = [frame.x_at(x) for x in band.x]
+    upper = zip(xs, map(frame.y_at, band.y_hi), strict=True)
+    lower = zip(xs[::-1], map(frame.y_at, band.y_lo[::-1]), strict=True)
+    first, *steps = svg_relative_points(chain(upper, lower))
+    return f'<path class="pc-band" d="M{first}l{" ".join(steps)}z"/>'
 
 
-def _draw_dots(scene: Scene, with_tooltips: bool) -> Iterator[str]:
+def _draw_dots(scene: Scene) -> Iterator[str]:
     frame, radius = scene.frame, scene.dot_radius
     for dot in scene.dots:
-        css_class = f"pc-dot pc-line-{dot.line + 1}" if scene.lines else "pc-dot"
+        css_class = f"pc-dot{_line_class(scene, dot.line)}{' pc-invalid' if dot.invalid else ''}"
+        yield svg_circle(frame.x_at(dot.x), frame.y_at(dot.y), radius, css_class, dot.title)
+
+
+def _draw_dots_without_tooltips(scene: Scene) -> Iterator[str]:
+    """Draw the dots of each line as one path of points with round ends; hollow ones stand alone."""
+    frame, radius = scene.frame, scene.dot_radius
+    for line in range(max(1, len(scene.lines))):
+        dots = [dot for dot in scene.dots if dot.line == line and not dot.invalid]
+        points = ((frame.x_at(dot.x), frame.y_at(dot.y)) for dot in dots)
+        path = "".join(f"m{step}z" for step in svg_relative_points(points))
+        css_class = f"pc-dots{_line_class(scene, line)}"
+        yield f'<path class="{css_class}" stroke-width="{format_px(2 * radius)}" d="{path}"/>'
+    for dot in scene.dots:
         if dot.invalid:
-            css_class = f"{css_class} pc-invalid"
-        yield svg_circle(
-            frame.x_at(dot.x), frame.y_at(dot.y), radius, css_class, dot.title if with_tooltips else ""
-        )
+            css_class = f"pc-dot{_line_class(scene, dot.line)} pc-invalid"
+            yield svg_circle(frame.x_at(dot.x), frame.y_at(dot.y), radius, css_class)
+
+
+def _line_class(scene: Scene, line: int) -> str:
+    return f" pc-line-{line + 1}" if scene.lines else ""
 
 
 def _draw_segments(scene: Scene) -> Iterator[str]:
@@ -235,11 +248,10 @@ def _draw_lane(scene: Scene) -> Iterator[str]:
     """Draw what has no value below the axis, so that it does not read as zero."""
     frame = scene.frame
     if scene.unmeasured:
-        ticks = "".join(
-            f"M{format_px(frame.x_at(x))},{format_px(frame.bottom + UNMEASURED_OFFSET_PX)}v4"
-            for x in scene.unmeasured
-        )
-        yield f'<path class="pc-unmeasured" d="{ticks}"/>'
+        y = frame.bottom + UNMEASURED_OFFSET_PX
+        steps = svg_relative_points((frame.x_at(x), y) for x in scene.unmeasured)
+        # Back to the upper end of each tick, from where the next is measured.
+        yield f'<path class="pc-unmeasured" d="{"".join(f"m{step}v4v-4" for step in steps)}"/>'
     for failure in scene.failures:
         yield _draw_failure(failure, frame)
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from perfci.report.charts.build_trend_scene import ChartContext, ChartView, build_trend_scene
+from perfci.report.charts.build_trend_scene import build_trend_scene
+from perfci.report.charts.drawn_trend import ChartContext, ChartView
 from perfci.report.charts.plot_axes import (
     PlotFrame,
     value_axis_range,
 )
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.charts.svg_elements import (
-    format_px,
     svg_circle,
     svg_line,
     svg_rect,
+    svg_relative_points,
 )
 from perfci.report.series_trend import ChangeMark, Dot, Trend, downsample_trend
 from perfci.report.verdict_text import (
@@ -131,10 +132,7 @@ def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:
     # A path of one point draws nothing: "h.01" makes it a dot, as its line caps are round.
     pieces = []
     for run in runs:
-        dots = [
-            f"{format_px(frame.x_at(dot.index))},{format_px(frame.y_at(dot.level))}"
-            for dot in run
-            if dot.level is not None
-        ]
-        pieces.append(f"M{'L'.join(dots)}" + ("h.01" if len(dots) == 1 else ""))
+        points = ((frame.x_at(dot.index), frame.y_at(dot.level)) for dot in run if dot.level is not None)
+        first, *steps = svg_relative_points(points)
+        pieces.append(f"M{first}l{' '.join(steps)}" if steps else f"M{first}h.01")
     return "".join(pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from html import escape
 
 SVG_STYLE = """\
@@ -17,6 +18,7 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-band{fill:var(--band)}
 .pc-whisker{stroke:var(--band);stroke-width:5;stroke-linecap:round}
 .pc-dot{fill:var(--dot)}
+.pc-dots{fill:none;stroke:var(--dot);stroke-linecap:round}
 .pc-level{fill:none;stroke:var(--level);stroke-width:1.75;stroke-linejoin:round}
 .pc-riser{stroke:var(--level);stroke-width:1;stroke-dasharray:2 3}
 .pc-failed{fill:none;stroke:var(--worse);stroke-width:1.5;stroke-linecap:round}
@@ -50,21 +52,21 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-line-7{--line:var(--line-7)}
 .pc-line-8{--line:var(--line-8)}
 .pc-dot.pc-line-1{fill:var(--line-1)}
-.pc-level.pc-line-1,.pc-riser.pc-line-1{stroke:var(--line-1)}
+.pc-level.pc-line-1,.pc-riser.pc-line-1,.pc-dots.pc-line-1{stroke:var(--line-1)}
 .pc-dot.pc-line-2{fill:var(--line-2)}
-.pc-level.pc-line-2,.pc-riser.pc-line-2{stroke:var(--line-2)}
+.pc-level.pc-line-2,.pc-riser.pc-line-2,.pc-dots.pc-line-2{stroke:var(--line-2)}
 .pc-dot.pc-line-3{fill:var(--line-3)}
-.pc-level.pc-line-3,.pc-riser.pc-line-3{stroke:var(--line-3)}
+.pc-level.pc-line-3,.pc-riser.pc-line-3,.pc-dots.pc-line-3{stroke:var(--line-3)}
 .pc-dot.pc-line-4{fill:var(--line-4)}
-.pc-level.pc-line-4,.pc-riser.pc-line-4{stroke:var(--line-4)}
+.pc-level.pc-line-4,.pc-riser.pc-line-4,.pc-dots.pc-line-4{stroke:var(--line-4)}
 .pc-dot.pc-line-5{fill:var(--line-5)}
-.pc-level.pc-line-5,.pc-riser.pc-line-5{stroke:var(--line-5)}
+.pc-level.pc-line-5,.pc-riser.pc-line-5,.pc-dots.pc-line-5{stroke:var(--line-5)}
 .pc-dot.pc-line-6{fill:var(--line-6)}
-.pc-level.pc-line-6,.pc-riser.pc-line-6{stroke:var(--line-6)}
+.pc-level.pc-line-6,.pc-riser.pc-line-6,.pc-dots.pc-line-6{stroke:var(--line-6)}
 .pc-dot.pc-line-7{fill:var(--line-7)}
-.pc-level.pc-line-7,.pc-riser.pc-line-7{stroke:var(--line-7)}
+.pc-level.pc-line-7,.pc-riser.pc-line-7,.pc-dots.pc-line-7{stroke:var(--line-7)}
 .pc-dot.pc-line-8{fill:var(--line-8)}
-.pc-level.pc-line-8,.pc-riser.pc-line-8{stroke:var(--line-8)}
+.pc-level.pc-line-8,.pc-riser.pc-line-8,.pc-dots.pc-line-8{stroke:var(--line-8)}
 .pc-stem{fill:none;stroke-width:1;opacity:.55}
 .pc-range{fill-opacity:.1;stroke:none}
 .pc-line{stroke-width:2;stroke-linecap:round}
@@ -80,7 +82,8 @@ fill:var(--muted);font-variant-numeric:tabular-nums}
 .pc-idle{fill:var(--rule)}
 .pc-unrun{fill:var(--unsure-hatch)}
 .pc-zero{stroke:var(--control);stroke-width:1}
-@media (forced-colors:active){.pc-level,.pc-grid,.pc-axis,.pc-zero{stroke:CanvasText}.pc-dot{fill:CanvasText}}
+@media (forced-colors:active){.pc-level,.pc-grid,.pc-axis,.pc-zero,.pc-dots{stroke:CanvasText}\
+.pc-dot{fill:CanvasText}}
 """
 
 
@@ -116,8 +119,22 @@ def svg_text(x: float, y: float, text: str, css_class: str = "") -> str:
     return f'<text class="{name}" x="{format_px(x)}" y="{format_px(y)}">{escape(text)}</text>'
 
 
+def svg_relative_points(points: Iterable[tuple[float, float]]) -> Iterator[str]:
+    """Write points as steps from the one before, the first from the origin: shorter than coordinates.
+
+    Each is at a whole tenth of a pixel, so that the steps add up to where the point lies.
+    """
+    x, y = 0, 0
+    for point_x, point_y in points:
+        next_x, next_y = round(10 * point_x), round(10 * point_y)
+        yield f"{format_px((next_x - x) / 10)},{format_px((next_y - y) / 10)}"
+        x, y = next_x, next_y
+
+
 def format_px(value: float) -> str:
     """Format a coordinate to a tenth of a pixel, without trailing zeros."""
     # Small negative values round to -0.0.
     text = f"{value:.1f}"
-    return text.removesuffix(".0").replace("-0.0", "0") if text != "-0.0" else "0"
+    if not text.endswith(".0"):
+        return text
+    return text[:-2] if text != "-0.0" else "0"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 
 from perfci.model import Point, Process, Result, Role, Run, Series, Status
-from perfci.report.series_trend import Dot, build_trend
+from perfci.report.series_trend import Dot, build_dots
 
 
 def merge_runs_into_dots(runs: Iterable[Run], left_out: Container[Series] = ()) -> dict[Series, Dot]:
@@ -16,7 +17,8 @@ def merge_runs_into_dots(runs: Iterable[Run], left_out: Container[Series] = ()) 
             if result.series in left_out:
                 continue
             results.setdefault(result.series, []).append((run, result))
-    return {series: build_trend(series, [_merge_point(pairs)]).dots[0] for series, pairs in results.items()}
+    dots = build_dots(_merge_point(pairs) for pairs in results.values())
+    return {series: replace(dot, index=0) for series, dot in zip(results, dots, strict=True)}
 
 
 def collect_processes_by_series(runs: Iterable[Run]) -> dict[Series, list[Process]]:

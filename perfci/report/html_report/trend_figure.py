@@ -9,7 +9,7 @@ import json
 from html import escape
 from typing import Any
 
-from perfci.report.charts.build_trend_scene import MAX_DOTS
+from perfci.report.charts.drawn_trend import MAX_DOTS
 from perfci.report.charts.plot_axes import choose_trend_display_scale, value_axis_range
 from perfci.report.color_palette import LIGHT
 from perfci.report.escaping import make_printable

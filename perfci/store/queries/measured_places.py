@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import Machine, Variant
-from perfci.store.queries.history_conditions import PULL_REQUEST_KIND, Condition
+from perfci.store.derived_values import load_or_derive
+from perfci.store.queries.history_conditions import PULL_REQUEST_KIND, Condition, project_id_condition
 from perfci.store.queries.series_commits_machines import load_machines_by_id, load_variants_by_id
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, RunRow, SeriesRow, SessionRow
 
@@ -53,12 +54,17 @@ class PlaceFilter:
 EVERYWHERE = PlaceFilter()
 
 
-def load_measured_places(tx: Session, project_id: int) -> list[MeasuredPlace]:
-    """Load the places of a project, those of most series first."""
+def load_measured_places(tx: Session, project: str) -> Sequence[MeasuredPlace]:
+    """Load the places of a project, which readers share, those of most series first."""
+    return load_or_derive(tx, project, "measured places", lambda: _count_series_by_place(tx, project))
+
+
+def _count_series_by_place(tx: Session, project: str) -> Sequence[MeasuredPlace]:
+    of_project = project_id_condition(BenchmarkRow.project_id, project)
     query = (
         sa.select(SeriesRow.machine_id, SeriesRow.variant_id, sa.func.count().label("series_count"))
         .join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-        .where(BenchmarkRow.project_id == project_id, SeriesRow.renamed_to.is_(None))
+        .where(of_project, SeriesRow.renamed_to.is_(None))
         .group_by(SeriesRow.machine_id, SeriesRow.variant_id)
         .order_by(sa.desc("series_count"), SeriesRow.machine_id, SeriesRow.variant_id)
     )
@@ -88,17 +94,22 @@ def count_commits_by_branch(tx: Session, project_id: int) -> dict[str, int]:
     return dict(tx.execute(query).all())
 
 
-def load_machines_last_seen(tx: Session, project_id: int) -> list[tuple[Machine, datetime]]:
-    """Load each machine class with when its last run ended, the last first.
+def load_machines_last_seen(tx: Session, project: str) -> Sequence[tuple[Machine, datetime]]:
+    """Load each machine class with when its last run ended, which readers share, the last first.
 
     Runs of pull requests do not count: the name of a machine in them is a stranger's.
     """
+    return load_or_derive(tx, project, "machines last seen", lambda: _find_last_runs(tx, project))
+
+
+def _find_last_runs(tx: Session, project: str) -> Sequence[tuple[Machine, datetime]]:
+    of_project = project_id_condition(SessionRow.project_id, project)
     ended = sa.func.coalesce(RunRow.finished_at, RunRow.started_at)
     last = sa.func.max(ended, type_=RunRow.started_at.type).label("last")
     query = (
         sa.select(RunRow.machine_id, last)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
-        .where(SessionRow.project_id == project_id, SessionRow.kind != PULL_REQUEST_KIND)
+        .where(of_project, SessionRow.kind != PULL_REQUEST_KIND)
         .group_by(RunRow.machine_id)
         .order_by(sa.desc("last"), RunRow.machine_id)
     )

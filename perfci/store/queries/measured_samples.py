@@ -121,11 +121,17 @@ def load_processes_where(tx: Session, condition: Condition) -> dict[int, list[Pr
 
 def load_results_where(tx: Session, condition: Condition) -> Iterator[Result]:
     """Load the chosen results with their processes."""
+    return (result for _, _, result in _load_results_with_ids(tx, condition))
+
+
+def _load_results_with_ids(tx: Session, condition: Condition) -> Iterator[tuple[int, int, Result]]:
+    """Load the chosen results, each with the ids of its run and its series."""
     processes = load_processes_where(tx, condition)
-    rows = tx.execute(sa.select(*ResultRow.__table__.c).where(condition).order_by(ResultRow.id)).all()
+    query = sa.select(*ResultRow.__table__.c).where(condition).order_by(ResultRow.id)
+    rows = tx.connection().execute(query).all()
     series = load_series_by_ids(tx, {row.series_id for row in rows})
     for row in rows:
-        yield Result(
+        result = Result(
             series=series[row.series_id],
             status=Status(row.status),
             processes=tuple(processes.get(row.id, ())),
@@ -134,6 +140,7 @@ def load_results_where(tx: Session, condition: Condition) -> Iterator[Result]:
             number=row.number,
             reason=row.reason,
         )
+        yield row.run_id, row.series_id, result
 
 
 def load_history(tx: Session, series_id: int) -> list[Point]:
@@ -172,12 +179,24 @@ def load_points_at_commits(
                 yield series_id, commit_id, point
 
 
+def load_points_of_results(tx: Session, result_ids: Collection[int]) -> Iterator[tuple[int, int, Point]]:
+    """Load points that join one result each, as series id, commit id and point, in no order."""
+    for some in in_chunks(result_ids):
+        yield from _load_points_with_commit_ids(tx, ResultRow.id.in_(some), restrict_to_history)
+
+
 def load_environments_of_history(tx: Session, series_id: int) -> dict[str, Environment]:
-    """Load the environment of each commit of a series, by sha; of several runs, that of the newest."""
+    """Load the environment of each commit of a series, by sha; of several runs, that of the newest.
+
+    Empty where all of them were measured in one environment.
+    """
     query = restrict_to_history(sa.select(CommitRow.sha, RunRow.environment_id))
-    rows = tx.execute(query.where(ResultRow.series_id == series_id).order_by(RunRow.started_at)).all()
-    environments = load_environments_by_id(tx, {row.environment_id for row in rows})
-    return {row.sha: environments[row.environment_id] for row in rows}
+    ordered = query.where(ResultRow.series_id == series_id).order_by(RunRow.started_at)
+    ids = dict(tx.connection().execute(ordered).all())
+    if len(set(ids.values())) < 2:
+        return {}
+    environments = load_environments_by_id(tx, set(ids.values()))
+    return {sha: environments[environment_id] for sha, environment_id in ids.items()}
 
 
 def load_points_of_runs(tx: Session, run_ids: Sequence[int]) -> list[tuple[Series, Point]]:
@@ -226,42 +245,57 @@ def load_session_processes(tx: Session, session_uid: str) -> list[MeasuredProces
 
 def load_run(tx: Session, run_id: int) -> Run:
     """Load a whole run, as it is exported to a document."""
+    runs = load_runs(tx, [run_id])
+    if not runs:
+        raise PerfciError(f"There is no run {run_id}.")
+    return runs[0]
+
+
+def load_runs(tx: Session, run_ids: Sequence[int]) -> list[Run]:
+    """Load whole runs, in the order of their ids; one that is not stored is left out."""
     query = (
         sa.select(*RunRow.__table__.c, SessionRow.uid, ProjectRow.slug)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(ProjectRow, SessionRow.project_id == ProjectRow.id)
-        .where(RunRow.id == run_id)
     )
-    row = tx.execute(query).first()
-    if row is None:
-        raise PerfciError(f"There is no run {run_id}.")
-    marks = load_marks_of_runs(tx, [run_id])
-    return Run(
-        project=row.slug,
-        session=row.uid,
-        commit=load_commits_by_id(tx, CommitRow.id == row.commit_id)[row.commit_id],
-        machine=load_machines_by_id(tx)[row.machine_id],
-        environment=load_environments_by_id(tx, [row.environment_id])[row.environment_id],
-        variant=load_variants_by_id(tx)[row.variant_id],
-        suite=row.suite,
-        harness=row.harness,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        origin=named_values_from_json(row.origin),
-        results=tuple(_load_results_with_marks(tx, run_id, marks)),
-        invalid=marks.get((run_id, None)),
-    )
+    rows = {
+        row.id: row for some in in_chunks(run_ids) for row in tx.execute(query.where(RunRow.id.in_(some)))
+    }
+    commits = load_commits_by_id(tx, ids={row.commit_id for row in rows.values()})
+    environments = load_environments_by_id(tx, {row.environment_id for row in rows.values()})
+    machines, variants = load_machines_by_id(tx), load_variants_by_id(tx)
+    marks = load_marks_of_runs(tx, run_ids)
+    results = _load_results_with_marks(tx, run_ids, marks)
+    return [
+        Run(
+            project=row.slug,
+            session=row.uid,
+            commit=commits[row.commit_id],
+            machine=machines[row.machine_id],
+            environment=environments[row.environment_id],
+            variant=variants[row.variant_id],
+            suite=row.suite,
+            harness=row.harness,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+            origin=named_values_from_json(row.origin),
+            results=tuple(results.get(row.id, ())),
+            invalid=marks.get((row.id, None)),
+        )
+        for row in (rows[run_id] for run_id in run_ids if run_id in rows)
+    ]
 
 
 def _load_results_with_marks(
-    tx: Session, run_id: int, marks: Mapping[MarkPlace, InvalidMark]
-) -> Iterator[Result]:
-    """Load the results of a run, those that are marked invalid with their marks."""
-    series = load_series_by_ids(tx, [series_id for _, series_id in marks if series_id is not None])
-    mark_of = {series[series_id]: mark for (_, series_id), mark in marks.items() if series_id is not None}
-    for result in load_results_where(tx, ResultRow.run_id == run_id):
-        mark = mark_of.get(result.series)
-        yield replace(result, invalid=mark) if mark else result
+    tx: Session, run_ids: Sequence[int], marks: Mapping[MarkPlace, InvalidMark]
+) -> dict[int, list[Result]]:
+    """Load the results of runs by run id, those that are marked invalid with their marks."""
+    results: dict[int, list[Result]] = defaultdict(list)
+    for some in in_chunks(run_ids):
+        for run_id, series_id, result in _load_results_with_ids(tx, ResultRow.run_id.in_(some)):
+            mark = marks.get((run_id, series_id))
+            results[run_id].append(replace(result, invalid=mark) if mark else result)
+    return results
 
 
 def load_stored_results_of_run(tx: Session, run: Run) -> Iterator[Result]:

@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 from perfci.model import (
     Status,
 )
+from perfci.store.derived_values import load_or_derive
+from perfci.store.queries.history_conditions import Condition
 from perfci.store.queries.query_records import (
     ProjectRecord,
 )
@@ -26,9 +28,15 @@ from perfci.store.tables.measurements import (
 )
 
 
-def load_projects_with_counts(tx: Session, only_slug: str | None = None) -> list[ProjectRecord]:
-    """Load all projects by name, or only one, with their counts; no measurement is read."""
-    chosen = [ProjectRow.slug == only_slug] if only_slug is not None else []
+def load_project_with_counts(tx: Session, project: str) -> ProjectRecord:
+    """Load a project with its counts, which readers share."""
+    return load_or_derive(
+        tx, project, "counts", lambda: load_projects_with_counts(tx, ProjectRow.slug == project)[0]
+    )
+
+
+def load_projects_with_counts(tx: Session, *chosen: Condition) -> list[ProjectRecord]:
+    """Load the projects that meet all conditions by name, with their counts; no measurement is read."""
     rows = tx.execute(
         sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)
     ).all()

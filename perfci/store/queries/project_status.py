@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.store.column_conversions import build_change_point, build_verdict
+from perfci.store.derived_values import load_or_derive
 from perfci.store.queries.history_conditions import (
     HISTORY_KINDS,
     Condition,
@@ -88,7 +89,11 @@ class DecisionCounts:
 
 
 def load_head_status(tx: Session, project: str) -> HeadStatus:
-    """Load the status of the newest measured commit; an empty one before the first."""
+    """Load the status of the newest measured commit, which readers share; an empty one before the first."""
+    return load_or_derive(tx, project, "head status", lambda: _find_head_status(tx, project))
+
+
+def _find_head_status(tx: Session, project: str) -> HeadStatus:
     head = next(_measured_commits(tx, project), None)
     if head is None:
         return HeadStatus()

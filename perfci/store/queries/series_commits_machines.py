@@ -13,16 +13,14 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, Metric, PerfciError, Series, Variant
 from perfci.store.column_conversions import named_values_from_json
-from perfci.store.queries.history_conditions import HISTORY_KINDS, Condition, project_id_condition
+from perfci.store.queries.history_conditions import Condition, project_id_condition
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
     EnvironmentRow,
     MachineRow,
     ProjectRow,
-    RunRow,
     SeriesRow,
-    SessionRow,
     VariantRow,
 )
 from perfci.store.transactions import CHUNK, SERIES_CACHE, execute_on_driver, in_chunks
@@ -186,21 +184,27 @@ def _find_newest_first_order(tx: Session, chosen: Sequence[Condition]) -> tuple[
     return ()
 
 
-def load_branch_commits(tx: Session, project: str) -> list[Commit]:
-    """Load the commits of the history of a project, measured or not, oldest first.
+def load_commit_with_neighbours(tx: Session, project: str, commit: Commit) -> list[Commit]:
+    """Load a commit with the clean ones before and after it on the line, newest first.
 
-    Those that only pull requests or comparisons measured are left out, and so are changed working trees.
+    Where that takes all commits to tell, these are loaded.
     """
-    of_commit = sa.select(RunRow.id).where(RunRow.commit_id == CommitRow.id).correlate(CommitRow)
-    in_history = of_commit.join(SessionRow, RunRow.session_id == SessionRow.id).where(
-        SessionRow.kind.in_(HISTORY_KINDS)
-    )
-    chosen = (
-        project_id_condition(CommitRow.project_id, project),
-        CommitRow.dirty.is_(False),
-        sa.or_(~of_commit.exists(), in_history.exists()),
-    )
-    return sort_commits(load_commits_by_id(tx, *chosen).values())
+    of_project = project_id_condition(CommitRow.project_id, project)
+    order = _find_newest_first_order(tx, [of_project])
+    if not order or (commit.position is None and commit.committed_at is None):
+        return load_commits_newest_first(tx, project)
+    column: Any = CommitRow.committed_at if commit.position is None else CommitRow.position
+    value = commit.committed_at if commit.position is None else commit.position
+    clean = sa.select(CommitRow.id).where(of_project, CommitRow.dirty.is_(False))
+    older = sa.or_(column < value, sa.and_(column == value, CommitRow.sha < commit.sha))
+    newer = sa.or_(column > value, sa.and_(column == value, CommitRow.sha > commit.sha))
+    if commit.position is None:
+        older = sa.or_(older, column.is_(None))
+    before = clean.where(older).order_by(*order).limit(1)
+    after = clean.where(newer).order_by(column, CommitRow.sha).limit(1)
+    same = sa.select(CommitRow.id).where(of_project, CommitRow.sha == commit.sha)
+    ids = [*tx.scalars(before), *tx.scalars(same), *tx.scalars(after)]
+    return sort_commits(load_commits_by_id(tx, ids=ids).values())[::-1]
 
 
 def load_commits_by_sha(tx: Session, project: str, shas: Collection[str]) -> dict[str, Commit]:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store.column_conversions import hash_values, machine_identity, series_identity
-from perfci.store.projects import reserved_project_id_column
+from perfci.store.projects import mark_projects_changed, reserved_project_id_column
 from perfci.store.queries.renamed_series import load_renamed_series
 from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
@@ -278,6 +278,7 @@ def _complete_commits(tx: Session, project: int, commits: Sequence[Commit]) -> d
             tx.execute(sa.update(COMMITS).where(COMMITS.c.id == row.id).values(**change))
             if not change.keys().isdisjoint(ORDER_FIELDS):
                 mark_points_of_project_stale(tx, project)
+            mark_projects_changed(tx, [project])
     return {(commit.sha, commit.dirty): stored[commit.sha, commit.dirty].id for commit in commits}
 
 

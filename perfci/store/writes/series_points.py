@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.store.column_conversions import EPOCH, MILLISECOND
+from perfci.store.projects import mark_projects_changed
 from perfci.store.queries.series_points import PointBlock, SeriesPointsRecord
 from perfci.store.tables.measurements import ProjectRow, ResultRow
 from perfci.store.tables.series_points import PointBlockRow, SeriesPointsRow
@@ -48,6 +49,8 @@ def save_series_points(tx: Session, project: str, updates: Sequence[SeriesPoints
         for block in update.blocks
     ]
     bulk_insert(tx, BLOCKS, ("series_id", "block", "levels", "details"), rows)
+    if updates and project_id is not None:
+        mark_projects_changed(tx, [project_id])
 
 
 def delete_series_points(tx: Session, series_ids: Collection[int]) -> None:

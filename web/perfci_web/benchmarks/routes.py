@@ -29,10 +29,9 @@ from perfci_web.benchmarks.benchmark_places import (
     serialize_place,
     serialize_places,
 )
+from perfci_web.benchmarks.load_rows import load_rows, load_rows_without_pictures
 from perfci_web.load_series_trends import (
     SPARKLINE_COMMITS,
-    load_series_trends,
-    show_last_commits,
 )
 from perfci_web.page_urls import PARAMETER_PREFIX
 from perfci_web.url_lookups import (
@@ -173,13 +172,15 @@ def benchmarks_csv(project: str) -> Response:
     unavailable = request.args.get("show") == view_model.UNAVAILABLE
     with web_context().store.read() as tx:
         require_project(tx, project)
-        matches = series_search.search_series(tx, project, search=query)
-        records = [record for record in matches if record.never_measured == unavailable]
-        trends = load_series_trends(tx, project, [record.id for record in records])
-    rows = {record.id: view_model.build_series_list_row(record, trends.get(record.id)) for record in records}
-    csv_rows = [
-        flatten_series_fields(view_model.serialize_series_list_row(rows[record.id])) for record in records
-    ]
+        matches = series_search.search_series_without_histories(tx, project, search=query)
+        rows = load_rows_without_pictures(
+            tx, project, [stored for stored in matches if stored.never_measured == unavailable]
+        )
+    csv_rows = []
+    for row in rows:
+        fields = view_model.serialize_series_list_row(row)
+        pairs = {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
+        csv_rows.append(fields | pairs)
     columns = csv_rows[0].keys() if csv_rows else ("benchmark",)
     return build_csv_response(columns, csv_rows, f"{encode_segment(project)}-benchmarks.csv")
 
@@ -245,17 +246,5 @@ def _load_cells(
     tx: Session, project: str, selection: view_model.SeriesSelection
 ) -> list[CellRows[view_model.SeriesListRow]]:
     """Load the rows of the selected series."""
-    rows = _load_rows(tx, project, load_series_with_newest_commits(tx, project, selection.series))
+    rows = load_rows(tx, project, load_series_with_newest_commits(tx, project, selection.series))
     return [CellRows(cell.series, tuple(rows[stored.id] for stored in cell.rows)) for cell in selection.cells]
-
-
-def _load_rows(
-    tx: Session, project: str, records: Sequence[SeriesRecord]
-) -> dict[int, view_model.SeriesListRow]:
-    """Load the rows of some series by series id."""
-    trends = load_series_trends(tx, project, [record.id for record in records])
-    ends = show_last_commits(tx, trends)
-    return {
-        record.id: view_model.build_series_list_row(record, trends.get(record.id), ends.get(record.id))
-        for record in records
-    }

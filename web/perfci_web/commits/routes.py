@@ -86,9 +86,9 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
         page = build_commit_view(
             project,
             commit,
-            series_commits_machines.load_commits_newest_first(tx, project),
+            series_commits_machines.load_commit_with_neighbours(tx, project, commit),
             records,
-            [measured_samples.load_run(tx, record.id) for record in records],
+            measured_samples.load_runs(tx, [record.id for record in records]),
             verdicts,
             load_change_points(tx, project, commit=commit.sha),
         )

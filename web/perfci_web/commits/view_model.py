@@ -173,7 +173,7 @@ def build_commit_view(
 ) -> CommitView:
     """Join what was measured at a commit with what was decided about it.
 
-    ``commits`` come newest first, ``changes`` are the change points at this commit.
+    ``commits``, newest first, have at least its neighbours; ``changes`` are the change points at this commit.
     """
     # A working tree is in no history; the page of one shows it alone among its neighbours.
     line = [other for other in commits if not other.dirty or other.sha == commit.sha]

@@ -10,7 +10,7 @@ from perfci.report.charts.badge import build_project_badge, build_series_badge, 
 from perfci.report.charts.embedded_chart import render_embedded_chart
 from perfci.report.charts.png import render_png
 from perfci.store.projects import Project
-from perfci.store.queries.project_counts import load_projects_with_counts
+from perfci.store.queries.project_counts import load_project_with_counts
 from perfci_web.application_context import web_context
 from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
 from perfci_web.series.routes import load_trend
@@ -27,7 +27,7 @@ def project_badge(project: str) -> Response:
     context = web_context()
     with context.store.read() as tx:
         stored_project = _require_public_project(tx, project)
-        [record] = load_projects_with_counts(tx, project)
+        record = load_project_with_counts(tx, project)
         policies = context.load_policies(stored_project)
         open_incidents = load_or_derive_open_incidents(tx, stored_project, policies).count
     badge = build_project_badge(project, open_incidents=open_incidents, series=record.series)

@@ -15,8 +15,8 @@ from perfci.report.charts.build_graph_scene import MAX_LINES
 from perfci.report.charts.scene import YKind
 from perfci.report.series_places import name_lines
 from perfci.report.series_trend import ChangeMark, Trend
+from perfci.store.queries.branch_commits import load_branch_commits
 from perfci.store.queries.query_records import SeriesRecord
-from perfci.store.queries.series_commits_machines import load_branch_commits
 from perfci_web.application_context import web_context
 from perfci_web.load_series_trends import draw_charts, load_series_trends
 from perfci_web.page_urls import ProjectLinks
@@ -128,9 +128,9 @@ def load_graph(project: str, query: MultiDict[str, str], max_lines: int = MAX_LI
         records, unknown = _find_records(tx, project, keys)
         shown = records[:max_lines]
         ids = [record.id for record in shown]
-        drawn = draw_charts(tx, load_series_trends(tx, project, ids), sys.maxsize)
+        drawn = draw_charts(tx, project, load_series_trends(tx, project, ids), sys.maxsize)
         trends = {trend.series: trend for trend in drawn.values()}
-        commits = tuple(load_branch_commits(tx, project)) if ids else ()
+        commits = load_branch_commits(tx, project).commits if ids else ()
     series = [record.series for record in shown]
     names = name_lines(series)
     lines = tuple(

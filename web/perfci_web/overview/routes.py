@@ -150,7 +150,7 @@ class LoadedOverview:
 
 def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
     project, context = project_record.slug, web_context()
-    [record] = project_counts.load_projects_with_counts(tx, project)
+    record = project_counts.load_project_with_counts(tx, project)
     changed_series = project_status.find_newest_and_largest_changed_series(
         tx, project, view_model.MAX_LARGEST_CHANGES
     )
@@ -180,7 +180,7 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
         page,
         view_model.summarize(page, incidents, now),
         incidents,
-        view_model.build_seen_machines(load_machines_last_seen(tx, project_record.id), now),
+        view_model.build_seen_machines(load_machines_last_seen(tx, project), now),
         lens,
         window,
         count_unresolved_results(tx, project_record.id),

@@ -9,7 +9,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, get_args
 
-from perfci.report.charts.build_trend_scene import ChartView
+from perfci.report.charts.drawn_trend import ChartView
 from perfci.report.charts.plotly_figure import build_plotly_figure
 from perfci.report.charts.scene import Scene, SceneDot, XKind, YKind
 from perfci.report.number_format import format_day, format_signed_percent
@@ -28,6 +28,9 @@ X_LABELS: Mapping[XKind, str] = {"commits": "commits", "date": "date"}
 
 MIN_WIDTH, MIN_HEIGHT, MAX_LENGTH = 240, 200, 2000
 WIDTH, HEIGHT, NARROW_HEIGHT, NARROW_BELOW = 840, 340, 320, 600
+
+SHORT_SHA_LENGTH = 10
+"""Characters of a sha in the address of a chart."""
 
 SHA_PREFIX = re.compile(r"[0-9A-Za-z._+-]{4,64}")
 
@@ -101,7 +104,7 @@ def build_view_controls(
     def link(label: str, changes: Mapping[str, str], key: str, value: str, is_current: bool) -> ViewLink:
         return ViewLink(label, address(**{**state, **changes}), key, value, is_current)
 
-    starts = {label: _first_sha_of_last_days(trend, days) for label, days in RANGE_DAYS.items()}
+    starts = _find_starts_of_ranges(trend)
     ranges = [
         link(
             label, {FIRST_KEY: sha, LAST_KEY: ""}, FIRST_KEY, sha, sha == view.first_sha and not view.last_sha
@@ -122,18 +125,20 @@ def build_view_controls(
     return ViewControls(tuple(ranges), tuple(y_kinds), tuple(x_kinds))
 
 
-def _first_sha_of_last_days(trend: Trend, days: int) -> str:
-    """The first commit of the last days of a series; empty where that is all of it, or less than two."""
+def _find_starts_of_ranges(trend: Trend) -> dict[str, str]:
+    """The first commit of the last days of a series by the label of the range; empty where that is all of it,
+    or less than two."""
     dates = [dot.commit.committed_at for dot in trend.dots]
     newest = next((moment for moment in reversed(dates) if moment), None)
+    starts = dict.fromkeys(RANGE_DAYS, "")
     if newest is None:
-        return ""
-    inside = [
-        dot
-        for dot in trend.dots
-        if dot.commit.committed_at and dot.commit.committed_at >= newest - timedelta(days)
-    ]
-    return inside[0].commit.sha[:10] if 2 <= len(inside) < len(trend.dots) else ""
+        return starts
+    for label, days in RANGE_DAYS.items():
+        begin = newest - timedelta(days)
+        inside = [place for place, moment in enumerate(dates) if moment and moment >= begin]
+        if 2 <= len(inside) < len(dates):
+            starts[label] = trend.dots[inside[0]].commit.sha[:SHORT_SHA_LENGTH]
+    return starts
 
 
 def serialize_scene(
@@ -186,12 +191,12 @@ class _DotReader:
             facts.append(f"{change} against the commit before")
         facts.append(self._format_note(dot.sha))
         text = dot.title.partition(" · ")[0].partition(" (")[0]
-        ends = {"first": dot.first_sha, "last": dot.last_sha} if dot.merged > 1 else {}
+        ends = (dot.first_sha[:SHORT_SHA_LENGTH], dot.last_sha[:SHORT_SHA_LENGTH])
         return {
             **self._serialize_commit(stored),
             "text": text,
             "facts": ", ".join(filter(None, facts)),
-            **ends,
+            **(dict(zip(("first", "last"), ends, strict=True)) if dot.merged > 1 else {}),
         }
 
     def serialize_failure(self, sha: str, count: int) -> dict[str, Any]:
@@ -208,11 +213,9 @@ class _DotReader:
 
     def _serialize_commit(self, dot: Dot) -> dict[str, Any]:
         commit = dot.commit
-        previous = self._previous.get(commit.sha)
         moment = format_day(commit.committed_at) if commit.committed_at else ""
         return {
             "sha": commit.sha,
             "subject": commit.subject[:120],
             "by": ", ".join(filter(None, (commit.author[:60], moment))),
-            **({"before": previous.commit.sha} if previous else {}),
         }

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit
-from perfci.report.charts.build_trend_scene import ChartContext
+from perfci.report.charts.drawn_trend import ChartContext
 from perfci.report.charts.joined_trend import EarlierHistory
 from perfci.report.environment_changes import describe_environment_changes
 from perfci.report.page_summaries import PageSummary, trend_summary
@@ -19,9 +19,9 @@ from perfci.report.series_trend import Trend
 from perfci.store.chart_notes import ChartNote, list_chart_notes
 from perfci.store.incidents.incident_store import load_incident_numbers_of_series
 from perfci.store.projects import Project
+from perfci.store.queries.branch_commits import load_branch_commits
 from perfci.store.queries.measured_samples import load_environments_of_history
 from perfci.store.queries.query_records import SeriesRecord
-from perfci.store.queries.series_commits_machines import load_branch_commits
 from perfci.verdicts.history.trend_sensitivity import TrendSensitivity, estimate_trend_sensitivity
 from perfci_web.application_context import web_context
 from perfci_web.load_series_trends import SeriesTrend, draw_charts, load_series_trends
@@ -96,7 +96,7 @@ def load_series(
     numbers = load_incident_numbers_of_series(tx, [record.id])
     trend = Trend(record.series, (), (), ())
     if own is not None:
-        trend = draw_charts(tx, {record.id: own}, sys.maxsize)[record.id]
+        trend = draw_charts(tx, project.slug, {record.id: own}, sys.maxsize)[record.id]
     policy = web_context().load_policies(project).policy
     is_judged = own.record.judged if own else policy.is_judged(record.series)
     is_judged = is_judged and not record.is_informational
@@ -106,7 +106,7 @@ def load_series(
         trend,
         is_judged,
         trends.get(twin.id) if twin else None,
-        tuple(load_branch_commits(tx, project.slug)),
+        load_branch_commits(tx, project.slug).commits,
         estimate_sensitivity(project, trend) if is_judged else None,
         {commit: number for (_, commit), number in numbers.items()},
         _load_environment_changes(tx, record, trend),

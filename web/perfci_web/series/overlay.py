@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit, Series
 from perfci.report.charts.build_graph_scene import build_graph_scene
-from perfci.report.charts.build_trend_scene import ChartView, build_trend_scene
+from perfci.report.charts.build_trend_scene import build_trend_scenes
+from perfci.report.charts.drawn_trend import ChartView
 from perfci.report.charts.scene import Scene
 from perfci.report.series_places import name_lines
 from perfci.report.series_trend import Trend
@@ -49,17 +51,21 @@ def load_overlay(tx: Session, project: str, loaded: LoadedSeries, key: str) -> t
     if record.id not in trends:
         return None, f"{other.label} is not overlaid: it has no value on a branch"
     names = name_lines([own, other])
-    drawn = draw_charts(tx, trends, sys.maxsize)[record.id]
+    drawn = draw_charts(tx, project, trends, sys.maxsize)[record.id]
     return Overlay((loaded.trend, drawn), (names[own], names[other]), loaded.commits), ""
 
 
-def build_series_scene(
-    loaded: LoadedSeries, view: ChartView, overlay: Overlay | None = None, pinned_sha: str = ""
-) -> Scene:
-    """Build the scene of a series, alone or with the series that is drawn over it."""
+def build_series_scenes(
+    loaded: LoadedSeries, views: Sequence[ChartView], overlay: Overlay | None = None, pinned_sha: str = ""
+) -> list[Scene]:
+    """Build the scenes of a series, alone or with the series that is drawn over it.
+
+    The views differ in their size alone.
+    """
     if overlay is not None:
-        normalized = view.y_kind == "ratio"
-        scene = build_graph_scene(overlay.trends, overlay.names, overlay.commits, view, normalized=normalized)
-        if scene is not None:
-            return scene
-    return build_trend_scene(loaded.charted, view, loaded.chart_context(pinned_sha))
+        normalized = views[0].y_kind == "ratio"
+        drawn = (overlay.trends, overlay.names, overlay.commits)
+        scenes = [build_graph_scene(*drawn, view, normalized=normalized) for view in views]
+        if all(scenes):
+            return [scene for scene in scenes if scene is not None]
+    return build_trend_scenes(loaded.charted, views, loaded.chart_context(pinned_sha))

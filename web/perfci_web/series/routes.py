@@ -46,13 +46,14 @@ from perfci_web.series.chart_view import (
 )
 from perfci_web.series.find_series import build_no_series_error, find_series, load_candidates
 from perfci_web.series.load_series import LoadedSeries, load_series
-from perfci_web.series.overlay import Overlay, build_series_scene, load_overlay
+from perfci_web.series.overlay import Overlay, build_series_scenes, load_overlay
 from perfci_web.url_lookups import (
     PageNotFound,
     build_project_links,
     require_project,
 )
 from perfci_web.view_parts.csv_response import build_csv_response
+from perfci_web.view_parts.revalidation import revalidate
 
 blueprint = Blueprint("series", __name__)
 
@@ -89,13 +90,14 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
     links = build_project_links(project, (sibling.series for sibling in records))
     view = parse_chart_view(request.args)
     pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
+    scene, narrow_scene = build_series_scenes(loaded, [view, narrow(view)], overlay, pin_sha)
     return render_template(
         "series/series.html",
         page=view_model.build_series_view(loaded, verdicts, records, elsewhere),
         loaded=loaded,
         view=view,
-        scene=build_series_scene(loaded, view, overlay, pin_sha),
-        narrow_scene=build_series_scene(loaded, narrow(view), overlay, pin_sha),
+        scene=scene,
+        narrow_scene=narrow_scene,
         pinned=pin_sha,
         overlay=overlay,
         overlay_refusal=refusal,
@@ -115,11 +117,12 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
 
 
 @blueprint.get(f"{SERIES_PATH}/figure")
+@revalidate
 def series_figure(project: str, benchmark: str, metric: str) -> Response:
     """The chart as plotly.js draws it, in the width and the view that the query asks for."""
     loaded, overlay = _load_series(project, benchmark, metric)
     pin_sha = parse_sha(request.args.get(PIN_KEY, ""))
-    scene = build_series_scene(loaded, parse_chart_view(request.args), overlay, pin_sha)
+    [scene] = build_series_scenes(loaded, [parse_chart_view(request.args)], overlay, pin_sha)
     trends = overlay.trends if overlay else [loaded.charted]
     return jsonify(serialize_scene(scene, trends, loaded.chart_context().breaks, loaded.note_texts))
 
@@ -138,6 +141,7 @@ def series_panel(project: str, benchmark: str, metric: str) -> str:
 
 
 @blueprint.get(f"{SERIES_PATH}.json")
+@revalidate
 def series_json(project: str, benchmark: str, metric: str) -> Response:
     """The whole series; ``?max_points=N`` merges neighbours down to about N points, for a chart.
 
@@ -154,6 +158,7 @@ def series_json(project: str, benchmark: str, metric: str) -> Response:
 
 
 @blueprint.get(f"{SERIES_PATH}.svg")
+@revalidate
 def series_svg(project: str, benchmark: str, metric: str) -> Response:
     """The chart as a picture that stands alone, of the part that the query asks for."""
     return Response(_draw_picture(project, benchmark, metric), content_type="image/svg+xml; charset=utf-8")
@@ -165,6 +170,7 @@ def series_png(project: str, benchmark: str, metric: str) -> Response:
 
 
 @blueprint.get(f"{SERIES_PATH}.csv")
+@revalidate
 def series_csv(project: str, benchmark: str, metric: str) -> Response:
     rows = serialize_trend(load_trend(project, benchmark, metric))["points"]
     file_name = f"{encode_segment(benchmark)}-{encode_segment(metric)}.csv"
@@ -189,7 +195,7 @@ def load_trend(project: str, benchmark: str, metric: str, max_dots: int = sys.ma
             return Trend(record.series, (), (), ())
         ends = (request.args.get("from", ""), request.args.get("to", ""))
         ranges = {record.id: find_range(tx, project, trends[record.id], *ends)}
-        return draw_charts(tx, trends, max_dots, ranges)[record.id]
+        return draw_charts(tx, project, trends, max_dots, ranges)[record.id]
 
 
 def _load_pinned_point(
@@ -214,5 +220,5 @@ def _load_series(project: str, benchmark: str, metric: str) -> tuple[LoadedSerie
 
 def _draw_picture(project: str, benchmark: str, metric: str) -> str:
     loaded, overlay = _load_series(project, benchmark, metric)
-    scene = build_series_scene(loaded, parse_chart_view(request.args), overlay)
+    [scene] = build_series_scenes(loaded, [parse_chart_view(request.args)], overlay)
     return render_scene_svg(scene, standalone=True)

@@ -17,7 +17,7 @@ from perfci_web.page_urls import series_matches_url_query
 from perfci_web.series.load_series import LoadedSeries
 from perfci_web.view_parts.table_row_groups import group_rows_by_benchmark_cell
 
-MAX_ROWS = 60
+MAX_ROWS = 30
 """Rows of the table below the chart; the CSV has all commits."""
 
 MIN_COMMITS_FOR_CHANGES = 8
@@ -199,7 +199,7 @@ def build_series_view(
             for record in verdicts
             if record.verdict.kind in QUIET_KINDS and record.verdict not in in_pairs
         ),
-        commit_rows=tuple(build_commit_rows(trend)[:MAX_ROWS]),
+        commit_rows=tuple(build_commit_rows(trend)),
         judged=loaded.judged,
         available=never_measured is None,
         twin=_build_twin(series, loaded.twin) if loaded.twin else None,
@@ -239,11 +239,13 @@ def _parameter_choices(series: Series, records: Sequence[SeriesRecord]) -> tuple
     )
 
 
-def build_commit_rows(trend: Trend) -> list[SeriesCommitRow]:
-    """Return the commits as table rows, newest first."""
-    rows, previous = [], None
+def build_commit_rows(trend: Trend, count: int = MAX_ROWS) -> list[SeriesCommitRow]:
+    """Return the newest commits as table rows, newest first."""
+    start = max(0, len(trend.dots) - count)
+    rows = []
+    previous = next((dot for dot in reversed(trend.dots[:start]) if dot.level is not None), None)
     marks = {mark.index: mark for mark in trend.marks if mark.state != "refuted"}
-    for dot in trend.dots:
+    for dot in trend.dots[start:]:
         rows.append(SeriesCommitRow(dot, previous, marks.get(dot.index)))
         previous = dot if dot.level is not None else previous
     return rows[::-1]

@@ -270,7 +270,7 @@ class Chart {
     if (!inside.length) return this.later(() => this.reload());
     inside.sort((one, other) => one.x - other.x);
     const [first, last] = [inside[0].point, inside.at(-1).point];
-    this.later(() => this.look({ from: (first.first ?? first.sha).slice(0, 10), to: (last.last ?? last.sha).slice(0, 10) }));
+    this.later(() => this.look({ from: first.first ?? first.sha.slice(0, 10), to: last.last ?? last.sha.slice(0, 10) }));
   }
 
   wheel(event) {
