@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +28,16 @@ import sqlalchemy as sa
 from flask import Flask
 from flask.testing import FlaskClient
 
+from perfci.config import Settings
 from perfci.history.point_columns import DETAILS, LEVELS, PointColumns
 from perfci.history.store_series_points import build_series_points_records
 from perfci.model import ChangePoint, Variant
+from perfci.project_policies import build_project_policies
+from perfci.service.incidents.evaluate_project import evaluate_project
+from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.store import Store, open_store
 from perfci.store.projects import load_projects
-from perfci.store.queries.series_commits_machines import load_commits_by_id, load_project_series
+from perfci.store.queries.series_commits_machines import load_commits_by_id, load_project_series, sort_commits
 from perfci.store.tables.measurements import ResultRow, RunRow
 from perfci.store.transactions import bulk_insert, reserve_ids
 from perfci.store.verdicts_and_change_points import save_change_points
@@ -48,7 +52,7 @@ from tools.print_bench_figures import Figure, print_figures_and_exit
 
 REQUESTS, CLIENTS = 5, 8
 HTML_CPU_MS, CSV_CPU_MS, ALONE_MS, TOGETHER_MS = 60.0, 150.0, 100.0, 400.0
-PAGE_KB, JSON_KB, ELEMENTS = 15.0, 20.0, 5000
+PAGE_KB, JSON_KB, ELEMENTS = 15.0, 20.0, 3000
 STEP = 1.2
 """By how much every tenth series gets worse in the middle of its history."""
 
@@ -76,7 +80,7 @@ def measure_store(name: str, store: Store) -> Iterator[tuple[str, Cost]]:
         commits = load_commits_by_id(tx)
     links = ProjectLinks(project)
     middle = links.series(series[len(series) // 2][1])
-    commit = max(commits.values(), key=lambda item: (item.committed_at is not None, item.committed_at)).sha
+    newest = sort_commits(commits.values())[-2:]
     root = f"/{encode_project_segment(project)}"
     word = series[0][1].benchmark.name[:6]
     addresses = {
@@ -86,10 +90,14 @@ def measure_store(name: str, store: Store) -> Iterator[tuple[str, Cost]]:
         "search": f"{root}/benchmarks?q={word}",
         "benchmarks.csv": f"{root}/benchmarks.csv",
         "series": middle,
-        "series.json": re.sub(r"(\?|$)", ".json?max_points=1000&", middle, count=1).rstrip("&"),
+        "figure of a series": links.series_part(series[len(series) // 2][1], "figure"),
+        "series.csv": re.sub(r"(\?|$)", r".csv\1", middle, count=1),
+        "series.svg": re.sub(r"(\?|$)", r".svg\1", middle, count=1),
+        "benchmark": links.benchmark(series[len(series) // 2][1].benchmark.name),
         "changes": f"{root}/changes",
         "incidents": f"{root}/incidents",
-        "commit": f"{root}/commit/{commit}",
+        "commit": links.commit(newest[-1].sha),
+        "compare": links.compare(newest[0].sha, newest[-1].sha),
     }
     for page, address in addresses.items():
         response = client.get(address)
@@ -137,17 +145,16 @@ def request_together(app: Flask, address: str) -> list[float]:
 
 def report_costs(name: str, costs: Iterator[tuple[str, Cost]]) -> Iterator[Figure]:
     for page, cost in costs:
-        limit = CSV_CPU_MS if page.endswith("csv") else HTML_CPU_MS
-        size = JSON_KB if page.endswith("json") else PAGE_KB
         is_text = page.endswith("csv")
+        limit = CSV_CPU_MS if is_text else HTML_CPU_MS
+        size = JSON_KB if page.startswith("figure") else PAGE_KB
         text = (
             f"{cost.cpu_ms:.0f} ms CPU, {cost.alone_ms:.0f} ms alone, {cost.together_ms:.0f} ms of {CLIENTS}"
         )
         text += f", {cost.kilobytes:.1f} kB, {cost.elements:,} elements"
         small = is_text or (cost.kilobytes <= size and cost.elements <= ELEMENTS)
-        yield Figure(
-            f"{name}: {page}", text, f"{limit:.0f} ms, {size:.0f} kB", cost.cpu_ms <= limit and small
-        )
+        limits = f"{limit:.0f} ms" if is_text else f"{limit:.0f} ms, {size:.0f} kB"
+        yield Figure(f"{name}: {page}", text, limits, cost.cpu_ms <= limit and small)
 
 
 def fill_deep_store(store: Store, series_count: int, commits: int) -> None:
@@ -219,6 +226,15 @@ def fill_deep_store(store: Store, series_count: int, commits: int) -> None:
         )
 
 
+def store_incidents(store: Store) -> None:
+    """Evaluate the project as a server does: its pages read stored incidents, and derive none."""
+    with store.read() as tx:
+        [project] = load_projects(tx)
+        policies = build_project_policies(Settings(), project)
+        evaluation = evaluate_project(tx, project.slug, policies.policy, policies.history)
+    reconcile_incidents(store, project, policies.policy, evaluation, datetime.now(UTC))
+
+
 def measure_all(arguments: argparse.Namespace, folder: Path) -> Iterator[Figure]:
     for url in arguments.store:
         with closing(open_store(url, create=False)) as store:
@@ -229,6 +245,7 @@ def measure_all(arguments: argparse.Namespace, folder: Path) -> Iterator[Figure]
     for name, series, commits in stores:
         with closing(open_store(f"sqlite:///{folder / f'{series}-{commits}.db'}", create=True)) as store:
             fill_deep_store(store, series, commits)
+            store_incidents(store)
             costs = list(measure_store(name, store))
             for page, cost in costs:
                 if name != "flat":
