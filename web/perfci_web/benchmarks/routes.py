@@ -29,7 +29,8 @@ from perfci_web.benchmarks.benchmark_places import (
     serialize_place,
     serialize_places,
 )
-from perfci_web.benchmarks.load_rows import load_rows, load_rows_without_pictures
+from perfci_web.benchmarks.csv_rows import HISTORY_COLUMNS, load_csv_rows
+from perfci_web.benchmarks.load_rows import load_rows
 from perfci_web.load_series_trends import (
     SPARKLINE_COMMITS,
 )
@@ -40,7 +41,12 @@ from perfci_web.url_lookups import (
     raise_if_renamed,
     require_project,
 )
-from perfci_web.view_parts.csv_response import build_csv_response, flatten_series_fields
+from perfci_web.view_parts.csv_response import (
+    SERIES_COLUMNS,
+    build_csv_response,
+    build_csv_response_of_cells,
+    flatten_series_fields,
+)
 from perfci_web.view_parts.table_row_groups import CellRows
 
 blueprint = Blueprint("benchmarks", __name__)
@@ -173,16 +179,10 @@ def benchmarks_csv(project: str) -> Response:
     with web_context().store.read() as tx:
         require_project(tx, project)
         matches = series_search.search_series_without_histories(tx, project, search=query)
-        rows = load_rows_without_pictures(
-            tx, project, [stored for stored in matches if stored.never_measured == unavailable]
-        )
-    csv_rows = []
-    for row in rows:
-        fields = view_model.serialize_series_list_row(row)
-        pairs = {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
-        csv_rows.append(fields | pairs)
-    columns = csv_rows[0].keys() if csv_rows else ("benchmark",)
-    return build_csv_response(columns, csv_rows, f"{encode_segment(project)}-benchmarks.csv")
+        chosen = [stored for stored in matches if stored.never_measured == unavailable]
+        rows = load_csv_rows(tx, project, chosen)
+    columns = (*SERIES_COLUMNS, *HISTORY_COLUMNS) if chosen else ("benchmark",)
+    return build_csv_response_of_cells(columns, rows, f"{encode_segment(project)}-benchmarks.csv")
 
 
 def _render_page(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flask import Response
@@ -17,11 +17,17 @@ from perfci.report.serializers import serialize_series
 def build_csv_response(columns: Iterable[str], rows: Iterable[Mapping[str, Any]], name: str) -> Response:
     """Build a CSV file: numbers in full precision, None empty, text escaped against spreadsheet formulas."""
     names = list(columns)
+    return build_csv_response_of_cells(
+        names, ([format_cell(row[column]) for column in names] for row in rows), name
+    )
+
+
+def build_csv_response_of_cells(columns: Iterable[str], rows: Iterable[Sequence[str]], name: str) -> Response:
+    """Build a CSV file of cells that ``format_cell`` has made."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([_format_cell(row[column]) for column in names])
+    writer.writerow(columns)
+    writer.writerows(rows)
     response = Response(out.getvalue(), content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'inline; filename="{name}"'
     return response
@@ -51,7 +57,8 @@ def flatten_series_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return dict(fields) | {name: format_name_value_pairs(fields[name]) for name in ("parameters", "variant")}
 
 
-def _format_cell(value: object) -> str:
+def format_cell(value: object) -> str:
+    """Format one cell."""
     if value is None:
         return ""
     return escape_csv_cell(value) if isinstance(value, str) else repr(value)
