@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from html import escape
+
+MAX_FORMATTED_STEPS = 5000
+"""Steps whose text is kept: a page with fifty small charts writes six thousand, of the same few hundred."""
 
 SVG_STYLE = """\
 .pc-text{font:11px Inter,-apple-system,"Segoe UI",Roboto,"Helvetica Neue","Liberation Sans",Arial,sans-serif;\
@@ -127,8 +131,13 @@ def svg_relative_points(points: Iterable[tuple[float, float]]) -> Iterator[str]:
     x, y = 0, 0
     for point_x, point_y in points:
         next_x, next_y = round(10 * point_x), round(10 * point_y)
-        yield f"{format_px((next_x - x) / 10)},{format_px((next_y - y) / 10)}"
+        yield f"{_format_tenths(next_x - x)},{_format_tenths(next_y - y)}"
         x, y = next_x, next_y
+
+
+@lru_cache(MAX_FORMATTED_STEPS)
+def _format_tenths(tenths: int) -> str:
+    return format_px(tenths / 10)
 
 
 def format_px(value: float) -> str:
