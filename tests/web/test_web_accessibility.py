@@ -13,11 +13,13 @@ from browsing import a_server
 from page_reading import HERE
 from playwright.sync_api import Browser, Page
 from test_web_browser import CHARTLESS, EVERY_PAGE
+from test_web_variants import store_variants
 from web_builders import STEP, a_commit, a_store
 
 from perfci.auth.permissions import LOCAL
 from perfci.service.audit_context import AuditContext
 from perfci.service.orders.place_orders import place_order
+from perfci.store.chart_notes import add_chart_note
 from perfci.store.jobs.measurement_orders import OrderContent
 from perfci.store.projects import find_project
 from tests.support.builders import a_sha
@@ -48,6 +50,9 @@ TRIAGE = [
     "/acme:model/changes?since=all",
     "/acme:model/orders",
     "/acme:model/settings",
+    "/acme:model/settings/threshold",
+    "/acme:model/variants",
+    f"/acme:model/commit/{a_sha(7)}",
 ]
 
 
@@ -72,7 +77,9 @@ def writable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         project = find_project(tx, "acme/model")
         assert project is not None
         content = OrderContent("compare", a_sha(19), a_sha(20), "x")
+        add_chart_note(tx, project.id, a_sha(7), None, "new driver", author="ada", at=datetime.now(UTC))
         place_order(tx, AuditContext(LOCAL, datetime.now(UTC)), project, content, "cli")
+    store_variants(store)
     store.close()
     with a_server(store.url, writable=True) as url:
         yield url.rstrip("/")

@@ -99,14 +99,15 @@ def goals() -> list[GoalRecord]:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
-    with closing(_open_filled(tmp_path_factory)) as store:
+    with closing(a_store(tmp_path_factory.mktemp("variants"))) as store:
+        store_variants(store)
         app = create_app(store, clock=lambda: NOW)
         yield app.test_client()
         app.extensions["perfci"].group_commit.close()
 
 
-def _open_filled(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    store = a_store(tmp_path_factory.mktemp("variants"))
+def store_variants(store: Store) -> None:
+    """Store both comparisons with their goals, and the commits they are of."""
     with store.begin() as tx:
         upsert_commits(tx, PROJECT, [a_commit(number) for number in range(1, 9)])
         for session in ("varied", "ladder", "pairs"):
@@ -114,7 +115,6 @@ def _open_filled(tmp_path_factory: pytest.TempPathFactory) -> Store:
         add_variant_comparison(tx, PROJECT, a_comparison())
         add_variant_comparison(tx, PROJECT, an_ablation())
         add_goals(tx, PROJECT, goals())
-    return store
 
 
 def test_shows_every_step_with_level_change_interval_and_gain(client: FlaskClient) -> None:

@@ -12,6 +12,7 @@ const narrowScreen = matchMedia("(max-width: 40rem)");
 const HINT = coarsePointer.matches ? "Touch a commit to read it."
   : `Point at a commit to read it${panel ? ", click to pin it" : ""}; or focus the chart and walk with ← and →, ? lists the keys.`;
 const DEFAULTS = { y: "auto", x: "commits" };
+const VIEW_KEYS = ["from", "to", "x", "y", "pin"];
 const REFETCH_AFTER_MS = 150;
 
 new IntersectionObserver((entries, observer) => {
@@ -98,7 +99,7 @@ class Chart {
   async fetchDrawn() {
     const mine = ++this.request;
     const address = new URL(figure.dataset.figure, location.href);
-    for (const name of ["from", "to", "x", "y", "pin"]) {
+    for (const name of VIEW_KEYS) {
       const value = new URLSearchParams(location.search).get(name);
       if (value) address.searchParams.set(name, value);
     }
@@ -142,7 +143,26 @@ class Chart {
     }
     history.replaceState(history.state, "", readable(address));
     this.markControls();
+    this.carryView();
     return this.reload();
+  }
+
+  // Links to this page in other formats or with an overlay, and what is shared of it, show what is looked at now.
+  carryView() {
+    const view = new URLSearchParams(location.search);
+    for (const anchor of document.querySelectorAll("a[href]:not([data-view])")) {
+      const address = new URL(anchor.href, location.href);
+      if (!isOfThisPage(address)) continue;
+      for (const name of VIEW_KEYS) {
+        if (view.has(name)) address.searchParams.set(name, view.get(name));
+        else address.searchParams.delete(name);
+      }
+      anchor.href = readable(address);
+    }
+    const shared = document.querySelector(".share code");
+    if (shared) shared.textContent = location.href;
+    const target = document.querySelector(".share input[name=target]");
+    if (target) target.value = `${location.pathname}${location.search}`;
   }
 
   markControls() {
@@ -242,6 +262,7 @@ class Chart {
     if (sha) address.searchParams.set("pin", sha);
     else address.searchParams.delete("pin");
     history.replaceState(history.state, "", readable(address));
+    this.carryView();
   }
 
   unpin() {
@@ -347,6 +368,15 @@ const CONFIG = {
   displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false,
   showSendToCloud: false, plotlyServerURL: "", topojsonURL: "",
 };
+
+// Whether an address is that of this page, perhaps in another format, and means the same series.
+function isOfThisPage(address) {
+  const { origin, pathname } = location;
+  if (address.origin !== origin || !address.pathname.startsWith(pathname)) return false;
+  if (!/^(\.[a-z]+)?$/.test(address.pathname.slice(pathname.length))) return false;
+  const identity = (query) => [...query].filter(([name]) => !VIEW_KEYS.includes(name) && name !== "overlay").map(String).sort().join("&");
+  return identity(address.searchParams) === identity(new URLSearchParams(location.search));
+}
 
 // Slashes, colons and commas may stand in a query as they are, and read better.
 function readable(address) {
