@@ -38,13 +38,14 @@ from perfci.service.worker.judge_worker import JudgeWorker
 from perfci.store import Store, open_store
 from perfci.store.jobs.measurement_orders import MeasurementOrder, OrderContent, list_orders
 from perfci.store.projects import find_project
-from tests.support.builders import NOON, a_process, a_result, a_run
+from tests.support.builders import NOON, a_process, a_result, a_run, a_sha
 from tests.support.comment_forms import build_findings, same, slower, training
 from tests.support.databases import fresh_database
 from tests.support.github_app_server import PAGE, Server, side, zipped
 from tests.support.github_app_server import description as description
 from tests.support.github_app_server import server as server
 from tests.support.github_payloads import example
+from tests.support.pull_request_uploads import LATER, judge, main_run, pull_run, timed
 from tests.support.report_builders import a_verdict
 from tests.support.signed_webhooks import INSTALLATION, SETTINGS, comment_event_payload, post
 from tests.support.stateful_github import (
@@ -240,6 +241,26 @@ def test_a_later_report_of_the_pull_request_keeps_the_answer(ordered: Server, tm
 
     assert own_comments(ordered) == answered
     assert "candidate" not in answered[0]
+
+
+def test_an_answer_keeps_what_was_uploaded(server: Server, tmp_path: Path) -> None:
+    server.now, server.hub.pulls, server.hub.artifact = LATER, [pull()], b""
+    server.hub.pulls[0]["base"]["repo"]["owner"] = OWNER
+    server.hub.merge_base = a_sha(12)
+    judge(server.store, [main_run(number) for number in range(1, 13)])
+    judge(server.store, [pull_run(timed(1.2), commit=Commit(HEAD))], HEAD)
+    work(server, 1)
+    [uploaded] = own_comments(server)
+    say(server, "/perfci run")
+    work(server)
+
+    end_run(server, results(tmp_path, REFUTED, run=900, base=a_sha(12)))
+    work(server)
+
+    [answer] = own_comments(server)
+    assert "1 upload of this head against 12 runs" in uploaded
+    assert "`training.Step.time_step`" in answer
+    assert "1 unchanged" in answer
 
 
 @pytest.mark.parametrize("trouble", [CannedResponse(502), ResponseLost])

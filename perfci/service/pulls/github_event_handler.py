@@ -9,11 +9,10 @@ from datetime import datetime
 
 from perfci.auth.permissions import Actor, ProjectRole, Scope
 from perfci.github.client import GitHubClient
-from perfci.github.payloads import PullRequest, WorkflowRun
+from perfci.github.payloads import WorkflowRun
 from perfci.github.pull_report import ReportOutdated
 from perfci.github.pulls_of_workflow_run import find_open_pulls_of_run
 from perfci.model import Commit
-from perfci.project_policies import build_project_policies
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason
 from perfci.service.audit_context import AuditContext
 from perfci.service.pulls.artifact_intake import ArtifactIntake
@@ -31,7 +30,6 @@ from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.place_pull_orders import PullOrderPlacer
 from perfci.service.pulls.pull_reporter import PullReporter
 from perfci.service.pulls.report_pull import build_results_without_artifact, mark_comment_outdated
-from perfci.service.pulls.report_uploads import load_upload_report
 from perfci.service.pulls.results_artifact_files import PullResults
 from perfci.service.pulls.store_artifact_runs import build_workflow_run_actor
 from perfci.service.pulls.webhook_receiver import (
@@ -147,26 +145,12 @@ class GitHubEventHandler:
                 return "The project is bound to another repository or workflow by now."
             return self._report_run(client, ran, project, payload, now)
         place = PullRef(payload.repository, number, pull.base.sha, pull.head.sha)
-        results = self._load_upload_results(pull, project, bound)
+        is_of_project = pull.base.repo is not None and is_same_repository(pull.base.repo, bound)
+        has_uploads = pull.state == "open" and is_of_project
+        results = reporter.load_upload_results(place, project) if has_uploads else None
         if reporter.report(client, place, project, results, "", has_page=True) is None:
             return NOTHING_KEPT
         return ""
-
-    def _load_upload_results(
-        self, pull: PullRequest, project: Project, bound: BoundRepository
-    ) -> PullResults | None:
-        """Load the verdicts on what the newest commit of an open pull request uploaded.
-
-        GitHub says which commit that is, not the uploads.
-        """
-        if pull.state != "open" or pull.base.repo is None or not is_same_repository(pull.base.repo, bound):
-            return None
-        policy = build_project_policies(self.reporter.settings, project).policy
-        with self.reporter.store.read() as tx:
-            report = load_upload_report(tx, project.slug, str(pull.number), policy, pull.head.sha)
-        if report is None or report.findings is None:
-            return None
-        return PullResults(project.slug, report.findings.base, report.findings.head, report.findings)
 
     def _report_run(
         self,

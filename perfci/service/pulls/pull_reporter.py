@@ -24,6 +24,7 @@ from perfci.service.pulls.download_results_artifact import (
 from perfci.service.pulls.job_trigger_event import PullRef
 from perfci.service.pulls.pull_order_text import format_order_lines, select_orders_of_head
 from perfci.service.pulls.report_pull import build_comparison_page_url, report_to_pull
+from perfci.service.pulls.report_uploads import load_upload_report
 from perfci.service.pulls.results_artifact_files import PullResults
 from perfci.service.pulls.worker_answers import load_worker_answer
 from perfci.store import Store
@@ -78,14 +79,23 @@ class PullReporter:
         )
 
     def fetch_own_results(self, client: GitHubClient, pull: PullRef, project: Project) -> PullResults | None:
-        """Fetch what the pull request's own run found of its newest commit."""
+        """Fetch what was measured of the newest commit: by its own run, else uploaded for it."""
         artifact = find_artifact_of_commit(
             client, pull.repository, pull.head, self.list_order_runs(project, pull.number)
         )
         if artifact is None:
-            return None
+            return self.load_upload_results(pull, project)
         results = download_artifact_or_problem(client, pull.repository, artifact, pull.head).results
         return None if results is None else replace(results, project=project.slug)
+
+    def load_upload_results(self, pull: PullRef, project: Project) -> PullResults | None:
+        """Load the verdicts on what was uploaded of the newest commit, which GitHub says, not the uploads."""
+        policy = build_project_policies(self.settings, project).policy
+        with self.store.read() as tx:
+            report = load_upload_report(tx, project.slug, str(pull.number), policy, pull.head)
+        if report is None or report.findings is None:
+            return None
+        return PullResults(project.slug, report.findings.base, report.findings.head, report.findings)
 
     def list_order_runs(self, project: Project, pull_number: int) -> set[int]:
         """List the workflow runs that orders of a pull request started."""
