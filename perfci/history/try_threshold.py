@@ -19,6 +19,12 @@ from perfci.verdicts.judging_policy import Policy
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+SAME_CHANGE_POINTS = 8
+"""Measured commits that two thresholds may place one change apart; within as many a change recovers."""
+
+Changes = dict[tuple[Series, str], ChangePoint]
+"""Change points by series and commit."""
+
 MAX_SERIES = 1000
 """Series that are judged again, those measured last: some seconds."""
 
@@ -69,6 +75,7 @@ def try_threshold(
     newest = sorted(windows, key=lambda series: _get_date(commits, windows[series][-1][0]), reverse=True)
     judged = {series: windows[series] for series in newest[:MAX_SERIES]}
     now, then = (_find_changes(judged, each, commits, since) for each in (policy, changed))
+    now = match_moved_changes(now, then, judged)
     return ThresholdDryRun(
         since,
         until,
@@ -106,6 +113,33 @@ def _cut_window(levels: LevelHistory, commits: Mapping[str, Commit], since: date
     return [] if first is None else levels[max(0, first - MAX_SIDE_POINTS) :]
 
 
+def match_moved_changes(now: Changes, then: Changes, histories: Mapping[Series, LevelHistory]) -> Changes:
+    """Key what is flagged now by the commit of the same change under another threshold.
+
+    A change is the same where the other threshold only places it some measured commits earlier or later;
+    each of its changes is matched once.
+    """
+    matched: Changes = {}
+    for (series, sha), change in now.items():
+        key = (series, sha)
+        if key not in then:
+            places = {commit: place for place, (commit, _) in enumerate(histories[series])}
+            key = next(
+                (
+                    (item, commit)
+                    for (item, commit), other in then.items()
+                    if item == series
+                    and (item, commit) not in now
+                    and (item, commit) not in matched
+                    and abs(places[commit] - places[sha]) <= SAME_CHANGE_POINTS
+                    and other.relative_change * change.relative_change > 0
+                ),
+                key,
+            )
+        matched[key] = change
+    return matched
+
+
 def _get_date(commits: Mapping[str, Commit], sha: str) -> datetime:
     """The date of a commit; one without a date was made before all others."""
     return commits[sha].committed_at or EPOCH
@@ -116,7 +150,7 @@ def _find_changes(
     policy: Policy,
     commits: Mapping[str, Commit],
     since: datetime,
-) -> dict[tuple[Series, str], ChangePoint]:
+) -> Changes:
     """The changes since a time by series and commit, the largest first."""
     changes: Collection[ChangePoint] = [
         change

@@ -96,7 +96,7 @@ def suspect_the_runner(page: Page, series: str, days: str = "90 d") -> tuple[str
     _wait_for_chart(page)
     if days:
         journey.click(page.locator(".view-links a", has_text=days))
-        page.wait_for_function("new URLSearchParams(location.search).get('from')")
+        page.wait_for_url("**from=**")
         expect(page.locator(".canvas.loading")).to_have_count(0)
     _click_a_dot(journey)
     expect(page.locator("aside.panel")).to_contain_text("samples")
@@ -117,7 +117,7 @@ def overlay_another_place(page: Page, series: str, place: str, days: str = "90 d
     _wait_for_chart(page)
     if days:
         journey.click(page.locator(".view-links a", has_text=days))
-        page.wait_for_function("new URLSearchParams(location.search).get('from')")
+        page.wait_for_url("**from=**")
     row = page.locator("tr", has=page.locator("th", has_text=place)).last
     journey.click(row.locator("a", has_text="overlay"))
     page.wait_for_url("**overlay=**")

@@ -273,6 +273,59 @@ def test_names_the_commits_of_a_zoom_and_resets_it(reader: Reader) -> None:
     assert "from=" not in page.url
 
 
+def test_axis_range_and_pin_outlive_theme_reload_and_the_way_back(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+    (x0, y0), (x1, y1) = place_of(page, 5), place_of(page, 25)
+    page.mouse.move(x0, y0 - 30)
+    page.mouse.down()
+    page.mouse.move(x1, y1 + 30, steps=5)
+    page.mouse.up()
+    expect(page.locator(".caption")).to_contain_text("more outside this range")
+    page.locator(".plot").focus()
+    for key in ("Home", "Shift+ArrowRight", "p"):
+        page.keyboard.press(key)
+    expect(page.locator(".panel [data-sha]")).to_have_attribute("data-sha", a_commit(STEP).sha)
+    page.keyboard.press("l")
+    expect(page.locator(".plot")).to_contain_text("log scale")
+    expect(page.locator(".canvas.loading")).to_have_count(0)
+    address, looked_at = page.url, read_chart(page)
+    assert looked_at["dots"] == 21  # from the sixth commit to the twenty-sixth
+
+    page.locator("#theme").click()
+    assert read_chart(page) == looked_at
+    page.reload()
+    page.wait_for_selector("figure.interactive")
+    assert (page.url, read_chart(page)) == (address, looked_at)
+    page.locator(".panel [data-sha] a").first.click()
+    page.go_back()
+    page.wait_for_selector("figure.interactive")
+    assert (page.url, read_chart(page)) == (address, looked_at)
+    expect(page.locator(".panel [data-sha]")).to_have_attribute("data-sha", a_commit(STEP).sha)
+
+
+def test_the_caption_counts_the_dots_that_are_drawn(reader: Reader) -> None:
+    page = reader.charted(SERIES)
+
+    for days in ("all", "30 d"):
+        page.get_by_role("link", name=days, exact=True).click()
+        expect(page.locator(".canvas.loading")).to_have_count(0)
+        shown = read_chart(page)
+        assert shown["caption"].startswith(f"{shown['dots']} commits, one dot each")
+
+
+def read_chart(page: Page) -> dict[str, Any]:
+    """What the chart shows: its ranges, how many dots, and its caption."""
+    shown: dict[str, Any] = page.evaluate(
+        """() => {
+          const { data, layout } = document.querySelector('.plot');
+          const dots = data.find((trace) => trace.customdata?.length).x.length;
+          const caption = document.querySelector('.caption').textContent;
+          return { x: layout.xaxis.range, y: layout.yaxis.range, dots, caption };
+        }"""
+    )
+    return shown
+
+
 def test_starts_the_axis_at_zero_on_request_and_labels_its_start(reader: Reader) -> None:
     page = reader.charted(SERIES)
     expect(page.locator(".plot")).to_contain_text("y starts at 11.")

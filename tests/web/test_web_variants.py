@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
@@ -173,3 +174,29 @@ def test_says_how_variants_are_compared_where_none_were(client: FlaskClient) -> 
 
     assert "No variants were compared here." in text
     assert "perfci compare --vary attn=sdpa,flash" in text
+
+
+def test_a_page_shows_few_rows_of_a_large_comparison(tmp_path: Path) -> None:
+    steps = tuple(
+        VariantStepRecord(
+            f"model.B{number}", (), f"v{k}", "v0", (a_step_verdict(a_series(f"model.B{number}"), 0.9),)
+        )
+        for number in range(3)
+        for k in range(100)
+    )
+    with closing(a_store(tmp_path)) as store:
+        with store.begin() as tx:
+            start_session(tx, PROJECT, "large", "variants", "large", 7, 0, NOW)
+            for _ in range(6):
+                record = VariantComparisonRecord("vary", "v=0,1", a_sha(1), "large", NOW, steps)
+                add_variant_comparison(tx, PROJECT, record)
+        client = create_app(store, clock=lambda: NOW).test_client()
+        page = client.get(f"{P}/variants")
+        rows = client.get(f"{P}/variants.csv").text.count("\n")
+
+    assert page.text.count("<tr>") < 150
+    assert page.text.count("<") / 2 < 3000
+    assert "and 76 more steps" in words(page.text)
+    assert "and 2 more tables" in words(page.text)
+    assert "older →" in words(page.text)
+    assert rows == 1 + 6 * 300

@@ -27,9 +27,9 @@ blueprint = Blueprint("variants", __name__)
 VARIANTS_PATH = "/<project:project>/variants"
 
 COMPARISONS_PER_PAGE = 4
-TABLES_OF_EACH = 4
-TABLES_OF_ONE = 24
-"""Tables that are shown of each comparison, and of one that is shown alone."""
+ROWS_OF_EACH = 24
+ROWS_OF_ONE = 120
+"""Rows of tables that are shown of each comparison, and of one that is shown alone."""
 
 MAX_CLAUSES = 60
 """Clauses of goals that the page shows, the newest of them."""
@@ -62,9 +62,9 @@ def variants_page(project: str) -> str:
         shas = {each.sha for each in selected.comparisons} | {goal.head for goal in selected.goals}
         commits = load_commits_by_sha(tx, project, shas)
         policy = context.load_policies(record).policy
-        max_tables = TABLES_OF_ONE if len(selected.comparisons) == 1 else TABLES_OF_EACH
+        max_rows = ROWS_OF_ONE if len(selected.comparisons) == 1 else ROWS_OF_EACH
         comparisons = [
-            view_model.build_variants_view(each, commits.get(each.sha), policy.metric_class_of, max_tables)
+            view_model.build_variants_view(each, commits.get(each.sha), policy.metric_class_of, max_rows)
             for each in selected.comparisons
         ]
         goals = [view_model.build_goal_view(goal) for goal in selected.goals]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from typing import Any
 
 from perfci.model import Commit, MetricClass, NamedValues, Series, Verdict
@@ -95,6 +95,7 @@ class StepTable:
     shared_parameters: NamedValues
     metric: str
     rows: tuple[StepTableRow, ...]
+    hidden_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,21 +153,28 @@ def build_variants_view(
     record: VariantComparisonRecord,
     commit: Commit | None,
     metric_class_of: Callable[[Series], MetricClass],
-    max_tables: int,
+    max_rows: int,
 ) -> VariantsView:
-    """Build a comparison with its first tables: of each benchmark speed first, then memory."""
+    """Build a comparison with the tables that begin within its first rows: of each benchmark speed first."""
     tables = list(_list_step_tables(record.steps, metric_class_of))
+    ends = itertools.accumulate(len(table.rows) for table in tables)
+    shown = [
+        replace(table, rows=table.rows[:max_rows], hidden_count=max(0, len(table.rows) - max_rows))
+        for table, end in zip(tables, ends, strict=True)
+        if end - len(table.rows) < max_rows
+    ]
     verdicts = [verdict for step in record.steps if not step.is_total for verdict in step.verdicts]
     rejected = len({step.name for step in record.steps if step.rejection_reason})
     parts = [verdict_counts_sentence(verdicts), f"{rejected} rejected" if rejected else ""]
     summary = ", ".join(filter(None, parts)) or "nothing was compared"
-    return VariantsView(record, commit, summary, tuple(tables[:max_tables]), max(0, len(tables) - max_tables))
+    return VariantsView(record, commit, summary, tuple(shown), len(tables) - len(shown))
 
 
 def _list_step_tables(
     steps: Sequence[VariantStepRecord], metric_class_of: Callable[[Series], MetricClass]
 ) -> Iterator[StepTable]:
-    for (benchmark, shared), group in groupby(steps, lambda step: (step.benchmark, step.shared_parameters)):
+    by_benchmark = itertools.groupby(steps, lambda step: (step.benchmark, step.shared_parameters))
+    for (benchmark, shared), group in by_benchmark:
         of_benchmark = list(group)
         series = [verdict.series for step in of_benchmark for verdict in step.verdicts]
         ranked = sorted(series, key=lambda each: _rank_class(metric_class_of(each)))
