@@ -167,7 +167,8 @@ class _GraphSceneBuilder:
         word = better[directions.pop()] if len(directions) == 1 else "directions differ"
         metric = self.trends[0].series.metric
         unit = "against the first level of each" if self.values.kind == "ratio" else self.values.scale.symbol
-        yield SceneText(self.frame.left, 16, f"{unit or metric.unit} · {word}")
+        left = f"{unit or metric.unit} · {word}"
+        yield SceneText(self.frame.left, 16, left)
         low = self.frame.y_low
         if self.values.kind == "ratio":
             note = f"y starts at {format_signed_percent(low - 1)}"
@@ -175,7 +176,10 @@ class _GraphSceneBuilder:
             note = f"log scale, y starts at {self.values.scale.format_with_unit(10**low)}"
         else:
             note = f"y starts at {self.values.scale.format_with_unit(low)}" if low else "y starts at 0"
-        yield SceneText(self.frame.right, 16, note, "end")
+        # On a phone they stand below each other.
+        fits = text_width_px(f"{left}  {note}") < self.frame.right - self.frame.left
+        y = 16 if fits else 29
+        yield SceneText(self.frame.right, y, note, "end")
 
     def _labelled_commits(self) -> list[Commit]:
         commits = self.axis.commits

@@ -14,6 +14,7 @@ from perfci.report.escaping import make_printable
 from perfci.report.incidents.notification_text import STATE_LABELS
 from perfci.report.incidents.week_report import Week, WeekLine, WeekReport, WeekSection, week_headline
 from perfci.report.number_format import format_day
+from perfci.report.series_places import SeriesPlaces
 from perfci.store.incidents.incidents_at_a_moment import IncidentAtMoment, load_incidents_at_moment
 from perfci.store.incidents.recorded_changes import (
     ChangeFilter,
@@ -52,8 +53,9 @@ def build_week_report(
     better = counts.total - counts.worse
 
     def list_changes(worse: bool) -> tuple[WeekLine, ...]:
-        largest = sorted(changes[worse], key=lambda each: -abs(each.change.log_cost_change))
-        return tuple(_change_line(each, incidents, links) for each in largest[:MAX_LINES])
+        largest = sorted(changes[worse], key=lambda each: -abs(each.change.log_cost_change))[:MAX_LINES]
+        places = SeriesPlaces(each.change.series for each in largest)
+        return tuple(_change_line(each, places, incidents, links) for each in largest)
 
     def list_incidents(chosen: Sequence[IncidentAtMoment]) -> tuple[WeekLine, ...]:
         return tuple(_incident_line(each, links) for each in chosen[:MAX_LINES])
@@ -71,11 +73,15 @@ def build_week_report(
 
 
 def _change_line(
-    recorded: RecordedChange, incidents: Sequence[IncidentAtMoment], links: ProjectLinks
+    recorded: RecordedChange,
+    places: SeriesPlaces,
+    incidents: Sequence[IncidentAtMoment],
+    links: ProjectLinks,
 ) -> WeekLine:
-    """A change with its author, whether it is confirmed, and who has its incident."""
+    """A change with its place, its author, whether it is confirmed, and who has its incident."""
     commit = recorded.commit
     parts = [
+        make_printable(places.label(recorded.change.series), 160),
         make_printable(commit.author, 60) if commit else "",
         format_day(recorded.changed_at),
         confirmation_label(recorded.confirmed),
