@@ -26,7 +26,7 @@ pytestmark = [needs_django, pytest.mark.browser]
 
 P = f"/{PROJECT}"
 STEP = f"{P}/compare/2cace96be6...c9eb16a87e"
-SAMPLE = [f"{P}/incidents/1", STEP, f"{P}/changes?since=all"]
+SAMPLE = [f"{P}/", f"{P}/incidents/1", STEP, f"{P}/changes?since=all"]
 """Pages with the longest names, of each of which something once was too wide or not legible."""
 
 WIDTHS = (320, 380, 641, 700, 755, 800, 1280)
@@ -36,6 +36,11 @@ TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clie
 TEXT_COLOURS = """() => [...document.querySelectorAll("h1, h2, td, th, p, dt, dd, caption")]
   .filter(node => node.textContent.trim() && node.getClientRects().length)
   .map(node => getComputedStyle(node).color)"""
+
+
+FOLDED = """[...document.querySelectorAll("details:not(.share, .menu, .more) > :not(summary)")]
+  .filter(node => node.textContent.trim() && !node.getClientRects().length && !node.closest(".tabs"))
+  .map(node => node.textContent.trim().slice(0, 60))"""
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +103,7 @@ def find_faults(page: Page, address: str) -> list[str]:
             faults.append(f"scrolls sideways at {width} px")
     page.emulate_media(media="print")
     pale = set(page.evaluate(TEXT_COLOURS)) - PRINTED_COLOURS
+    faults += [f"stays folded on paper: {text}" for text in page.evaluate(FOLDED)]
     page.emulate_media(media="screen")
     if size is not None:
         page.set_viewport_size(size)
