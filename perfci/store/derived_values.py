@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from perfci.store.tables.measurements import CommitRow, ProcessRow, ProjectRow, ResultRow, RunRow, SeriesRow
 
-DERIVED_VALUES = "derived values"
-"""Key of ``Session.info`` under which a read transaction has the values of its store."""
+DERIVED_VALUES, DATA_STATES = "derived values", "data states"
+"""Keys of ``Session.info`` under which a read transaction has the values of its store, and the states of
+projects that it has read."""
 
 MAX_DERIVED_VALUES = 64
 """Values a store keeps: some for each of the projects that are read most."""
@@ -62,9 +63,16 @@ class DerivedValues:
 
 
 def load_data_state(tx: Session, project: str) -> tuple[int, ...] | None:
-    """Load what differs whenever the data of a project do; None without the project."""
-    row = tx.connection().execute(SELECT_STATE.where(ProjectRow.slug == project)).first()
-    return None if row is None else tuple(row)
+    """Load what differs whenever the data of a project do; None without the project.
+
+    A read transaction, which sees one moment, reads it once.
+    """
+    states = tx.info.setdefault(DATA_STATES, {}) if DERIVED_VALUES in tx.info else {}
+    if project not in states:
+        row = tx.connection().execute(SELECT_STATE.where(ProjectRow.slug == project)).first()
+        states[project] = None if row is None else tuple(row)
+    state: tuple[int, ...] | None = states[project]
+    return state
 
 
 def load_or_derive(tx: Session, project: str, name: str, derive: Callable[[], ValueT]) -> ValueT:

@@ -32,8 +32,9 @@ from perfci.store.queries import (
     series_commits_machines,
     series_search,
 )
+from perfci.store.queries.branch_commits import load_branch_commits, load_commits_of_history
 from perfci.store.queries.judging_inputs import load_judged_series_ids
-from perfci.store.queries.series_commits_machines import sort_commits
+from perfci.store.queries.series_commits_machines import load_commits_by_id, sort_commits
 from perfci.store.transactions import SERIES_CACHE
 from perfci.store.verdict_decision_records import load_aa_results_by_series
 from perfci.store.writes import find_or_add_rows, ingest, measured_sessions
@@ -521,6 +522,29 @@ def test_commits_come_newest_first(store: Store) -> None:
             3,
             2,
         ]
+
+
+def test_readers_share_the_commits_of_a_history(store: Store) -> None:
+    twin = replace(a_commit(1), dirty=True)
+    ingested(store, a_result(a_series(), a_process()), commit=a_commit(1))
+    ingested(store, a_result(a_series(), a_process()), commit=a_commit(2), session="pull", kind="compare")
+    with store.begin() as tx:
+        find_or_add_rows.upsert_commits(tx, PROJECT, [a_commit(3), twin])
+
+    with store.read() as tx:
+        branch = load_branch_commits(tx, PROJECT)
+        stored = {commit: row_id for row_id, commit in load_commits_by_id(tx).items()}
+        with_pull = load_commits_of_history(tx, PROJECT, [stored[a_commit(2)], stored[a_commit(3)]])
+    with store.read() as tx:
+        assert load_branch_commits(tx, PROJECT) is branch
+    with store.begin() as tx:
+        find_or_add_rows.upsert_commits(tx, PROJECT, [replace(a_commit(3), subject="Another")])
+
+    with store.read() as tx:
+        assert [commit.subject for commit in load_branch_commits(tx, PROJECT).commits][-1] == "Another"
+    assert branch.commits == (a_commit(1), a_commit(3))
+    assert branch.by_id == {stored[commit]: commit for commit in branch.commits}
+    assert {with_pull[stored[a_commit(number)]] for number in (1, 2, 3)} == {*map(a_commit, (1, 2, 3))}
 
 
 @pytest.mark.parametrize("placed", ["all", "none", "some"])

@@ -37,7 +37,7 @@ from perfci.store.queries.query_records import SeriesRecord
 from perfci.verdicts.environment_changes import diff_environments
 from perfci.verdicts.history.trend_sensitivity import TrendSensitivity, estimate_trend_sensitivity
 from perfci_web.application_context import web_context
-from perfci_web.load_series_trends import SeriesTrend, load_series_trends
+from perfci_web.load_series_trends import SeriesTrend
 from perfci_web.series.load_series import LoadedSeries
 
 MAX_PLACES = 12
@@ -60,13 +60,9 @@ class RerunCounts:
     pairs: int = 0
 
 
-def load_trends_elsewhere(
-    tx: Session, project: str, namesakes: Sequence[SeriesRecord]
-) -> dict[int, SeriesTrend]:
-    """Load the trends of the same series in several places; none where there is one place only."""
-    if len(namesakes) < 2:
-        return {}
-    return load_series_trends(tx, project, [record.id for record in namesakes[:MAX_PLACES]])
+def select_places(namesakes: Sequence[SeriesRecord]) -> set[int]:
+    """The ids of the same series in several places; none where there is one place only."""
+    return {record.id for record in namesakes[:MAX_PLACES]} if len(namesakes) > 1 else set()
 
 
 def load_series_cause_evidence(

@@ -88,10 +88,12 @@ def load_series(
     record: SeriesRecord,
     twin: SeriesRecord | None = None,
     records: Sequence[SeriesRecord] = (),
+    trends: Mapping[int, SeriesTrend] | None = None,
 ) -> LoadedSeries:
     """Load a series, the trend of its clock twin, and what another harness measured before, found among the
-    ``records`` of its benchmark."""
-    trends = load_series_trends(tx, project.slug, [sibling.id for sibling in (record, twin) if sibling])
+    ``records`` of its benchmark; ``trends`` has at least its own and that of the twin, if they are loaded."""
+    if trends is None:
+        trends = load_series_trends(tx, project.slug, [each.id for each in (record, twin) if each])
     own = trends.get(record.id)
     numbers = load_incident_numbers_of_series(tx, [record.id])
     trend = Trend(record.series, (), (), ())

@@ -33,7 +33,7 @@ from perfci_web.page_urls import PARAMETER_PREFIX, names_place
 from perfci_web.points.load_point import load_point_view
 from perfci_web.points.view_model import PointView
 from perfci_web.series import view_model
-from perfci_web.series.cause_evidence import load_series_cause_evidence, load_trends_elsewhere
+from perfci_web.series.cause_evidence import load_series_cause_evidence, select_places
 from perfci_web.series.chart_view import (
     OVERLAY_KEY,
     PIN_KEY,
@@ -75,12 +75,13 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         if record is None:
             raise build_no_series_error(project, candidates)
         stored_project = require_project(tx, project)
-        loaded = load_series(
-            tx, stored_project, record, view_model.find_series_of_other_clock(record, records), records
-        )
+        twin = view_model.find_series_of_other_clock(record, records)
+        place_ids = select_places(view_model.find_namesakes(record, records))
+        wanted = {record.id, *place_ids, *([twin.id] if twin else [])}
+        trends = load_series_trends(tx, project, wanted)
+        loaded = load_series(tx, stored_project, record, twin, records, trends)
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
-        namesakes = view_model.find_namesakes(record, records)
-        places = load_trends_elsewhere(tx, project, namesakes)
+        places = {series_id: trend for series_id, trend in trends.items() if series_id in place_ids}
         elsewhere = {trend.series: trend for trend in show_whole_histories(tx, places).values()}
         cause = load_series_cause_evidence(tx, loaded, places.values())
         mutes = load_mutes(tx, stored_project.id, context.clock())
