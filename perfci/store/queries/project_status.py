@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from sqlalchemy.orm import Session
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, Verdict, VerdictKind
 from perfci.store.column_conversions import build_change_point, build_verdict
 from perfci.store.derived_values import load_or_derive
+from perfci.store.queries.archived_series import load_archived_series_ids
 from perfci.store.queries.history_conditions import (
     HISTORY_KINDS,
     Condition,
@@ -70,13 +72,15 @@ class HeadStatus:
     """The newest measured commit and the series that are expected there.
 
     ``measured`` counts those with a value, ``unmeasured`` gave none, ``not_run`` have no result at all. A
-    series replaced by a newer version, or that never had a value, is not expected.
+    series replaced by a newer version, or that never had a value, is not expected, nor are the ``archived``
+    ones.
     """
 
     head: Commit | None = None
     measured: int = 0
     unmeasured: Sequence[UnmeasuredSeries] = ()
     not_run: Sequence[Series] = ()
+    archived: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +92,12 @@ class DecisionCounts:
     has_verdicts: bool = False
 
 
-def load_head_status(tx: Session, project: str) -> HeadStatus:
+def load_head_status(tx: Session, project: str, now: datetime | None = None) -> HeadStatus:
     """Load the status of the newest measured commit, which readers share; an empty one before the first."""
-    return load_or_derive(tx, project, "head status", lambda: _find_head_status(tx, project))
+    return load_or_derive(tx, project, "head status", lambda: _find_head_status(tx, project, now))
 
 
-def _find_head_status(tx: Session, project: str) -> HeadStatus:
+def _find_head_status(tx: Session, project: str, now: datetime | None) -> HeadStatus:
     head = next(_measured_commits(tx, project), None)
     if head is None:
         return HeadStatus()
@@ -102,11 +106,15 @@ def _find_head_status(tx: Session, project: str) -> HeadStatus:
     unmeasured = {series_id: newest for series_id, newest, measured in ends.values() if measured is None}
     why, series = load_statuses_and_reasons(tx, unmeasured.values()), load_series_by_ids(tx, unmeasured)
     ended = [UnmeasuredSeries(series[series_id], *why[newest]) for series_id, newest in unmeasured.items()]
+    not_run = _find_series_not_run(tx, project, of_head, ends)
+    archived = load_archived_series_ids(tx, project, now) & not_run.keys()
+    expected = (item for series_id, item in not_run.items() if series_id not in archived)
     return HeadStatus(
         head,
         len(ends) - len(ended),
         sorted(ended, key=lambda item: item.series.label),
-        _find_series_not_run(tx, project, of_head, ends),
+        sorted(expected, key=lambda item: item.label),
+        len(archived),
     )
 
 
@@ -234,7 +242,7 @@ def _load_latest_results_at(
 
 def _find_series_not_run(
     tx: Session, project: str, of_head: Sequence[Condition], present: Collection[CellKey]
-) -> list[Series]:
+) -> dict[int, Series]:
     at_head = restrict_to_history(sa.select(ResultRow.series_id)).where(*of_head)
     history = (
         restrict_to_history(sa.select(ResultRow.id))
@@ -255,10 +263,7 @@ def _find_series_not_run(
     for row_id, *cell in tx.connection().execute(query):
         if tuple(cell) not in present:
             versions.setdefault(tuple(cell), []).append(row_id)
-    series = load_series_by_ids(
-        tx, _filter_measured(tx, _pick_latest_versions(tx, project, versions.values()))
-    )
-    return sorted(series.values(), key=lambda item: item.label)
+    return load_series_by_ids(tx, _filter_measured(tx, _pick_latest_versions(tx, project, versions.values())))
 
 
 def _pick_latest_versions(tx: Session, project: str, versions: Collection[Sequence[int]]) -> list[int]:

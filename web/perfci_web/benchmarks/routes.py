@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
@@ -16,9 +16,10 @@ from perfci.report.series_places import SeriesPlaces
 from perfci.store.derived_values import load_or_derive
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries import series_search
+from perfci.store.queries.archived_series import load_archived_series_ids
 from perfci.store.queries.measured_series import load_series_with_newest_commits
 from perfci.store.queries.project_status import load_change_ratios
-from perfci.store.queries.query_records import SeriesRecord
+from perfci.store.queries.query_records import SeriesRecord, StoredSeries
 from perfci_web.application_context import web_context
 from perfci_web.benchmarks import view_model
 from perfci_web.benchmarks.benchmark_places import (
@@ -166,6 +167,7 @@ def benchmarks_json(project: str) -> Response:
             "pages": selection.pages,
             "total": selection.total,
             "unavailable": selection.unavailable,
+            "archived": selection.archived,
             "series": [view_model.serialize_series_list_row(row) for cell in cells for row in cell.rows],
         }
     )
@@ -175,14 +177,21 @@ def benchmarks_json(project: str) -> Response:
 def benchmarks_csv(project: str) -> Response:
     """All results of the search, not only one page."""
     query = request.args.get("q", "")
-    unavailable = request.args.get("show") == view_model.UNAVAILABLE
+    show = request.args.get("show", "")
     with web_context().store.read() as tx:
         require_project(tx, project)
         matches = series_search.search_series_without_histories(tx, project, search=query)
-        chosen = [stored for stored in matches if stored.never_measured == unavailable]
+        archived = load_archived_series_ids(tx, project, web_context().clock())
+        chosen = [stored for stored in matches if _is_shown(stored, show, archived)]
         rows = load_csv_rows(tx, project, chosen)
     columns = (*SERIES_COLUMNS, *HISTORY_COLUMNS) if chosen else ("benchmark",)
     return build_csv_response_of_cells(columns, rows, f"{encode_segment(project)}-benchmarks.csv")
+
+
+def _is_shown(stored: StoredSeries, show: str, archived: Collection[int]) -> bool:
+    if show == view_model.UNAVAILABLE or stored.never_measured:
+        return show == view_model.UNAVAILABLE and stored.never_measured
+    return (stored.id in archived) == (show == view_model.ARCHIVED)
 
 
 def _render_page(
@@ -201,6 +210,7 @@ def _render_page(
         sorts=view_model.SORTS,
         sparkline_commits=SPARKLINE_COMMITS,
         unavailable=view_model.UNAVAILABLE,
+        archived=view_model.ARCHIVED,
         links=build_project_links(project, listed.find_namesakes(shown)),
         **values,
     )
@@ -224,7 +234,10 @@ def _load_selection(
         tx,
         project,
         "series by cell",
-        lambda: view_model.build_series_list(series_search.load_listed_series(tx, project)),
+        lambda: view_model.build_series_list(
+            series_search.load_listed_series(tx, project),
+            load_archived_series_ids(tx, project, web_context().clock()),
+        ),
     )
     ranks = _load_ranks(tx, project, listed, options["sort"])
     return listed, view_model.select_series_page(listed, ranks, **options)

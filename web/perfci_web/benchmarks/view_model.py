@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +30,9 @@ from perfci_web.view_parts.table_row_groups import (
 
 BY_CHANGE, BY_COMMITS, BY_STATE = "change", "commits", "state"
 SORTS = {"name": "name", BY_CHANGE: "largest change", BY_COMMITS: "commits", BY_STATE: "failures first"}
-UNAVAILABLE = "unavailable"
-"""The value of ``show`` that lists series that were never measured, with reasons; other pages leave them
-out.
+UNAVAILABLE, ARCHIVED = "unavailable", "archived"
+"""Values of ``show``: series that were never measured, with reasons, and those that are not measured any
+more. Other pages of the list leave both out.
 """
 
 
@@ -49,11 +49,13 @@ class SeriesListRow:
 
 @dataclass(frozen=True, slots=True)
 class SeriesList:
-    """All series of a project in the order of their cells: those that were ever measured, and the others."""
+    """All series of a project in the order of their cells: those that are measured, those that never were,
+    and those that are not any more."""
 
     measured: tuple[CellRows[StoredSeries], ...]
     unmeasured: tuple[CellRows[StoredSeries], ...]
     search_texts: Mapping[int, str]
+    archived: tuple[CellRows[StoredSeries], ...] = ()
 
     def search(self, cells: Sequence[CellRows[StoredSeries]], query: str) -> Sequence[CellRows[StoredSeries]]:
         """The cells of the series with every word of a query in their names."""
@@ -70,31 +72,37 @@ class SeriesList:
     def find_namesakes(self, series: Iterable[Series]) -> list[Series]:
         """All series with the benchmarks of these."""
         names = {item.benchmark.name for item in series}
-        cells = (*self.measured, *self.unmeasured)
+        cells = (*self.measured, *self.unmeasured, *self.archived)
         return [row.series for cell in cells if cell.series.benchmark.name in names for row in cell.rows]
 
 
-def build_series_list(all_series: Iterable[StoredSeries]) -> SeriesList:
+def build_series_list(
+    all_series: Iterable[StoredSeries], archived_ids: Collection[int] = frozenset()
+) -> SeriesList:
     """Sort all series of a project by cell."""
     ordered = sorted(all_series, key=lambda stored: (stored.series.cell, stored.id))
-    measured, unmeasured = (
+    never = [stored for stored in ordered if stored.never_measured]
+    ever = [stored for stored in ordered if not stored.never_measured]
+    measured, unmeasured, archived = (
         group_rows_by_benchmark_cell(
-            (stored for stored in ordered if stored.never_measured == never),
-            lambda stored: stored.series,
-            lambda stored: stored.is_informational,
+            group, lambda stored: stored.series, lambda stored: stored.is_informational
         )
-        for never in (False, True)
+        for group in (
+            [stored for stored in ever if stored.id not in archived_ids],
+            never,
+            [stored for stored in ever if stored.id in archived_ids],
+        )
     )
     texts = {stored.id: build_search_text(stored.series) for stored in ordered}
-    return SeriesList(tuple(measured), tuple(unmeasured), texts)
+    return SeriesList(tuple(measured), tuple(unmeasured), texts, tuple(archived))
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesSelection:
     """The series of one page, selected before their histories are read.
 
-    ``total`` counts the series of the search, ``measured`` all that were ever measured, ``unavailable``
-    those of the search that never were.
+    ``total`` counts the series of the search, ``measured`` all that are measured, ``unavailable`` those of
+    the search that never were, ``archived`` those of the search that are not any more.
     """
 
     query: str
@@ -106,6 +114,7 @@ class SeriesSelection:
     benchmarks: int
     measured: int
     unavailable: int
+    archived: int
     cells: tuple[CellRows[StoredSeries], ...]
 
     @property
@@ -127,9 +136,10 @@ def select_series_page(
     ``ranks`` are the values to sort by, largest first, by series id; a series without one counts as zero,
     ties are sorted by name.
     """
-    sort, show = sort if sort in SORTS else "name", show if show == UNAVAILABLE else ""
-    unmeasured = listed.search(listed.unmeasured, query)
-    shown = unmeasured if show else listed.search(listed.measured, query)
+    sort, show = sort if sort in SORTS else "name", show if show in (UNAVAILABLE, ARCHIVED) else ""
+    unmeasured, archived = (listed.search(cells, query) for cells in (listed.unmeasured, listed.archived))
+    others = {UNAVAILABLE: unmeasured, ARCHIVED: archived}
+    shown = others[show] if show else listed.search(listed.measured, query)
     pages = paginate_cells(_sort_cells(shown, ranks) if ranks else shown)
     page = min(max(1, page), len(pages))
     return SeriesSelection(
@@ -142,6 +152,7 @@ def select_series_page(
         benchmarks=len({cell.series.benchmark.name for cell in shown}),
         measured=_count_rows(listed.measured),
         unavailable=_count_rows(unmeasured),
+        archived=_count_rows(archived),
         cells=tuple(pages[page - 1]),
     )
 

@@ -190,7 +190,7 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
 
 def _load_coverage(tx: Session, project: str) -> view_model.HeadCoverage:
     """Load which series have a value at the newest commit, and since when the others have none."""
-    head = project_status.load_head_status(tx, project)
+    head = project_status.load_head_status(tx, project, web_context().clock())
     failed = [item.series for item in head.unmeasured if item.status is not Status.SKIPPED]
     identities = [series_identity(project, series) for series in failed[: view_model.MAX_BROKEN]]
     ids = find_series_ids_by_identity(tx, identities).values()

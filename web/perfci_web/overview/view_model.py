@@ -84,6 +84,7 @@ class HeadCoverage:
     failed: tuple[MissingReason, ...] = ()
     not_run: tuple[Series, ...] = ()
     broken_since: tuple[tuple[str, int], ...] = ()
+    archived: int = 0
 
     @property
     def coverage_shares(self) -> tuple[CoverageShare, ...]:
@@ -267,6 +268,7 @@ def build_head_coverage(
         ),
         not_run=tuple(head_results.not_run),
         broken_since=_count_by_day(failing_since),
+        archived=head_results.archived,
     )
 
 
@@ -340,6 +342,7 @@ def serialize_overview(
             "failed": [serialize_missing_reason(reason) for reason in coverage.failed],
             "broken_since": [{"day": day, "series": count} for day, count in coverage.broken_since],
             "not_run": [serialize_series(series) for series in coverage.not_run],
+            "archived": coverage.archived,
         },
         "machines": [
             {
