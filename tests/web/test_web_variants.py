@@ -200,3 +200,24 @@ def test_a_page_shows_few_rows_of_a_large_comparison(tmp_path: Path) -> None:
     assert "and 2 more tables" in words(page.text)
     assert "older →" in words(page.text)
     assert rows == 1 + 6 * 300
+
+
+def test_leaves_out_what_repeats_a_row_or_has_only_numerics(tmp_path: Path) -> None:
+    flash = (a_step_verdict(a_step_series("flash"), 0.75),)
+    steps = (
+        VariantStepRecord("model.Gpt.track_loss", (), "baseline"),
+        VariantStepRecord("model.Gpt.track_loss", (), "+flash", "baseline"),
+        VariantStepRecord(GPT, SHARED, "baseline"),
+        VariantStepRecord(GPT, SHARED, "+flash", "baseline", flash),
+        VariantStepRecord(GPT, SHARED, "total", "baseline", flash, is_total=True),
+    )
+    with closing(a_store(tmp_path)) as store:
+        with store.begin() as tx:
+            start_session(tx, PROJECT, "short", "variants", "short", 7, 0, NOW)
+            record = VariantComparisonRecord("ablation", "short", a_sha(1), "short", NOW, steps)
+            add_variant_comparison(tx, PROJECT, record)
+        text = words(create_app(store, clock=lambda: NOW).test_client().get(f"{P}/variants").text)
+
+    assert "+flashagainst baseline 9.000 ms −25.0 %" in text
+    assert "totalagainst" not in text
+    assert "track_loss" not in text

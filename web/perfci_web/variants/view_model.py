@@ -77,6 +77,10 @@ GOAL_CSV_COLUMNS = (
 )
 
 
+MEASURED_WITH_TOTAL = 2
+"""Verdicts of one step and of the total, which are then the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepTableRow:
     """One step of one metric; the first one has a level and no verdict."""
@@ -177,6 +181,8 @@ def _list_step_tables(
     for (benchmark, shared), group in by_benchmark:
         of_benchmark = list(group)
         series = [verdict.series for step in of_benchmark for verdict in step.verdicts]
+        if not series and sum(not step.rejection_reason for step in of_benchmark) > 1:
+            continue  # numerics alone: a step that does not agree is rejected in every table
         ranked = sorted(series, key=lambda each: _rank_class(metric_class_of(each)))
         # Without a single verdict all steps but one were rejected, which is worth showing too.
         for metric in dict.fromkeys(each.metric.name for each in ranked) or [""]:
@@ -210,7 +216,7 @@ def _build_rows(steps: Sequence[VariantStepRecord], metric: str) -> tuple[StepTa
             format_improvement_factor(verdict) if verdict is not None and verdict.ratio is not None else "",
         )
         for step, level, verdict in zip(steps, texts, verdicts, strict=True)
-        if verdict is not None or not step.is_total
+        if not step.is_total or (verdict is not None and len(measured) > MEASURED_WITH_TOTAL)
     )
 
 
