@@ -40,7 +40,7 @@ def crawl_pages(app: Flask, start: Iterable[str], per_kind: int) -> Iterator[tup
 def read_page(client: FlaskClient, address: str) -> str | None:
     """The HTML of a page; None where an address leads elsewhere or to another format."""
     answer = client.get(address)
-    assert answer.status_code in (200, 302), (address, answer.status_code)
+    assert answer.status_code in (200, 302, 303), (address, answer.status_code)
     return answer.text if answer.status_code == 200 and answer.mimetype == "text/html" else None
 
 
