@@ -6,9 +6,10 @@ from dataclasses import replace
 import sqlalchemy as sa
 from flask.testing import FlaskClient
 from page_reading import BF16, MANY, MANY_BF16, SERIES, P, read, words
-from web_builders import EMULATED, NOW, PROJECT, a_run
+from web_builders import COMMITS, EMULATED, NOW, PROJECT, a_commit, a_run
 
 from perfci.model import Machine
+from perfci.report.number_format import format_day
 from perfci.store import Store
 from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci_web import create_app
@@ -134,7 +135,9 @@ def test_sorts_the_longest_histories_first_on_request(client: FlaskClient) -> No
 def test_ignores_invalid_query_options(client: FlaskClient) -> None:
     odd, plain = read(client, f"{P}/benchmarks?page=-3&sort=%00&q="), read(client, f"{P}/benchmarks")
 
-    assert odd.split("<body>")[1] == plain.split("<body>")[1]
+    # The foot links the other formats with the query as it is.
+    bodies = [html.split("<body>")[1].partition("<footer")[0] for html in (odd, plain)]
+    assert bodies[0] == bodies[1]
 
 
 def test_shows_the_newest_value_of_an_informational_series(client: FlaskClient) -> None:
@@ -144,3 +147,10 @@ def test_shows_the_newest_value_of_an_informational_series(client: FlaskClient) 
 
     assert row["level"] == document["points"][-1]["value"]
     assert (row["judged"], document["levels"]) == (False, [])
+
+
+def test_says_since_when_a_benchmark_is_broken(client: FlaskClient) -> None:
+    html = read(client, f"{P}/benchmarks?q=time_step+fp32")
+
+    assert f"broken since {format_day(a_commit(COMMITS - 1).committed_at)}" in words(html)
+    assert words(html).count("broken since") == 1

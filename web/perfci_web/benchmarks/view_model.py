@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from perfci.model import Series
@@ -38,13 +39,17 @@ more. Other pages of the list leave both out.
 
 @dataclass(frozen=True, slots=True)
 class SeriesListRow:
-    """One series of the list, with the end of its trend and its last change that was not refuted."""
+    """One series of the list, with the end of its trend and its last change that was not refuted.
+
+    ``broken_since`` is the date of the first commit without a value, of those since the last value.
+    """
 
     record: SeriesRecord
     trend: Trend
     current_level: float | None
     last_change: ChangeMark | None
     judged: bool
+    broken_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +183,8 @@ def build_series_list_row(
     if trend is None:
         return SeriesListRow(record, end, None, None, judged=False)
     judged = trend.record.judged and not record.is_informational
-    return SeriesListRow(record, end, trend.current_level, trend.last_change, judged)
+    since = trend.record.failing_since if trend.record.is_last_failed else None
+    return SeriesListRow(record, end, trend.current_level, trend.last_change, judged, since)
 
 
 def serialize_series_list_row(series_row: SeriesListRow) -> dict[str, Any]:
