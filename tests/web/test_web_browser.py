@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, R
 from web_builders import COMMITS, FAILED_AT, FASTER, HOSTILE_SUBJECT, NO_ALLOCATOR, STEP, a_commit
 
 from perfci.store import Store
+from perfci_web.series.view_model import MAX_ROWS
 
 pytestmark = pytest.mark.browser
 
@@ -165,8 +166,8 @@ def test_shows_every_page_without_javascript(browser: Browser, url: str) -> None
         expect(page.locator("h1")).not_to_be_empty()
     page.goto(f"{url}{SERIES}")
     expect(page.locator("svg.pc-trend").first).to_be_visible()
-    page.get_by_text("40 commits as a table").click()
-    expect(page.get_by_role("row")).to_have_count(COMMITS + 3)
+    page.get_by_text("The newest 30 of 40 commits as a table").click()
+    expect(page.get_by_role("row")).to_have_count(MAX_ROWS + 3)
     page.context.close()
 
 
