@@ -74,6 +74,8 @@ VALID: dict[str, tuple[str, Any]] = {
     "mark_run_valid": (f"{P}/runs/{2:064}/invalid-mark", None),
     "mark_point_invalid": (POINT_MARK, {"reason": "a fan stood still"}),
     "mark_point_valid": (POINT_MARK, None),
+    "add_note": (f"{P}/notes", {"commit": a_sha(1), "text": "the fan was changed"}),
+    "remove_note": (f"{P}/notes/1", None),
     "rename_series": (
         f"{P}/renames",
         {"kind": "benchmark", "old": a_series().benchmark.name, "new": "suite.time_renamed"},
@@ -109,6 +111,7 @@ BEFORE = {
     "revoke_token": "create_token",
     "unbind_repository": "bind_repository",
     "undo_incident": "change_third",
+    "remove_note": "add_note",
     "mark_run_valid": "mark_run_invalid",
     "mark_point_valid": "mark_point_invalid",
 }
