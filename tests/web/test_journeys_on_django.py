@@ -22,7 +22,8 @@ from perfci.model import (
     VerdictKind,
 )
 from perfci.store import Store
-from perfci.store.queries.series_commits_machines import load_branch_commits, load_project_series
+from perfci.store.queries.branch_commits import load_branch_commits
+from perfci.store.queries.series_commits_machines import load_project_series
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
@@ -128,7 +129,7 @@ def add_pull_request(store: Store) -> None:
         slower = _find_series(series, "3.13")
         place = slower.machine, slower.variant
         others = [each for each in series if (each.machine, each.variant) == place and each != slower][:40]
-        base = load_branch_commits(tx, PROJECT)[-1]
+        base = load_branch_commits(tx, PROJECT).commits[-1]
         head = Commit(
             "a" * 40,
             "Validate forms once",
