@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perfci.model import Verdict, VerdictKind
+from perfci.model import Interval, Verdict, VerdictKind
 from perfci.report.pulls.pull_comment import expected_change_outcome
 from perfci.service.pulls.parse_pull_description import parse_expected_changes
 from perfci.verdicts.expected_change import ExpectedChange
@@ -86,6 +88,14 @@ def test_allows_the_declared_change_and_the_noise_around_it(
         ExpectedChange("peak_bytes", 0.03, "meant").allows_verdict(moved_verdict(ratio, noise_floor))
         is covered
     )
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(1.2, -1.2), (-1.0, 1.2), (0.0, 1.2), (1.2, 1.0)])
+def test_an_interval_that_is_none_allows_for_no_noise(lo: float, hi: float) -> None:
+    verdict = replace(moved_verdict(1.04, None), interval=Interval(lo, hi))
+
+    assert verdict.noise == 0.0
+    assert not ExpectedChange("*", 0.03, "meant").allows_verdict(verdict)
 
 
 def test_allows_no_verdict_without_a_ratio() -> None:

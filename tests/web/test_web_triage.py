@@ -159,11 +159,18 @@ def test_merges_splits_and_moves_the_boundary(client: FlaskClient) -> None:
     chosen = re.findall(r'name="series" value="(\w{64})"', text(client, f"{P}/1"))
 
     assert post(client, f"{P}/1/split", revision=2, series=chosen[0])[0] == 303
-    assert (
-        post(client, f"{P}/1/move-boundary", revision=3, by="-1")[0] == 409
-    )  # nothing was ever measured there
+    status, page = post(client, f"{P}/1/move-boundary", revision=3, commit_offset="-1")
+    assert (status, "Give the number of commits" in page) == (409, False)  # nothing was ever measured there
 
     assert "came out of 1" in text(client, f"{P}/3")
+
+
+@pytest.mark.parametrize("offset", ["", "+-5", "1.5", "-10000"])
+def test_says_what_moves_a_boundary(client: FlaskClient, offset: str) -> None:
+    status, page = post(client, f"{P}/1/move-boundary", revision=1, commit_offset=offset)
+
+    assert status == 409
+    assert "Give the number of commits to move the boundary by, for example -1." in page
 
 
 def test_shows_missing_data_on_a_page_of_its_own_kind(client: FlaskClient, empty_store: Store) -> None:

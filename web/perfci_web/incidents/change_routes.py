@@ -101,7 +101,7 @@ def move_incident_boundary(project: str, number: int) -> PageResponse:
 
     def job(tx: Session, record: Project) -> None:
         offset = form.get("commit_offset", "").strip()
-        if not offset.lstrip("+-").isdecimal() or len(offset) > 5:
+        if not re.fullmatch(r"[+-]?\d{1,4}", offset):
             raise PerfciError("Give the number of commits to move the boundary by, for example -1.")
         incident = require_incident(tx, record, number)
         last_good, commit = compute_shifted_commit_range(tx, record, incident, int(offset))

@@ -78,9 +78,9 @@ def mute_benchmark(project: str) -> Answer:
     fields = {name: form.get(name, "").strip() for name in ("benchmark", "metric", "reason")}
     days = form.get("days", "").strip()
     try:
-        if not days.isdecimal() or int(days[:9]) == 0:
+        if not days.isdecimal() or len(days) > 9 or int(days) == 0:
             raise PerfciError(f"A number of days was expected, not {days[:40]!r}.")
-        change = _validate(MuteChange, fields | {"days": int(days[:9])})
+        change = _validate(MuteChange, fields | {"days": int(days)})
     except PerfciError as error:
         return _render_page(project, str(error)), 409
 

@@ -125,7 +125,7 @@ def _parse_query() -> DryRunQuery:
         percent = math.nan
     if not 0.1 <= percent <= 100:
         raise PerfciError(f"A threshold is a percentage from 0.1 to 100, such as 4; found {text[:40]!r}.")
-    if not days.isdecimal() or not 1 <= int(days[:9]) <= MAX_DAYS:
+    if not days.isdecimal() or len(days) > 9 or not 1 <= int(days) <= MAX_DAYS:
         raise PerfciError(f"A number of days from 1 to {MAX_DAYS} was expected, not {days[:40]!r}.")
     return DryRunQuery(percent, int(days))
 
