@@ -124,6 +124,42 @@ def test_steps_through_the_queue_from_inside_an_incident(page: Page) -> None:
     expect(page.locator("#undo")).to_contain_text("#2 is investigating now.")
 
 
+def test_accepts_inside_an_incident_and_goes_on_to_the_next(page: Page) -> None:
+    press(page, "j Enter")
+    expect(page.locator(".queue")).to_contain_text("1 of 3")
+    press(page, "a")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.keyboard.type("bf16 needs it")
+    press(page, "Enter")
+
+    expect(page.locator("#undo")).to_contain_text("#3 is accepted now.")
+    expect(page.locator(".kicker")).to_contain_text("Incidents / #2")
+
+
+def test_shows_the_queue_beside_an_incident_or_folded_above_it(page: Page, incidents: str) -> None:
+    def top_and_left(selector: str) -> tuple[float, float]:
+        box = page.locator(selector).bounding_box()
+        assert box is not None
+        return box["y"], box["x"]
+
+    page.goto(f"{incidents}/2")
+    links = page.get_by_role("navigation", name="Open incidents").get_by_role("link")
+    expect(links.first).to_be_visible()
+    assert (
+        page.locator(".queue-pane").evaluate("node => node.offsetLeft + node.offsetWidth")
+        < (top_and_left("h1")[1])
+    )
+    links.last.click()
+    expect(page.locator(".kicker")).to_contain_text("Incidents / #1")
+
+    page.set_viewport_size({"width": 1190, "height": 720})
+    expect(links.first).not_to_be_visible()
+    page.get_by_text("Queue: 3 of 3").click()
+    expect(links.first).to_be_visible()
+    assert top_and_left(".queue-pane")[0] < top_and_left("h1")[0]
+    page.set_viewport_size({"width": 1280, "height": 720})
+
+
 def test_accepts_for_thirty_days_and_returns_to_the_list(page: Page) -> None:
     press(page, "j a")
 

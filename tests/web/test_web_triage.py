@@ -16,9 +16,12 @@ from perfci.model import ChangePoint
 from perfci.store import Store
 from perfci.store.incidents.incident_records import DATA_KIND
 from perfci.store.incidents.incident_store import add_incident
+from perfci.store.projects import find_project
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
 from perfci.verdicts.incidents.paging_budget import ExpectedChangeMatch
 from perfci_web import create_app
+from perfci_web.incidents.incident_list_view_model import load_queue
+from perfci_web.incidents.incident_view_model import find_queue_place
 from tests.support.builders import a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
@@ -54,6 +57,33 @@ def test_shows_changed_series_candidate_commits_and_state(client: FlaskClient) -
     assert headline in page.replace("<wbr>", "")
     assert page.count('class="strong worse">+20.0 %') == 2
     assert "<script>" not in page.replace('<script type="module"', "")
+
+
+def test_marks_the_incident_in_the_queue_beside_it(client: FlaskClient) -> None:
+    pane = re.search(r'<nav class="queue-pane".*?</nav>', text(client, f"{P}/1"), re.S)
+
+    assert pane
+    assert "Queue: 1 of 2" in pane[0]
+    assert re.findall(r'href="([^"]*)"( aria-current="page")?', pane[0]) == [
+        (f"{P}/1", ' aria-current="page"'),
+        (f"{P}/2", ""),
+    ]
+
+
+def test_shows_the_twenty_incidents_around_one_in_a_long_queue(empty_store: Store) -> None:
+    moves = [
+        a_budgeted_incident(f"a{at}", a_move(f"s{at}", at=at), good=at - 1, bad=at) for at in range(2, 52)
+    ]
+    reconcile(empty_store, NOW - timedelta(days=1), *moves)
+    with empty_store.read() as tx:
+        project = find_project(tx, "acme/model")
+        assert project
+        queue = load_queue(tx, project, NOW, keep=1)
+
+    places = [find_queue_place(queue, queue[index].record.number) for index in (0, 24, 49)]
+
+    assert [(place.hidden_before, place.hidden_after) for place in places] == [(0, 30), (14, 16), (30, 0)]
+    assert all(place.entries == tuple(queue[place.hidden_before :][:20]) for place in places)
 
 
 @pytest.mark.parametrize(

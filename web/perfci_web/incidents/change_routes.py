@@ -178,9 +178,9 @@ def _find_next_unanswered(project: str, number: int) -> int | None:
     with web_context().store.read() as tx:
         record = _find_project(tx, project)
         queue = load_queue(tx, record, find_window_end(tx, record), keep=number)
-    place = next((index for index, record in enumerate(queue) if record.number == number), 0)
+    place = next((index for index, entry in enumerate(queue) if entry.record.number == number), 0)
     ordered = [*queue[place + 1 :], *queue[:place]]
-    return next((record.number for record in ordered if record.state is IncidentState.NEW), None)
+    return next((entry.record.number for entry in ordered if entry.record.state is IncidentState.NEW), None)
 
 
 def _find_project(tx: Session, slug: str) -> Project:

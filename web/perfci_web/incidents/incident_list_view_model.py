@@ -198,14 +198,14 @@ def _derive_open_entries(tx: Session, project: Project, standards: ProjectPolici
     return [entries[record.derived_id] for record in strongest_first]
 
 
-def load_queue(tx: Session, project: Project, until: datetime, *, keep: int) -> list[IncidentRecord]:
+def load_queue(tx: Session, project: Project, until: datetime, *, keep: int) -> list[IncidentEntry]:
     """Load the open incidents in the order of the list, and the incident ``keep`` at the place it had."""
     _, records = incident_lists.count_and_load_open_incidents(tx, project.id, limit=MAX_IN_QUEUE)
     if all(record.number != keep for record in records):
         kept = stored.find_incident(tx, project.id, keep)
         records = [*records, *([kept] if kept else [])]
     entries = add_commits(tx, project, map(IncidentEntry, sort_incidents_by_evidence(records)))
-    return [entry.record for _, group in group_entries_by_age(entries, until) for entry in group]
+    return [entry for _, group in group_entries_by_age(entries, until) for entry in group]
 
 
 def add_commits(tx: Session, project: Project, entries: Iterable[IncidentEntry]) -> list[IncidentEntry]:

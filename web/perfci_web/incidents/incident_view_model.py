@@ -31,6 +31,9 @@ MAX_ROWS_UNFOLDED = 12
 MAX_MEMBERS = 200
 """Series a page lists; all of them are in the JSON."""
 
+MAX_IN_PANE = 20
+"""Open incidents that stand beside the page of one of them; the list has all."""
+
 KINDS_WITH_CANDIDATES = (IncidentKind.REGRESSION, IncidentKind.MIXED, IncidentKind.IMPROVEMENT)
 
 
@@ -95,21 +98,37 @@ class IncidentView:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlace:
-    """The place of an incident among the open ones, with the numbers before and after it."""
+    """The place of an incident among the open ones, with the numbers before and after it.
+
+    ``entries`` are the incidents around it, in their order, ``hidden_before`` and ``hidden_after`` how many
+    are left out at either end.
+    """
 
     place: int
     count: int
     previous: int | None
     following: int | None
+    entries: tuple[IncidentEntry, ...]
+    hidden_before: int
+    hidden_after: int
 
 
-def find_queue_place(queue: Sequence[IncidentRecord], number: int) -> QueuePlace:
+def find_queue_place(queue: Sequence[IncidentEntry], number: int) -> QueuePlace:
     """Find an incident in the queue of open ones, which also holds it where it is closed."""
-    numbers = [record.number for record in queue]
+    numbers = [entry.record.number for entry in queue]
     index = numbers.index(number)
-    previous = numbers[index - 1] if index else None
-    following = numbers[index + 1] if index + 1 < len(numbers) else None
-    return QueuePlace(index + 1, len(numbers), previous, following)
+    # Near the end of the queue more of what is before it is shown.
+    start = max(0, min(index - MAX_IN_PANE // 2, len(queue) - MAX_IN_PANE))
+    entries = tuple(queue[start : start + MAX_IN_PANE])
+    return QueuePlace(
+        place=index + 1,
+        count=len(numbers),
+        previous=numbers[index - 1] if index else None,
+        following=numbers[index + 1] if index + 1 < len(numbers) else None,
+        entries=entries,
+        hidden_before=start,
+        hidden_after=len(queue) - start - len(entries),
+    )
 
 
 def build_incident_view(

@@ -40,7 +40,10 @@ function submitState(state) {
 
 function focusField([state, field]) {
   if (change) {
-    if (state) change.elements.state.value = state;
+    if (state) {
+      change.elements.state.value = state;
+      change.elements.next.value ||= "queue";
+    }
     change.closest("details")?.setAttribute("open", "");
     change.elements[field].closest("details")?.setAttribute("open", "");
     change.elements[field].focus();
@@ -85,6 +88,11 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   act();
 });
+
+// Beside an incident the queue begins where the incident stands in it.
+const pane = document.querySelector(".queue-pane");
+const here = pane?.querySelector(".here");
+if (here) pane.scrollTop = here.offsetTop - pane.clientHeight / 3;
 
 const open = document.getElementById("keys-open");
 open.hidden = false;
