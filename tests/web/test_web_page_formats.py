@@ -176,6 +176,22 @@ def test_settings_tell_a_reader_nothing_of_tokens(every_store: Store, admin: Fla
     assert set(everything) - set(shown) == {"members", "tokens", "destinations"}
 
 
+def test_an_incident_as_json_has_the_evidence_of_its_page(
+    admin: FlaskClient, addresses: dict[str, str]
+) -> None:
+    address = addresses["incidents.incident_page"]
+    page = unescape(admin.get(address).get_data(as_text=True))
+    evidence = read_json(admin, address)["evidence"]
+
+    assert f"<h2>Is it the code? {evidence['sentence']}.</h2>" in page
+    assert (
+        re.findall(r"<li>(.*?)\.</li>", page[page.index('<ul class="evidence">') :])[: len(evidence["facts"])]
+        == (evidence["facts"])
+    )
+    assert set(evidence["reruns"]) == {"examined", "confirmed", "refuted", "pairs"}
+    assert all(place["moved"] <= place["measured"] for place in evidence["places"])
+
+
 def linked_formats(client: FlaskClient, address: str) -> list[str]:
     html = client.get(address).get_data(as_text=True)
     foot = html.rpartition("<footer")[2]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from perfci.report.number_format import format_all_of, format_count, format_percent
 
@@ -106,6 +107,30 @@ def build_cause_evidence(inputs: CauseInputs) -> CauseEvidence:
     )
     is_decided = bool(inputs.confirmed) or inputs.refuted == inputs.examined
     return CauseEvidence(_weigh(inputs), tuple(filter(None, facts)), is_decided)
+
+
+def serialize_cause_evidence(inputs: CauseInputs) -> dict[str, Any]:
+    """Serialize what speaks for the code or for the runner: the words of the page and the counts they say.
+
+    ``places`` have what changed of their environment in words.
+    """
+    evidence = build_cause_evidence(inputs)
+    return {
+        "sentence": evidence.sentence,
+        "facts": list(evidence.facts),
+        "is_decided": evidence.is_decided,
+        "places": [asdict(place) for place in inputs.places],
+        "others": asdict(inputs.others),
+        "canaries": asdict(inputs.canaries),
+        "exact_counts": inputs.exact_counts,
+        "aa_runs": asdict(inputs.aa_runs) if inputs.aa_runs else None,
+        "reruns": {
+            "examined": inputs.examined,
+            "confirmed": inputs.confirmed,
+            "refuted": inputs.refuted,
+            "pairs": inputs.pairs,
+        },
+    }
 
 
 def build_noise_evidence(noise: float, elsewhere: Mapping[str, float]) -> CauseEvidence:

@@ -12,7 +12,11 @@ from sqlalchemy.orm import Session
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
 from perfci.report.escaping import make_printable
-from perfci.report.incidents.cause_evidence import CauseEvidence
+from perfci.report.incidents.cause_evidence import (
+    CauseInputs,
+    build_cause_evidence,
+    serialize_cause_evidence,
+)
 from perfci.report.incidents.notification_text import STATE_LABELS
 from perfci.report.serializers import serialize_derived_incident_overview
 from perfci.report.series_places import SeriesPlaces
@@ -41,7 +45,7 @@ from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
 from perfci_web.lens import Lens, build_time_window
 from perfci_web.load_series_trends import load_series_trends, show_commits_around
-from perfci_web.series.cause_evidence import count_reruns, load_cause_evidence
+from perfci_web.series.cause_evidence import count_reruns, load_cause_inputs
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
 from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
 from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_response, flatten_series_fields
@@ -155,7 +159,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         }
         trends = _load_trends(tx, record, incident)
         page = incident_view_model.build_incident_view(project, incident, identities, trends)
-        cause = _load_cause(tx, record, incident, trends)
+        cause = _load_cause_inputs(tx, record, incident, trends)
         queue = incident_list_view_model.load_queue(tx, record, find_window_end(tx, record), keep=number)
         changed_entry = _load_changed_incident(tx, record)
         ends = load_commits_by_sha(tx, project, [incident.record.last_good, incident.record.commit])
@@ -168,7 +172,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         queue=incident_view_model.find_queue_place(queue, number),
         changed_entry=changed_entry,
         main=page.find_main_row(request.args.get(incident_view_model.SERIES_KEY, "")),
-        cause=cause,
+        cause=build_cause_evidence(cause) if cause else None,
         max_rows=incident_view_model.MAX_ROWS_UNFOLDED,
         is_missing_data_incident=incident_view_model.is_missing_data_incident(page),
         links=links,
@@ -184,7 +188,10 @@ def incident_json(project: str, number: int) -> Response:
     with web_context().store.read() as tx:
         record = require_project(tx, project)
         _require_incident(tx, record, number)
-        return jsonify(serialize_incident_detail(record, load_incident_detail(tx, record, number)))
+        incident = load_incident_detail(tx, record, number)
+        cause = _load_cause_inputs(tx, record, incident, _load_trends(tx, record, incident))
+    evidence = serialize_cause_evidence(cause) if cause else None
+    return jsonify(serialize_incident_detail(record, incident) | {"evidence": evidence})
 
 
 @blueprint.get(f"{INCIDENT_PATH}.csv")
@@ -256,10 +263,11 @@ def _load_trends(tx: Session, project: Project, incident: IncidentDetail) -> Map
     return {trends[row_id].series: trend for row_id, trend in around.items()}
 
 
-def _load_cause(
+def _load_cause_inputs(
     tx: Session, project: Project, incident: IncidentDetail, trends: Mapping[Series, Trend]
-) -> CauseEvidence | None:
-    """Load whether the code or the runner moved the series of an incident; None where none has moved."""
+) -> CauseInputs | None:
+    """Count what tells whether the code or the runner moved the series of an incident; None where none has
+    moved."""
     changes = [member.to_change_point(series) for member, series in incident.members]
     if not changes or incident.record.kind == DATA_KIND:
         return None
@@ -268,7 +276,7 @@ def _load_cause(
         for change in changes
         if change.series in trends
     ]
-    return load_cause_evidence(tx, project, changes, count_reruns(marks))
+    return load_cause_inputs(tx, project, changes, count_reruns(marks))
 
 
 def _evaluate(tx: Session, project: Project) -> ProjectEvaluation:

@@ -90,6 +90,13 @@ def load_cause_evidence(
     tx: Session, project: Project, changes: Sequence[ChangePoint], reruns: RerunCounts
 ) -> CauseEvidence:
     """Load what moved together with some changes of one range of commits, the largest of them first."""
+    return build_cause_evidence(load_cause_inputs(tx, project, changes, reruns))
+
+
+def load_cause_inputs(
+    tx: Session, project: Project, changes: Sequence[ChangePoint], reruns: RerunCounts
+) -> CauseInputs:
+    """Count what moved together with some changes of one range of commits, the largest of them first."""
     policies = web_context().load_policies(project)
     exact_counts = [
         change
@@ -97,18 +104,16 @@ def load_cause_evidence(
         if change.is_exact and policies.policy.metric_class_of(change.series) is MetricClass.COUNT
     ]
     places = _Places.load(tx, project, changes)
-    return build_cause_evidence(
-        CauseInputs(
-            places=places.list_moves(),
-            others=places.count_others(tx),
-            canaries=places.count_canaries(tx, policies.history.canaries),
-            exact_counts=len(exact_counts),
-            aa_runs=places.count_aa_runs(tx, project),
-            examined=reruns.examined,
-            confirmed=reruns.confirmed,
-            refuted=reruns.refuted,
-            pairs=reruns.pairs,
-        )
+    return CauseInputs(
+        places=places.list_moves(),
+        others=places.count_others(tx),
+        canaries=places.count_canaries(tx, policies.history.canaries),
+        exact_counts=len(exact_counts),
+        aa_runs=places.count_aa_runs(tx, project),
+        examined=reruns.examined,
+        confirmed=reruns.confirmed,
+        refuted=reruns.refuted,
+        pairs=reruns.pairs,
     )
 
 
