@@ -39,7 +39,8 @@ TEXT_COLOURS = """() => [...document.querySelectorAll("h1, h2, td, th, p, dt, dd
 
 
 FOLDED = """[...document.querySelectorAll("details:not(.share, .menu, .more) > :not(summary)")]
-  .filter(node => node.textContent.trim() && !node.getClientRects().length && !node.closest(".tabs"))
+  .filter(node => node.textContent.trim() && !node.getClientRects().length)
+  .filter(node => !node.closest(".tabs, .queue-pane"))
   .map(node => node.textContent.trim().slice(0, 60))"""
 
 
