@@ -48,6 +48,7 @@ from perfci.bench.devices.torch_devices import Cpu, this_device
 from perfci.bench.parity import ParityFailed
 from perfci.bench.timers.stage_timers import Stages, declare_stage_metrics
 from perfci.bench.timers.timed_blocks import Timing, time_blocks
+from perfci.number_format import format_percent
 
 from .workload_sizes import DATA, DEVICE, SIZES, declare_cost, seed_and_pin_threads
 
@@ -439,7 +440,7 @@ def forget_pages(descriptor: int, size: int) -> None:
     kept = cached_ratio(descriptor, size)
     if kept > 0.01:
         raise skip_exception(
-            f"the file cannot be made cold: the kernel kept {kept:.0%} of it in its page cache"
+            f"the file cannot be made cold: the kernel kept {format_percent(kept)} of it in its page cache"
         )
 
 

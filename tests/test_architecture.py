@@ -23,10 +23,11 @@ ROOT = Path(__file__).parent.parent
 
 MAY_IMPORT: dict[str, set[str]] = {
     "model": set(),
+    "number_format": set(),
     "stats": set(),
-    "verdicts": {"model", "stats"},
-    "report": {"model", "stats", "verdicts"},
-    "bench": {"model"},
+    "verdicts": {"model", "number_format", "stats"},
+    "report": {"model", "number_format", "stats", "verdicts"},
+    "bench": {"model", "number_format"},
     "scaffold": set(),
     "config": {"model"},
     "store": {"model"},
@@ -36,8 +37,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runner": {"model", "formats", "config"},
     "github": {"model", "net"},
     "project_policies": {"config", "store", "verdicts"},
-    "history": {"model", "stats", "verdicts", "store"},
+    "history": {"model", "number_format", "stats", "verdicts", "store"},
     "measure": {
+        "number_format",
         "model",
         "stats",
         "verdicts",
@@ -49,8 +51,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "project_policies",
         "history",
     },
-    "doctor": {"model", "stats", "verdicts", "report", "config", "runner", "store", "measure"},
+    "doctor": {
+        "model",
+        "number_format",
+        "stats",
+        "verdicts",
+        "report",
+        "config",
+        "runner",
+        "store",
+        "measure",
+    },
     "service": {
+        "number_format",
         "model",
         "stats",
         "verdicts",
@@ -65,6 +78,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "history",
     },
     "engines": {
+        "number_format",
         "model",
         "verdicts",
         "report",
@@ -78,6 +92,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service",
     },
     "demo": {
+        "number_format",
         "model",
         "stats",
         "verdicts",
@@ -92,6 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "service",
     },
     "cli": {
+        "number_format",
         "scaffold",
         "model",
         "stats",
@@ -113,6 +129,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "demo",
     },
     "perfci_web": {
+        "number_format",
         "model",
         "stats",
         "verdicts",

@@ -22,8 +22,8 @@ from perfci.cli import run_cli
 from perfci.config import load_config
 from perfci.history.series_histories import update_change_points
 from perfci.model import ChangePoint, Interval, Series, TailVerdict, VerdictKind
+from perfci.number_format import format_signed_percent
 from perfci.report.incidents.notification_text import notification_body
-from perfci.report.number_format import format_signed_percent
 from perfci.report.verdict_text import format_in_common_unit, format_interval
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
 from perfci.service.notify.enqueue_notifications import build_notification_content

@@ -25,7 +25,7 @@ from perfci.history.comparisons.judge_uploaded_pairs import UploadedPairs, save_
 from perfci.history.verify_stored_verdicts import remove_tail_sentence, verify_stored_verdicts
 from perfci.model import Interval, Process, Role, Series, TailVerdict, Verdict, VerdictKind
 from perfci.net.api_schemas.series import TailVerdictShape
-from perfci.report.number_format import format_signed_percent
+from perfci.number_format import format_signed_percent
 from perfci.report.serializers import serialize_verdict
 from perfci.report.verdict_groups import VerdictGroup
 from perfci.report.verdict_table import format_comparison
@@ -213,6 +213,28 @@ def test_a_verdict_from_before_tails_is_no_difference(
         assert verify_stored_verdicts(older, PROJECT).differences == []
         with older.read() as tx:
             assert {record.verdict.tail for record in load_verdict_records(tx, PROJECT)} == {None}
+
+
+@pytest.mark.parametrize(("figure", "is_difference"), [("+2", False), ("+9", True)])
+def test_a_reason_in_older_words_is_no_difference_but_another_figure_is(
+    store: Store, judged: Mapping[Series, Verdict], tmp_path: Path, figure: str, is_difference: bool
+) -> None:
+    with closing(copy_of(store, tmp_path)) as older:
+        with older.begin() as tx:
+            tx.execute(sa.text("DROP TRIGGER verdicts_are_not_edited"))
+            for verdict in judged.values():
+                old = (
+                    verdict.reason.replace(" %", "%")
+                    .replace("\N{MINUS SIGN}", "-")
+                    .replace("threshold", "bar")
+                )
+                reason = {"old": old.replace("+2", figure), "new": verdict.reason}
+                tx.execute(sa.text("UPDATE verdicts SET reason = :old WHERE reason = :new"), reason)
+
+        differences = verify_stored_verdicts(older, PROJECT).differences
+
+    assert bool(differences) is is_difference
+    assert all(difference.description.startswith("reason was ") for difference in differences)
 
 
 def test_a_tail_that_was_changed_is_a_difference(

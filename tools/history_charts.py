@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 from perfci.model import ChangePoint
+from perfci.number_format import choose_display_scale, format_signed_percent
 from perfci.report.charts.svg_elements import (
     SVG_STYLE,
     format_px,
@@ -17,7 +18,6 @@ from perfci.report.charts.svg_elements import (
     svg_text,
 )
 from perfci.report.color_palette import standalone_svg_palette_css
-from perfci.report.number_format import choose_display_scale, format_signed_percent
 
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 480, 158, 2
 TOP, BOTTOM = 38.0, PANEL_HEIGHT - 14.0

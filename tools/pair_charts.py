@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from perfci.model import Verdict
+from perfci.number_format import choose_display_scale, format_signed_percent
 from perfci.report.charts.plot_axes import CHARACTER_WIDTH_PX, tick_values
 from perfci.report.charts.svg_elements import (
     SVG_STYLE,
@@ -22,7 +23,6 @@ from perfci.report.charts.svg_elements import (
 )
 from perfci.report.color_palette import standalone_svg_palette_css
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import choose_display_scale, format_signed_percent
 from perfci.report.verdict_text import verdict_label, verdict_tone
 
 WIDTH, HEIGHT = 960, 300

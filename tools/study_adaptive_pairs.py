@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from perfci.formats.json_filters.judge_cases import judge_cases_json
-from perfci.report.number_format import format_percent
+from perfci.number_format import format_percent
 from perfci.stats.group_sequential import nominal_look_levels
 from tools.write_study_page import describe_circumstances, replace_figures
 

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from scipy.stats import beta
 
-from perfci.report.number_format import format_percent, format_signed_percent
+from perfci.number_format import format_percent, format_signed_percent
 from perfci.store import open_store
 from perfci.store.queries.measured_samples import load_session_processes
 from perfci.store.queries.runs_and_sessions import load_sessions

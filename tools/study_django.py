@@ -27,7 +27,7 @@ from perfci.formats.asv.asv_reader import read_imported_runs
 from perfci.formats.format_types import ImportDefaults
 from perfci.history.result_summaries import summarize_processes
 from perfci.model import ChangePoint, Series
-from perfci.report.number_format import format_signed_percent
+from perfci.number_format import format_signed_percent
 from perfci.stats.incremental_segmentation import MIN_POINTS
 from perfci.verdicts.history.change_points_and_jumps import find_change_points_in_levels
 from tools.history_charts import Panel, draw_sheet, format_call

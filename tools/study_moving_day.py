@@ -30,7 +30,7 @@ from typing import Any
 from flask.testing import FlaskClient
 
 from perfci.model import Series
-from perfci.report.number_format import format_signed_percent
+from perfci.number_format import format_signed_percent
 from perfci.store import Store, open_store
 from perfci.store.queries.runs_and_sessions import load_runs_of_commit
 from perfci.store.queries.series_commits_machines import load_project_series

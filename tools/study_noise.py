@@ -32,8 +32,8 @@ from perfci.measure.open_measurement_session import (
     prepare_session_scope,
 )
 from perfci.model import Clock, Process, Role, Series, Status
+from perfci.number_format import format_count, format_duration, format_percent
 from perfci.report.escaping import code_span
-from perfci.report.number_format import format_count, format_duration, format_percent
 from perfci.runner import visit_plan
 from perfci.runner.git_repository import GitRepository, ensure_perfci_folder
 from perfci.runner.locks import machine_lock

@@ -23,7 +23,7 @@ import mutants
 from mutants import MUTANTS, Mutant
 
 from perfci.model import CPU_METRIC_PREFIX
-from perfci.report.number_format import format_number, format_signed_percent
+from perfci.number_format import format_number, format_signed_percent
 from tests.support.git_project import ISOLATED, GitProject
 from tools.write_study_page import describe_circumstances, replace_figures
 

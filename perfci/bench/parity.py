@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfci.bench.readings import Absent, Measurement, Reading, exact_if_repeated, informational
 from perfci.model import PRECISION_TOLERANCES, Metric, short_precision_name
+from perfci.number_format import format_fine_percent
 
 if TYPE_CHECKING:
     import torch
@@ -217,11 +218,8 @@ def _describe_excess(difference: float, reference: float, allowed: float) -> str
         return f"{difference:.2g} apart, exact equality is required"
     if reference == 0:
         return f"{difference:.2g} away from 0, which no relative tolerance allows"
-    return f"{_format_percent(difference / abs(reference))}, `tolerance` allows {_format_percent(allowed)}"
-
-
-def _format_percent(ratio: float) -> str:
-    return f"{100 * ratio:.2g} %"
+    distance = format_fine_percent(difference / abs(reference))
+    return f"{distance}, `tolerance` allows {format_fine_percent(allowed)}"
 
 
 def _check_outputs(values: torch.Tensor, reference: torch.Tensor, allowed: float) -> None:
@@ -245,7 +243,8 @@ def _describe_other_entries(values: torch.Tensor, reference: torch.Tensor) -> st
     half, most = (
         float(errors.kthvalue(math.ceil(share * errors.numel())).values) / largest for share in (0.5, 0.99)
     )
-    return f"; half of the entries are within {_format_percent(half)}, 99 % within {_format_percent(most)}"
+    within_half, within_most = format_fine_percent(half), format_fine_percent(most)
+    return f"; half of the entries are within {within_half}, 99 % within {within_most}"
 
 
 def max_error(values: torch.Tensor, reference: torch.Tensor) -> float:

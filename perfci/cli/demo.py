@@ -24,7 +24,7 @@ from perfci.demo.measure_sample_repository import (
     prepare_sample_repository,
 )
 from perfci.demo.sample_repository import read_planted_changes
-from perfci.report.number_format import format_percent
+from perfci.number_format import format_percent
 
 
 @click.command("demo")

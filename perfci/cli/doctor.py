@@ -12,7 +12,7 @@ from perfci.cli.shared.options import global_options, json_option, suite_option
 from perfci.cli.shared.repository_and_config import current_config, current_repository
 from perfci.doctor import CheckLevel, DoctorFinding, DoctorTarget, run_checks
 from perfci.model import PerfciError
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.runner.git_repository import GitRepository
 
 COLOURS = {CheckLevel.OK: "green", CheckLevel.WARNING: "yellow", CheckLevel.PROBLEM: "red"}

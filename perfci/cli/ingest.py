@@ -14,7 +14,7 @@ from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.result_file_options import build_file_reading_context, result_file_options
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.model import Direction
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.service.uploads.import_files import import_file_or_folder
 from perfci.service.uploads.resolve_units import parse_metric_option
 from perfci.store.queries.measured_series import load_latest_result_id

@@ -32,14 +32,14 @@ from perfci.measure.profile_cells_to_files import (
     profile_cells,
 )
 from perfci.model import PerfciError, Status
-from perfci.report.escaping import make_printable
-from perfci.report.number_format import (
+from perfci.number_format import (
     DisplayScale,
     choose_display_scale,
     format_count,
     format_number,
     format_percent,
 )
+from perfci.report.escaping import make_printable
 from perfci.report.text_table import align_table
 from perfci.runner.suite_cells import Cell
 

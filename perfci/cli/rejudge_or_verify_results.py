@@ -19,8 +19,8 @@ from perfci.history.verify_stored_verdicts import (
     verify_stored_verdicts,
 )
 from perfci.model import ChangePoint, PerfciError
+from perfci.number_format import format_count, format_signed_percent
 from perfci.project_policies import build_policy
-from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.serializers import serialize_change_size
 from perfci.verdicts.judging_policy import Policy
 

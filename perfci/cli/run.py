@@ -43,10 +43,10 @@ from perfci.measure.open_measurement_session import (
     replace_declared_with_measured_costs,
 )
 from perfci.model import Commit, Run, Status, Verdict, VerdictKind
+from perfci.number_format import format_count
 from perfci.project_policies import build_policy
 from perfci.report.commits.commit_results import CommitReport
 from perfci.report.commits.commit_results_text import format_commit_report, serialize_commit_report
-from perfci.report.number_format import format_count
 from perfci.report.verdict_groups import group_verdicts
 from perfci.report.verdict_table import explanation_phrases
 from perfci.report.verdict_text import QUIET_KINDS, verdict_glyph, verdict_sentence

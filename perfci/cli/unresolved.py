@@ -20,7 +20,7 @@ from perfci.cli.shared.store_and_machine_lock import (
 from perfci.config import Config
 from perfci.model import PerfciError
 from perfci.net.api_schemas.unresolved_results import MetricMeaning
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.service.uploads.resolve_units import (
     find_supplied_unit,
     format_metric_option,

@@ -21,7 +21,7 @@ from perfci.formats.format_types import WarnOnce
 from perfci.model import Direction, PerfciError, Run
 from perfci.net.api_schemas.pull_requests import PullRequestVerdictShape
 from perfci.net.spool_sender import FlushReport
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.service.pulls.job_trigger_event import get_pull_of_job
 from perfci.service.uploads.pull_request_of_run import UploadPullRequest, build_upload_pull_request
 from perfci.service.uploads.read_result_files import find_files

@@ -24,7 +24,7 @@ from perfci.measure.measure_script import (
     measure_script,
 )
 from perfci.model import PerfciError, Status, cell_name
-from perfci.report.number_format import format_count, format_duration, format_quantity, format_signed_percent
+from perfci.number_format import format_count, format_duration, format_quantity, format_signed_percent
 from perfci.report.serializers import serialize_change_size
 from perfci.runner.user_script import parse_script_command
 

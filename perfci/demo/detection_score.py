@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfci.demo.sample_repository import PlantedChange
 from perfci.model import Commit, Stage, Verdict, VerdictKind
-from perfci.report.number_format import format_count, format_percent, format_signed_percent
+from perfci.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.text_table import align_table
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 

@@ -12,7 +12,7 @@ from perfci.doctor.findings import (
     problem_finding,
     warning_finding,
 )
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count, format_percent
 
 GIB = 2**30
 """Bytes of a gibibyte."""
@@ -63,7 +63,7 @@ def check_cores(facts: MachineFacts) -> DoctorFinding:
     if facts.quota_cores is not None and facts.quota_cores < facts.cores:
         throttled = ""
         if facts.stopped_share:
-            throttled = f", which stopped it in {facts.stopped_share:.0%} of the periods so far"
+            throttled = f", which stopped it in {format_percent(facts.stopped_share)} of the periods so far"
         return warning_finding(
             "cores",
             f"{cores}, but the control group allows only the time of {facts.quota_cores:g}{throttled}",

@@ -15,6 +15,7 @@ from perfci.doctor.findings import DoctorFinding, ok_finding, problem_finding, w
 from perfci.measure.measure_and_store_session import MeasurementSession
 from perfci.measure.open_measurement_session import open_measurement_session, prepare_session_scope
 from perfci.model import Commit, PerfciError, Process, Role, Series, Status
+from perfci.number_format import format_percent
 from perfci.runner import visit_plan
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
@@ -54,7 +55,7 @@ def check_noise(measurement: AAMeasurement, judge: JudgeTable) -> list[DoctorFin
     """Report the noise floor of an A/A run, and whether a change at the bar can be detected above it."""
     floor = compute_noise_floor(measurement.log_ratios) or 0.0
     sentence = (
-        f"identical processes differ by up to {floor:.1%} "
+        f"identical processes differ by up to {format_percent(floor)} "
         f"({len(measurement.log_ratios)} pairs in {measurement.seconds:.0f} s, {measurement.series})"
     )
     effects = {pairs: compute_detectable_effect(measurement.shift, pairs, judge) for pairs in FORECAST_PAIRS}
@@ -71,11 +72,11 @@ def check_noise(measurement: AAMeasurement, judge: JudgeTable) -> list[DoctorFin
 def check_detectable_effect(smallest_effects: dict[int, float], judge: JudgeTable) -> DoctorFinding:
     """Judge the smallest detectable effects, ratios minus one by number of pairs, against the bar."""
     visible = {
-        pairs: f"{effect:.1%}" if math.isfinite(effect) else "nothing"
+        pairs: format_percent(effect) if math.isfinite(effect) else "nothing"
         for pairs, effect in smallest_effects.items()
     }
     forecast = "; ".join(f"{pairs} pairs see {text}" for pairs, text in visible.items())
-    bar = f"{judge.bar:.0%}"
+    bar = format_percent(judge.bar)
     enough = [pairs for pairs, effect in smallest_effects.items() if effect <= judge.bar]
     if not enough:
         advice = (

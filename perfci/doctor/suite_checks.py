@@ -15,7 +15,7 @@ from perfci.doctor.findings import (
     problem_finding,
     warning_finding,
 )
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 
 PLUGIN_NAMES = re.compile(r"gpu_?(mem)?_|gen_(ttft|tpot|e2el)_")
 """Prefixes of benchmarks where asv_bench_perfci is installed."""

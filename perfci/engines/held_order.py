@@ -12,7 +12,7 @@ from perfci.measure.stage_pace import StagePace
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiError, ServerUnreachable
 from perfci.net.api_schemas.measurement_orders import ClaimedOrder, OrderLeaseShape
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store.transactions import StoreUnavailable

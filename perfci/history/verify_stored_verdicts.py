@@ -16,6 +16,7 @@ from perfci.history.decision_records import (
     SOFTWARE_VERSIONS,
     parse_recorded_rule,
 )
+from perfci.history.reason_figures import state_same_figures
 from perfci.history.session_replay import SessionSamples
 from perfci.model import Series, TailVerdict, Verdict
 from perfci.store import Store
@@ -35,7 +36,7 @@ from perfci.store.verdicts_and_change_points import (
 from perfci.verdicts.compare.false_discovery import control_false_discoveries
 from perfci.verdicts.compare.pairwise_verdict import Look
 
-TAIL_SENTENCE = re.compile(r" The tail [a-z ,]+: p[19]0 \S+, interval \S+ to \S+%\.")
+TAIL_SENTENCE = re.compile(r" The tail [a-z ,]+: p[19]0 \S+(?: %)?, interval \S+(?: %)? to \S+?(?: ?%)\.")
 """What a reason says of the tail, after another sentence."""
 
 
@@ -188,9 +189,16 @@ def _compare_verdicts(stored: Verdict, replayed: Verdict | None) -> Iterator[str
         return
     for field in fields(Verdict):
         before, after = getattr(stored, field.name), getattr(replayed, field.name)
-        # older versions gave a half width where there was no noise floor
-        if before != after and not (field.name == "noise_floor" and after is None):
+        if before != after and not _differs_by_version_only(field.name, before, after):
             yield f"{field.name} was {_format_value(before)}, now {_format_value(after)}"
+
+
+def _differs_by_version_only(field: str, stored: object, recomputed: object) -> bool:
+    """Whether two unequal values of a field mean the same to the versions of perfci that wrote them."""
+    if field == "reason":
+        return state_same_figures(str(stored), str(recomputed))
+    # older versions gave a half width where there was no noise floor
+    return field == "noise_floor" and recomputed is None
 
 
 def _format_value(value: object) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from perfci.report.number_format import format_duration
+from perfci.number_format import format_duration
 from perfci.runner.suite_cells import Cell
 
 

@@ -11,7 +11,7 @@ from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Stage, Status, Verdict
-from perfci.report.number_format import format_count, format_duration
+from perfci.number_format import format_count, format_duration
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.judging_policy import Policy
 
@@ -99,7 +99,7 @@ def _format_cost(session: MeasurementSession, questions: Sequence[ComparisonQues
         process_s = session.work_s / len(session.statuses)
     least, most = (2 * process_s * len(questions) * policy.default.looks[at] for at in (0, -1))
     return (
-        f"confirming {format_count(len(questions), 'candidate change')} on fresh pairs: "
+        f"confirming {format_count(len(questions), 'candidate change')} by A/B reruns: "
         f"{format_duration(least)} to {format_duration(most)}"
     )
 

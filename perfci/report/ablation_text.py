@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Series, Verdict, VerdictKind
+from perfci.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.ablation_rows import (
     AblationRow,
     find_total_verdict,
@@ -18,7 +19,6 @@ from perfci.report.escaping import (
     make_printable,
     strip_parameter_quotes,
 )
-from perfci.report.number_format import format_count, format_signed_percent, format_significant_digits
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import (
     GLYPHS,

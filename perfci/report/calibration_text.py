@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfci.number_format import format_count, format_percent
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count, format_percent
 from perfci.report.text_table import align_table
 from perfci.verdicts.false_alarm_calibration import (
     Calibration,
@@ -27,7 +27,7 @@ HEADINGS = (
     "share",
     "95 % interval",
 )
-FLOOR_HEADINGS = ("noise floor", "A/A", "bar", "series")
+FLOOR_HEADINGS = ("noise floor", "A/A", "threshold", "series")
 MAX_FLOORS_SHOWN = 20
 """The number of series listed, noisiest first; the JSON holds all of them."""
 

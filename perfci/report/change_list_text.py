@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perfci.model import ChangePoint, Commit
+from perfci.number_format import format_count
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count
 from perfci.report.verdict_text import change_levels_phrase, change_size_phrase, short_series_name
 
 CONFIRMED_LABEL, UNCONFIRMED_LABEL = "confirmed", "not confirmed"

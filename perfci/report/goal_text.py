@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfci.model import Interval, Verdict, cell_name
-from perfci.report.escaping import MAX_REASON_LENGTH, code_span, make_printable
-from perfci.report.number_format import (
+from perfci.number_format import (
     choose_display_scale,
     format_quantity,
     format_signed_percent,
     format_significant_digits,
 )
+from perfci.report.escaping import MAX_REASON_LENGTH, code_span, make_printable
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import relative_change_phrase
 from perfci.verdicts.goals.goal_clauses import unit_conversion_factor

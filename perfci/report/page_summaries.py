@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from perfci.model import Series, Verdict, VerdictKind
-from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
-from perfci.report.number_format import (
+from perfci.number_format import (
     format_count,
     format_day,
     format_percent,
     format_quantity,
     format_signed_percent,
 )
+from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
 from perfci.report.series_trend import ChangeMark, Dot, Trend
 from perfci.report.verdict_text import (
     change_levels_phrase,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perfci.report.number_format import format_count, format_percent, format_signed_percent
+from perfci.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.verdict_text import format_interval
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfci.number_format import format_signed_percent
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_signed_percent
 from perfci.report.text_table import align_table
 from perfci.verdicts.compare.quantile_shift_curve import QUANTILES, QuantileShift, QuantileShiftCurve
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perfci.model import ChangePoint, Commit, Metric, Retest, Series, TailVerdict, Verdict
+from perfci.number_format import DisplayScale
 from perfci.report.charts.plot_axes import choose_trend_display_scale, format_level_label, value_axis_range
 from perfci.report.incidents.incident_sections import incident_counts_sentence
 from perfci.report.incidents.incident_text import (
@@ -21,7 +22,6 @@ from perfci.report.incidents.retest_and_creep_text import (
     creep_sentence,
     retest_command,
 )
-from perfci.report.number_format import DisplayScale
 from perfci.report.page_summaries import trend_summary
 from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence
 from perfci.report.verdict_text import change_levels_phrase, status_label, tail_phrase, verdict_sentence

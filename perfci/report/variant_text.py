@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from perfci.model import NamedValues, Series, Verdict, VerdictKind, cell_name
+from perfci.number_format import format_count, format_signed_percent
 from perfci.report.escaping import MAX_REASON_LENGTH, make_printable, strip_parameter_quotes
 from perfci.report.goal_text import tradeoff_sentence
-from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import (
     format_in_common_unit,

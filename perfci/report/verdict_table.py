@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from perfci.model import Verdict
+from perfci.number_format import format_percent, format_signed_percent
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.page_summaries import comparison_summary
 from perfci.report.text_table import align_table
 from perfci.report.verdict_groups import VerdictGroup

@@ -22,14 +22,14 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
-from perfci.report.number_format import (
+from perfci.number_format import (
     choose_display_scale,
     format_count,
     format_number,
     format_percent,
     format_signed_percent,
 )
+from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
 from perfci.verdicts.related_metrics import is_felt_by_users
 
 Tone = Literal["worse", "better", "same", "unsure", "void"]

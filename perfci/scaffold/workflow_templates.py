@@ -178,7 +178,7 @@ jobs:
           test ! -e .perfci/perfci.db || perfci db upgrade
           # a false alarm is counted, not failed for
           perfci compare HEAD HEAD --smoke --budget 30m --results perfci-results || test $? -eq 1
-          perfci calibration | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
+          perfci noise | sed 's/^/    /' >> "$GITHUB_STEP_SUMMARY"
 {UPLOAD_RESULTS_STEP}
   order: # its inputs are read from the event, so that no shell and no expression sees them
     name: compare the commits of an order

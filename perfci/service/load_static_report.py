@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.incident_inputs import group_by_series
 from perfci.model import Series
+from perfci.number_format import format_count, format_day
 from perfci.project_policies import ProjectPolicies
 from perfci.report.html_report.report_contents import (
     ReportedChange,
@@ -19,7 +20,6 @@ from perfci.report.html_report.report_contents import (
 )
 from perfci.report.incidents.notification_text import STATE_LABELS
 from perfci.report.notable_changes import find_open_regressions
-from perfci.report.number_format import format_count, format_day
 from perfci.report.page_summaries import project_overview_summary
 from perfci.report.series_trend import Trend, build_trend
 from perfci.service.incidents.evaluate_project import evaluate_incidents_only

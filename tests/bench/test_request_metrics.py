@@ -295,7 +295,7 @@ def test_describes_which_objectives_are_violated() -> None:
 
     assert request_metrics.describe_sla_violations(FOUR, request_metrics.parse_sla({"e2el_p75": 5.0})) == ()
     assert request_metrics.describe_sla_violations(FOUR, sla) == (
-        "sla: 75.0% of 4 requests keep e2el_p90 <= 5, required: 90%",
+        "sla: 75.0 % of 4 requests keep e2el_p90 <= 5, required: 90.0 %",
     )
 
 

@@ -132,8 +132,8 @@ def test_rejects_stages_that_leave_more_out(cpu: FakeDevice) -> None:
         cpu.work(0.1)
 
     message = (
-        "the stages add up to 0.9 s of 1 s (wall time): 10.0% of it is in none of prefill, "
-        "decode, 2% is allowed; "
+        "the stages add up to 0.9 s of 1 s (wall time): 10.0 % of it is in none of prefill, "
+        "decode, 2.0 % is allowed; "
         "time the rest too"
     )
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
@@ -153,7 +153,7 @@ def with_a_gap(cpu: FakeDevice, *gaps: float) -> Stages:
 
 def test_judges_completeness_by_the_median_run(cpu: FakeDevice) -> None:
     assert samples(with_a_gap(cpu, 0.0, 5.0, 0.01), "decode") == pytest.approx([1.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match=re.escape("add up to 1 s of 1.25 s (wall time): 20.0% of it")):
+    with pytest.raises(ValueError, match=re.escape("add up to 1 s of 1.25 s (wall time): 20.0 % of it")):
         with_a_gap(cpu, 0.25, 5.0, 0.01).readings()
 
 

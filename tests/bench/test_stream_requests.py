@@ -360,7 +360,7 @@ def test_flags_a_violated_sla(cpu: FakeDevice) -> None:
     measured = measure_stream(tokens(cpu), device=cpu, requests=4, sla={"ttft": 0.02})
 
     assert read(measured, "goodput").samples == [0.0]
-    assert measured.flags == ("sla: 0.0% of 4 requests keep ttft <= 0.02, required: 100%",)
+    assert measured.flags == ("sla: 0.0 % of 4 requests keep ttft <= 0.02, required: 100 %",)
 
 
 def test_reads_the_sla_before_anything_runs(cpu: FakeDevice) -> None:

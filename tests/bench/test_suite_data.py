@@ -203,7 +203,7 @@ def test_a_file_on_tmpfs_is_never_reported_as_cold() -> None:
         file.write(bytes(1 << 20))
         file.flush()
 
-        with pytest.raises(SkipNotImplemented, match="kept 100% of it in its page cache"):
+        with pytest.raises(SkipNotImplemented, match="kept 100 % of it in its page cache"):
             data.forget_pages(file.fileno(), 1 << 20)
 
 

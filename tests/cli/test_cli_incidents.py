@@ -134,7 +134,7 @@ Closed or informational
     perfci compare 00000018cc 00000019cc --bench '^data\\.Loader\\.time_batch$'
 
 Suggested re-measurements
-  serving.Gpt.time_token: +40.2 % on the newest point, 127 sigmas from the level before
+  serving.Gpt.time_token: +40.2 % on the newest point, far outside noise (127 sigma)
     perfci compare 00000027cc 00000028cc --bench '^serving\\.Gpt\\.time_token$'
 
 Slow drift since a release

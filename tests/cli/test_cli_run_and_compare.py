@@ -112,7 +112,7 @@ def test_measures_more_pairs_where_the_pooled_verdict_is_undecided(
     held = [
         (v["series"]["parameters"], v["pairs"])
         for v in verdicts
-        if "Held back" in v["reason"] and v["pairs"] < 20
+        if "Not counted" in v["reason"] and v["pairs"] < 20
     ]
     assert held == []
     assert [v["kind"] for v in verdicts].count("regression") >= 4
@@ -192,7 +192,7 @@ def test_compare_takes_the_working_tree_when_no_head_is_given(
     code = run_cli(["compare", "HEAD"])
 
     assert code == 1
-    assert "Counted exactly: 1,200 became 2,400 (+100.0%)." in capsys.readouterr().out
+    assert "Counted exactly: 1,200 became 2,400 (+100 %)." in capsys.readouterr().out
     assert rows(project, "select count(*) from commits where dirty = 1") == [(1,)]
 
 

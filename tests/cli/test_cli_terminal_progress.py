@@ -9,7 +9,7 @@ import pytest
 
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.model import Clock, Status
-from perfci.report.number_format import format_duration
+from perfci.number_format import format_duration
 from perfci.runner.cell_outcomes import CellOutcome, MeasuredMetric
 from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit

@@ -61,7 +61,7 @@ def test_skips_niceness_where_the_kernel_has_no_autogroup(
             replace(QUIET, cores=4, quota_cores=1.5, stopped_share=0.034),
             warning_finding(
                 "cores",
-                "4 cores, but the control group allows only the time of 1.5, which stopped it in 3% "
+                "4 cores, but the control group allows only the time of 1.5, which stopped it in 3.4 % "
                 "of the periods "
                 "so far",
                 "give the container whole cores (--cpuset-cpus) instead of a share of their time (--cpus)",

@@ -27,14 +27,14 @@ JUDGE = JudgeTable()
         (
             (0.041, 0.034, 0.031),
             ok_finding(
-                "noise", "quiet enough for 5%: 5 pairs see 4.1%; 10 pairs see 3.4%; 20 pairs see 3.1%"
+                "noise", "quiet enough for 5.0 %: 5 pairs see 4.1 %; 10 pairs see 3.4 %; 20 pairs see 3.1 %"
             ),
         ),
         (
             (0.062, 0.049, 0.038),
             warning_finding(
                 "noise",
-                "5% needs 10 pairs: 5 pairs see 6.2%; 10 pairs see 4.9%; 20 pairs see 3.8%",
+                "5.0 % needs 10 pairs: 5 pairs see 6.2 %; 10 pairs see 4.9 %; 20 pairs see 3.8 %",
                 "see the warnings about the machine, if any",
             ),
         ),
@@ -42,7 +42,7 @@ JUDGE = JudgeTable()
             (math.inf, 0.11, 0.0501),
             problem_finding(
                 "noise",
-                "too noisy to detect 5%: 5 pairs see nothing; 10 pairs see 11.0%; 20 pairs see 5.0%",
+                "too noisy to detect 5.0 %: 5 pairs see nothing; 10 pairs see 11.0 %; 20 pairs see 5.0 %",
                 "quieten the machine (see the warnings), judge by exact counts, or raise [judge] "
                 "bar in perfci.toml",
             ),
@@ -59,7 +59,7 @@ def test_checks_the_detectable_effect_against_the_configured_bar() -> None:
     finding = check_detectable_effect({5: 0.09, 10: 0.08, 20: 0.07}, JudgeTable(bar=0.10))
 
     assert finding == ok_finding(
-        "noise", "quiet enough for 10%: 5 pairs see 9.0%; 10 pairs see 8.0%; 20 pairs see 7.0%"
+        "noise", "quiet enough for 10.0 %: 5 pairs see 9.0 %; 10 pairs see 8.0 %; 20 pairs see 7.0 %"
     )
 
 
@@ -71,7 +71,7 @@ def test_reports_the_noise_floor_with_its_sample_size() -> None:
     floor, sight = check_noise(equals, JUDGE)
 
     assert floor.sentence == (
-        "identical processes differ by up to 2.4% (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
+        "identical processes differ by up to 2.4 % (4 pairs in 41 s, steady.time_python_loop · cpu_time)"
     )
     assert floor.figures == {"pairs": 4, "noise_floor": pytest.approx(0.0238, abs=1e-4)}
     assert list(sight.figures) == ["visible_with_5_pairs", "visible_with_10_pairs", "visible_with_20_pairs"]

@@ -66,7 +66,7 @@ Json = dict[str, Any]
 COMMENT_ID = 501
 CANDIDATE = replace(slower(), stage=Stage.SCREENING)
 REFUTED = a_verdict(
-    VerdictKind.UNCHANGED, 1.001, (0.99, 1.01), series=training(), reason="+0.1% over 20 pairs."
+    VerdictKind.UNCHANGED, 1.001, (0.99, 1.01), series=training(), reason="+0.1 % over 20 pairs."
 )
 REPOSITORY: Json = {"id": 1, "full_name": "acme/model", "owner": OWNER}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from perfci.number_format import format_rough_duration
 from perfci.report.incidents.activity_log_text import activity_heading, activity_text
-from perfci.report.number_format import format_rough_duration
 
 CASES = [
     (("state", "new", "culprit_found", ""), "State", "new → culprit found"),

@@ -84,7 +84,7 @@ def test_an_embedded_chart_names_series_machine_and_symbols() -> None:
     assert texts[:2] == ["train.time_step(8)", "AMD EPYC, 2 cores, 16 GB"]
     assert texts[-6:] == [
         "commit",
-        "middle half of its processes",
+        "middle 50 % of its processes (IQR)",
         "level",
         "confirmed change",
         "candidate",

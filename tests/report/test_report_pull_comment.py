@@ -70,7 +70,7 @@ def test_each_form_renders_as_tables_and_our_own_link(form: str) -> None:
 
 def test_the_sentence_that_explains_a_verdict_stands_whole() -> None:
     """Nothing can expand a comment; only text longer than any sentence is cut."""
-    whole, hostile = f"+3.1% over 20 pairs: too close to the bar of {'x' * 200} to settle.", "y" * 5000
+    whole, hostile = f"+3.1 % over 20 pairs: too close to the threshold of {'x' * 200} to settle.", "y" * 5000
     reasons = {
         VerdictKind.INCONCLUSIVE: whole,
         VerdictKind.MISSING: whole.upper(),

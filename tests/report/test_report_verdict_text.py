@@ -87,7 +87,7 @@ def test_a_count_that_appears_says_what_is_counted(
 
 
 def test_a_reason_is_not_cut_at_the_length_of_a_name() -> None:
-    reason = "the interval is " + "too close to the bar for more pairs to decide, " * 3
+    reason = "the interval is " + "too close to the threshold for more pairs to decide, " * 3
     verdict = replace(a_verdict(kind=VerdictKind.INCONCLUSIVE), reason=reason, pairs_to_decide=None)
 
     assert verdict_sentence(verdict).endswith(reason)

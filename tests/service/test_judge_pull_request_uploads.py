@@ -53,27 +53,27 @@ on_both_databases = pytest.mark.parametrize("kind", KINDS, indirect=True)
         (
             1.2,
             VerdictKind.REGRESSION,
-            "+20.0% in 1 run against 12 of the main branch in 2 days, interval +18.8% to +21.1%: "
-            "beyond the bar of 5.0%, and half of it is excluded.",
+            "+20.0 % in 1 run against 12 of the main branch in 2 days, interval +18.8 % to +21.1 %: "
+            "beyond the threshold of 5.0 %, and half of it is excluded.",
         ),
         (
             0.8,
             VerdictKind.IMPROVEMENT,
-            "-20.0% in 1 run against 12 of the main branch in 2 days, interval -20.8% to -19.3%: "
-            "beyond the bar of 5.0%, and half of it is excluded.",
+            "−20.0 % in 1 run against 12 of the main branch in 2 days, interval −20.8 % to −19.3 %: "
+            "beyond the threshold of 5.0 %, and half of it is excluded.",
         ),
         (
             1.0,
             VerdictKind.UNCHANGED,
-            "-0.0% in 1 run against 12 of the main branch in 2 days, interval -1.0% to +0.9%: "
-            "inside the bar of 5.0% either way.",
+            "−0.02 % in 1 run against 12 of the main branch in 2 days, interval −1.0 % to +0.9 %: "
+            "inside the threshold of 5.0 % either way.",
         ),
         (
             1.045,
             VerdictKind.INCONCLUSIVE,
-            "+4.5% in 1 run against 12 of the main branch in 2 days, interval +3.5% to +5.5%: "
-            "neither beyond the bar of 5.0% nor inside it. "
-            "Too close to the bar for more runs of the head to decide.",
+            "+4.5 % in 1 run against 12 of the main branch in 2 days, interval +3.5 % to +5.5 %: "
+            "neither beyond the threshold of 5.0 % nor inside it. "
+            "Too close to the threshold for more runs of the head to decide.",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_later_upload_supersedes_and_all_are_pooled(store: Store) -> None:
 
     [verdict] = judge(store, [pull_run(timed(1.055), step=2), pull_run(timed(1.09), step=3)])
 
-    assert verdict.reason.startswith("+6.3% in 3 runs against 12 of the main branch")
+    assert verdict.reason.startswith("+6.3 % in 3 runs against 12 of the main branch")
     assert len(judge(store, current=False)) == 2
     assert verify_stored_verdicts(store, PROJECT).differences == []
 
@@ -119,7 +119,7 @@ def test_uploads_of_one_job_are_one_run(store: Store) -> None:
 
     [verdict] = judge(store, [first, second])
 
-    assert verdict.reason.startswith("+20.0% in 1 run against 12 of")
+    assert verdict.reason.startswith("+20.0 % in 1 run against 12 of")
 
 
 def test_uploads_that_arrive_again_add_no_verdict(store: Store) -> None:
@@ -216,7 +216,7 @@ def test_exact_counts_are_compared_exactly(store: Store) -> None:
 
     assert (verdict.kind, verdict.reason) == (
         VerdictKind.REGRESSION,
-        "Counted exactly: 100 became 101 (+1.0%), and for counts no change is too small.",
+        "Counted exactly: 100 became 101 (+1.0 %), and for counts no change is too small.",
     )
 
 

@@ -68,7 +68,8 @@ def build_findings(verdicts: list[Verdict], **fields: object) -> Findings:
 
 def slower() -> Verdict:
     reason = (
-        "+18.3% over 10 pairs, interval +15.9% to +20.8%: beyond the bar of 5.0%, and half of it is excluded."
+        "+18.3 % over 10 pairs, interval +15.9 % to +20.8 %: "
+        "beyond the threshold of 5.0 %, and half of it is excluded."
     )
     return a_verdict(series=training(), reason=reason)
 
@@ -83,7 +84,7 @@ def more_memory() -> Verdict:
         noise_floor=0.0,
         mde=0.05,
         levels=(1.5 * gib, 1.68 * gib),
-        reason="Counted exactly: 1,610,612,736 became 1,803,886,264 (+12.0%).",
+        reason="Counted exactly: 1,610,612,736 became 1,803,886,264 (+12.0 %).",
     )
 
 
@@ -129,7 +130,7 @@ def undecided(batch: int = 64, pairs_to_decide: int | None = 14) -> Verdict:
         stage=Stage.SCREENING,
         reason=""
         if pairs_to_decide
-        else "+3.1% over 20 pairs: too close to the bar for more pairs to settle.",
+        else "+3.1 % over 20 pairs: too close to the threshold for more pairs to decide.",
     )
 
 

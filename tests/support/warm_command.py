@@ -32,7 +32,7 @@ from perfci.runner import measurement_runner
 
 ROOT = Path(__file__).parents[2]
 
-VERBS = ("calibration", "compare", "db", "export", "github", "run", "serve", "upload")
+VERBS = ("compare", "db", "export", "github", "noise", "run", "serve", "upload")
 
 MESSAGE = 1 << 18
 

@@ -32,7 +32,7 @@ def test_a_lower_rate_requires_stronger_evidence() -> None:
     assert alone.kind is VerdictKind.REGRESSION
     assert among.kind is VerdictKind.INCONCLUSIVE
     assert among.reason.endswith(
-        "Held back by false-discovery control: among this many comparisons a difference of this "
+        "Not counted, by false-discovery control: among this many comparisons a difference of this "
         "size is expected by chance; about 6 more pairs would decide."
     )
     assert among.pairs_to_decide == 6

@@ -105,7 +105,9 @@ def test_one_more_operator_is_a_regression_with_its_reason() -> None:
     )
 
     assert verdict.kind is VerdictKind.REGRESSION
-    assert verdict.reason == "Counted exactly: 812 became 813 (+0.1%), and for counts no change is too small."
+    assert (
+        verdict.reason == "Counted exactly: 812 became 813 (+0.1 %), and for counts no change is too small."
+    )
 
 
 def test_a_loss_that_differs_in_its_last_bit_is_printed_with_all_its_digits() -> None:
@@ -138,7 +140,7 @@ def test_twelve_percent_more_compile_time_is_below_its_bar_and_the_reason_says_s
     verdict = confirmation_verdict(COMPILE, "base", "head", varying(1.0), varying(1.12), rule=rule)
 
     assert verdict.kind is VerdictKind.UNCHANGED
-    assert verdict.reason.endswith("inside the bar of 15.0% for compile and start time either way.")
+    assert verdict.reason.endswith("inside the threshold of 15.0 % for compile and start time either way.")
     assert (
         confirmation_verdict(COMPILE, "base", "head", varying(1.0), varying(1.12)).kind
         is VerdictKind.REGRESSION
@@ -231,7 +233,7 @@ def test_a_bar_given_for_counts_lets_small_changes_pass() -> None:
     verdict = confirmation_verdict(OPERATORS, "b", "h", exact(100), exact(101), rule=rule)
 
     assert verdict.kind is VerdictKind.UNCHANGED
-    assert verdict.reason.endswith("below the bar of 2% for the policy 'operators'.")
+    assert verdict.reason.endswith("below the threshold of 2.0 % for the policy 'operators'.")
 
 
 def test_every_change_of_a_count_is_in_its_history() -> None:

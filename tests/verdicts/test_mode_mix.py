@@ -34,8 +34,8 @@ def test_reports_the_mode_mix_and_compares_within_modes() -> None:
 
     assert verdict.kind is VerdictKind.UNCHANGED
     assert verdict.reason == (
-        "-0.0% over 10 pairs, interval -1.3% to +3.5%: inside the bar of 5.0% either way. "
-        "3 of 10 base and 4 of 10 head processes were in the slow mode, 12 % apart; compared within modes, "
+        "0.00 % over 10 pairs, interval −1.3 % to +3.5 %: inside the threshold of 5.0 % either way. "
+        "3 of 10 base and 4 of 10 head processes were in the slow mode, 12.0 % apart; compared within modes, "
         "and the interval allows for a change in how often each is visited."
     )
 
@@ -44,7 +44,7 @@ def test_detects_a_slowdown_within_modes() -> None:
     verdict = judged(3, 4, by=1.08)
 
     assert (verdict.kind, round(verdict.ratio or 0, 2)) == (VerdictKind.REGRESSION, 1.08)
-    assert verdict.reason.endswith("in the slow mode, 12 % apart; compared within modes.")
+    assert verdict.reason.endswith("in the slow mode, 12.0 % apart; compared within modes.")
 
 
 def test_reports_a_changed_mode_mix() -> None:
@@ -52,7 +52,7 @@ def test_reports_a_changed_mode_mix() -> None:
 
     assert verdict.kind is VerdictKind.REGRESSION
     assert verdict.reason.endswith(
-        "1 of 10 base and 9 of 10 head processes were in the slow mode, 12 % apart"
+        "1 of 10 base and 9 of 10 head processes were in the slow mode, 12.0 % apart"
         ": chance hardly explains that, so the mix is part of the difference."
     )
 
@@ -73,7 +73,7 @@ def test_a_single_slow_process_may_be_the_first_of_a_mode() -> None:
 
     assert verdict.kind is VerdictKind.INCONCLUSIVE
     assert verdict.reason.endswith(
-        "1 of 20 processes was about 50 % from the others: an outlier or a second mode, which more pairs "
+        "1 of 20 processes was about 49.9 % from the others: an outlier or a second mode, which more pairs "
         "would show."
     )
 

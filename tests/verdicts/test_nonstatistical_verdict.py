@@ -36,7 +36,7 @@ def test_exact_counts_are_compared_exactly() -> None:
     assert (more.kind, more.ratio) == (VerdictKind.REGRESSION, pytest.approx(1.1))
     assert (little_more.kind, little_more.reason) == (
         VerdictKind.UNCHANGED,
-        "Counted exactly: 600 became 601 (+0.2%), below the bar of 5%.",
+        "Counted exactly: 600 became 601 (+0.2 %), below the threshold of 5.0 %.",
     )
     assert fewer.kind is VerdictKind.IMPROVEMENT
 

@@ -66,7 +66,8 @@ def test_the_reason_is_one_plain_sentence() -> None:
     head = [a_process(1.1, pair=k) for k in range(8)]
 
     assert confirmation_verdict(TIME, "base", "head", base, head).reason == (
-        "+10.0% over 8 pairs, interval +9.9% to +10.1%: beyond the bar of 5.0%, and half of it is excluded."
+        "+10.0 % over 8 pairs, interval +9.9 % to +10.1 %: "
+        "beyond the threshold of 5.0 %, and half of it is excluded."
     )
 
 
@@ -129,7 +130,10 @@ def test_a_series_with_noisy_aa_runs_raises_its_own_bar() -> None:
 
     assert noisy.kind is VerdictKind.INCONCLUSIVE
     assert noisy.noise_floor == pytest.approx(0.284, abs=0.001)
-    assert "the bar of 28.4%, raised from 5.0% to what its A/A runs show by themselves, nor" in noisy.reason
+    assert (
+        "the threshold of 28.4 %, raised from 5.0 % to what its A/A runs show by themselves, nor"
+        in noisy.reason
+    )
     assert judge_with_aa_history(base, head, [0.001, -0.002, 0.001]).kind is VerdictKind.REGRESSION
 
 

@@ -71,25 +71,25 @@ def pool_times(result: list[tuple[Series, Shift]]) -> PooledVerdict:
         (
             (0.02, 0.019, 0.021, 0.02, 0.02),
             PooledKind.WORSE,
-            "+2.0% in cost over 5 benchmarks, interval +1.5% to +2.5%, 5 of them this way: "
-            "beyond the bar of 1.0% for all together.",
+            "+2.0 % in cost over 5 benchmarks, interval +1.5 % to +2.5 %, 5 of them this way: "
+            "beyond the threshold of 1.0 % for all together.",
         ),
         (
             (-0.02, -0.019, -0.021, -0.02, -0.02),
             PooledKind.BETTER,
-            "-2.0% in cost over 5 benchmarks, interval -2.5% to -1.5%, 5 of them this way: "
-            "beyond the bar of 1.0% for all together.",
+            "−2.0 % in cost over 5 benchmarks, interval −2.5 % to −1.5 %, 5 of them this way: "
+            "beyond the threshold of 1.0 % for all together.",
         ),
         (
             (0.001, -0.002, 0.003, 0.0, -0.001),
             PooledKind.NO_SHIFT,
-            "+0.0% in cost over 5 benchmarks, interval -0.5% to +0.5%: inside 1.0% either way.",
+            "+0.02 % in cost over 5 benchmarks, interval −0.5 % to +0.5 %: inside 1.0 % either way.",
         ),
         (
             (0.008, 0.009, 0.008, 0.009, 0.007),
             PooledKind.INCONCLUSIVE,
-            "+0.8% in cost over 5 benchmarks, interval +0.3% to +1.3%, 5 of them this way: "
-            "neither all one way beyond 1.0% nor all inside it.",
+            "+0.8 % in cost over 5 benchmarks, interval +0.3 % to +1.3 %, 5 of them this way: "
+            "neither all one way beyond 1.0 % nor all inside it.",
         ),
         (
             (0.02, 0.02, 0.02, 0.02),

@@ -90,8 +90,9 @@ def test_stops_early_for_a_change_at_the_bar() -> None:
 
     assert (verdict.kind, more) == (VerdictKind.INCONCLUSIVE, 0)
     assert verdict.reason == (
-        "+4.8% over 5 pairs, interval +4.3% to +5.3%: "
-        "neither beyond the bar of 5.0% nor inside it, too close to the bar for more pairs to settle."
+        "+4.8 % over 5 pairs, interval +4.3 % to +5.3 %: "
+        "neither beyond the threshold of 5.0 % nor inside it, "
+        "too close to the threshold for more pairs to decide."
     )
 
 

@@ -40,26 +40,26 @@ def confirm(base: Sequence[Process], head: Sequence[Process]) -> Verdict:
     [
         (
             confirm(side(1.0), side(1.2)),
-            "+20.0% over 8 pairs, interval +19.9% to +20.1%: beyond the bar of 5.0%, and half of it "
-            "is excluded.",
+            "+20.0 % over 8 pairs, interval +19.9 % to +20.1 %: beyond the threshold of 5.0 %, and half "
+            "of it is excluded.",
         ),
         (
             screening_verdict(TIME, "base", "head", side(1.0), side(0.8)),
-            "-20.0% over 8 pairs, interval -20.0% to -20.0%: beyond the bar of 5.0%, to be "
-            "confirmed on fresh pairs.",
+            "−20.0 % over 8 pairs, interval −20.0 % to −20.0 %: beyond the threshold of 5.0 %, to be "
+            "confirmed by an A/B rerun.",
         ),
         (
             confirm(side(1.0), side(1.0)),
-            "+0.0% over 8 pairs, interval -0.1% to +0.1%: inside the bar of 5.0% either way.",
+            "0.0 % over 8 pairs, interval −0.06 % to +0.06 %: inside the threshold of 5.0 % either way.",
         ),
         (
             confirm(side(1.0, noise=15), side(1.0, noise=-15)),
-            "-0.7% over 8 pairs, interval -5.1% to +3.9%: neither beyond the bar of 5.0% nor inside it, "
-            "about 2 more pairs would decide.",
+            "−0.7 % over 8 pairs, interval −5.1 % to +3.9 %: neither beyond the threshold of 5.0 % nor "
+            "inside it, about 2 more pairs would decide.",
         ),
         (
             confirm(side(1.0, 1), side(1.5, 1)),
-            "+50.0% over 1 pair: a single pair has no interval, so no verdict is possible yet; "
+            "+50.0 % over 1 pair: a single pair has no interval, so no verdict is possible yet; "
             "about 4 more pairs would decide.",
         ),
     ],
@@ -112,7 +112,7 @@ def test_repeated_looks_do_not_lower_the_p_value() -> None:
     rng, told_at_five_percent = np.random.default_rng(11), 0
     rule = Rule(max_pairs=12)
     for _ in range(400):
-        levels = np.exp(rng.normal(0, 0.03, (2, 12))) * [[1.0], [1.025]]  # at the null: half the bar
+        levels = np.exp(rng.normal(0, 0.03, (2, 12))) * [[1.0], [1.025]]  # at the null: half the threshold
         pairs, more = 0, 5
         while more:
             pairs += more

@@ -9,7 +9,7 @@ from page_reading import BF16, MANY, MANY_BF16, SERIES, P, read, words
 from web_builders import COMMITS, EMULATED, NOW, PROJECT, a_commit, a_run
 
 from perfci.model import Machine
-from perfci.report.number_format import format_day
+from perfci.number_format import format_day
 from perfci.store import Store
 from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci_web import create_app

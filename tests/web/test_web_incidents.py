@@ -17,7 +17,7 @@ def test_lists_open_incidents_first(client: FlaskClient) -> None:
     text = client.get(f"{P}/incidents").get_data(as_text=True)
 
     assert "<h1>2 open incidents, 2 closed or informational.</h1>" in text
-    assert "At most 5 alerts a week; what is held back is listed, never lost." in text
+    assert "At most 5 alerts a week; what is below that limit is listed, never lost." in text
     assert text.index("mixed") < text.index("regression") < text.index("environment")
 
 

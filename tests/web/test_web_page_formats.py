@@ -85,6 +85,26 @@ def page_rules(app: Flask) -> dict[str, Rule]:
     }
 
 
+def test_every_page_writes_percentages_and_dates_in_one_way(
+    admin: FlaskClient, addresses: dict[str, str]
+) -> None:
+    texts = {address: read_page_text(admin.get(address).text) for address in addresses.values()}
+
+    wrong = {
+        address: match
+        for address, text in texts.items()
+        if (match := re.findall(r"\S*\d%(?!\w)|(?<!\w)-\d[\d.]* %|\d Sept\b", text))
+    }
+
+    assert sum(text.count(" %") for text in texts.values()) > 50
+    assert wrong == {}
+
+
+def read_page_text(html: str) -> str:
+    """The text of a page without its addresses, styles and commands."""
+    return unescape(re.sub(r"<(style|script|code|pre)\b.*?</\1>|<[^>]*>", " ", html, flags=re.DOTALL))
+
+
 def test_every_page_of_a_project_has_an_address_here(app: Flask, addresses: dict[str, str]) -> None:
     assert set(page_rules(app)) == set(addresses)
 

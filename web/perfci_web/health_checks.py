@@ -13,7 +13,7 @@ from pathlib import Path
 from flask import Flask, Response, jsonify
 
 from perfci.model import PerfciError
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.service.worker.lease import NOTIFICATION_LEASE
 from perfci.store import Store
 from perfci.store.jobs.work_queue_and_leases import LeaseRecord, find_lease

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from flask import Flask, g, request
 from markupsafe import Markup, escape
 
-from perfci import __version__
+from perfci import __version__, number_format
 from perfci.model import Commit, Verdict
-from perfci.report import calibration_text, number_format, series_places, series_trend, verdict_text
+from perfci.report import calibration_text, series_places, series_trend, verdict_text
 from perfci.report.charts import interval_bar as interval_bars
 from perfci.report.charts import scene_svg, svg_charts
 from perfci.report.comparisons.comparison_rows import LIKELY_SIGMAS, ComparisonRow

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from flask import request
 from sqlalchemy.orm import Session
 
-from perfci.report.number_format import format_day
+from perfci.number_format import format_day
 from perfci.report.series_places import short_axis_text
 from perfci.store.projects import Project
 from perfci.store.queries.measured_places import (

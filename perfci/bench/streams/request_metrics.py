@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from perfci.number_format import format_percent
+
 CONFIDENCE = 0.99
 """Confidence a tail percentile needs before it is given: 99 %, as in MLPerf LoadGen's early stopping."""
 
@@ -409,8 +411,8 @@ def describe_sla_violations(traces: Sequence[RequestTrace], sla: Sequence[SlaObj
     """A sentence for each objective that fewer requests keep than it requires."""
     shares = [(objective, sla_attainment(traces, [objective])) for objective in sla]
     return tuple(
-        f"sla: {kept:.1%} of {len(traces)} requests keep {objective.name} <= {objective.limit:g}, "
-        f"required: {objective.required_share:.0%}"
+        f"sla: {format_percent(kept)} of {len(traces)} requests keep "
+        f"{objective.name} <= {objective.limit:g}, required: {format_percent(objective.required_share)}"
         for objective, kept in shares
         if kept < objective.required_share
     )

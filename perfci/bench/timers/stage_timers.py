@@ -11,6 +11,7 @@ from typing import Any
 from perfci.bench.devices.torch_devices import Device, this_device
 from perfci.bench.readings import Absent, Reading, informational
 from perfci.model import Clock, Metric
+from perfci.number_format import format_percent
 
 MAX_UNSTAGED_SHARE = 0.02
 """Share of the whole that may lie in no stage before the measurement is invalid."""
@@ -208,8 +209,8 @@ class Stages:
         if whole - staged > MAX_UNSTAGED_SHARE * whole + CONTEXT_OVERHEAD_S * middle.entries:
             raise ValueError(
                 f"the stages add up to {staged:.4g} s of {whole:.4g} s ({clock} time): "
-                f"{1 - staged / whole:.1%} of it "
-                f"is in none of {', '.join(self.names) or 'them'}, {MAX_UNSTAGED_SHARE:.0%} is "
+                f"{format_percent(1 - staged / whole)} of it "
+                f"is in none of {', '.join(self.names) or 'them'}, {format_percent(MAX_UNSTAGED_SHARE)} is "
                 "allowed; time the rest too"
             )
 

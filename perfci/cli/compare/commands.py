@@ -55,7 +55,7 @@ from perfci.model import PerfciError
 @click.option(
     "--budget", default="", metavar="TIME", help="stop measuring further pairs after this long, e.g. 20m"
 )
-@click.option("--strict", is_flag=True, help="whole interval beyond the bar; inconclusive exits with 3")
+@click.option("--strict", is_flag=True, help="whole interval beyond the threshold; inconclusive exits with 3")
 @wait_option
 @click.option(
     "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="write the report as Markdown"

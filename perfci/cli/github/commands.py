@@ -30,8 +30,8 @@ from perfci.config.github_job import GitHubJob
 from perfci.github.client import GitHubClient, open_github_client
 from perfci.github.pull_report import ACTIONS_AUTHOR, CommentAuthor, ReportOutdated
 from perfci.model import Commit, PerfciError
+from perfci.number_format import format_count, format_signed_percent
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.pulls.check_result import GateMode
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.not_measured_comment import NotMeasuredReason

@@ -17,7 +17,7 @@ from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.engines.local_measurement import LocalMeasurement
 from perfci.engines.local_worker import LocalWorker
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.service.orders.check_order_content import LOCAL_ENGINE
 from perfci.service.uploads.send_to_server import build_api_client
 from perfci.store import Store

@@ -13,7 +13,7 @@ from perfci.cli.shared.store_and_machine_lock import local_user_audit_context, o
 from perfci.config import Config
 from perfci.model import PerfciError, freeze_named_values
 from perfci.net.api_schemas.renames import NewRename, RenameResult
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.service.rename_benchmarks import (
     Rename,
     RenameOutcome,

@@ -9,7 +9,7 @@ import click
 
 from perfci.cli.shared.command_output import write_json
 from perfci.measure.cells_within_time_budget import LeftOutCell
-from perfci.report.number_format import format_count, format_duration
+from perfci.number_format import format_count, format_duration
 from perfci.report.text_table import align_table
 from perfci.runner.suite_cells import Cell, CostSource
 from perfci.verdicts.judging_policy import Policy

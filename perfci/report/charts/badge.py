@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from html import escape
 
 from perfci.model import Status
+from perfci.number_format import format_count, format_quantity, format_signed_percent
 from perfci.report.charts.plot_axes import CHARACTER_WIDTH_PX
 from perfci.report.charts.svg_elements import format_px
 from perfci.report.color_palette import LIGHT
 from perfci.report.escaping import make_printable
 from perfci.report.notable_changes import absolute_log_ratio, find_open_regressions
-from perfci.report.number_format import format_count, format_quantity, format_signed_percent
 from perfci.report.series_trend import Trend
 from perfci.report.verdict_text import Tone, short_series_name, status_label
 

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfci.model import Commit
+from perfci.number_format import (
+    choose_display_scale,
+    format_count,
+    format_day,
+    format_signed_percent,
+)
 from perfci.report.charts.build_trend_scene import BOTTOM_PX, INSET_PX, TOP_PX, X_LABEL_WIDTH_PX
 from perfci.report.charts.drawn_trend import ChartView
 from perfci.report.charts.label_placement import text_width_px
 from perfci.report.charts.plot_axes import tick_count
 from perfci.report.charts.scene import Anchor, Scene, SceneDot, SceneFrame, SceneSegment, SceneText
 from perfci.report.charts.scene_axes import CommitAxis, ValueAxis, build_commit_axis
-from perfci.report.number_format import (
-    choose_display_scale,
-    format_count,
-    format_day,
-    format_signed_percent,
-)
 from perfci.report.series_trend import Dot, Trend, group_neighbours, keep_commits_between, merge_dots
 
 MAX_LINES, MAX_DOTS_OF_LINE = 8, 120

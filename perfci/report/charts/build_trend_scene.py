@@ -10,6 +10,7 @@ from itertools import pairwise, zip_longest
 
 import numpy as np
 
+from perfci.number_format import format_count, format_day, format_signed_percent
 from perfci.report.charts.drawn_trend import ChartContext, ChartView, DrawnTrend
 from perfci.report.charts.label_placement import LabelSpace, text_width_px
 from perfci.report.charts.plot_axes import (
@@ -30,7 +31,6 @@ from perfci.report.charts.scene import (
     SceneZone,
 )
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count, format_day, format_signed_percent
 from perfci.report.page_summaries import trend_summary
 from perfci.report.series_trend import (
     ChangeMark,
@@ -243,7 +243,7 @@ class _TrendSceneBuilder:
         for mark in self.trend.marks:
             if mark.state != "refuted" and mark.index - mark.last_good_index > 1:
                 x0, x1 = self._x(mark.last_good_index), self._x(mark.index)
-                yield SceneZone("suspects", x0, x1, tone=_tone_of_mark(mark, self.context.smallest_step))
+                yield SceneZone("candidates", x0, x1, tone=_tone_of_mark(mark, self.context.smallest_step))
 
     def _blind_zones(self, smallest_step: float) -> Iterator[SceneZone]:
         """Around each level the values that a step could reach without showing; before a break another

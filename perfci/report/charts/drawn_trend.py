@@ -9,11 +9,11 @@ from functools import cached_property
 from types import MappingProxyType
 
 from perfci.model import Commit
+from perfci.number_format import format_count
 from perfci.report.charts.plot_axes import choose_trend_display_scale
 from perfci.report.charts.scene import SceneBand, SceneDot, XKind, YKind
 from perfci.report.charts.scene_axes import CommitAxis, ValueAxis, build_commit_axis
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count
 from perfci.report.page_summaries import trend_summary
 from perfci.report.series_trend import Dot, Trend, group_neighbours, merge_dots
 

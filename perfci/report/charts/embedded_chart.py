@@ -63,7 +63,7 @@ def _draw_legend(trend: Trend) -> str:
 def _list_symbols(trend: Trend, y: int) -> list[tuple[str, str]]:
     symbols = [
         (svg_circle(9, y, 3.2, "pc-dot"), "commit"),
-        (svg_rect(0, y - 5, SYMBOL_WIDTH_PX, y + 5, "pc-band"), "middle half of its processes"),
+        (svg_rect(0, y - 5, SYMBOL_WIDTH_PX, y + 5, "pc-band"), "middle 50 % of its processes (IQR)"),
     ]
     if trend.levels:
         triangle = f"M9 {y - 5}l5 9H4z"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from perfci.model import Interval, Verdict
+from perfci.number_format import format_signed_percent
 from perfci.report.charts.svg_elements import format_px, svg_circle, svg_line, svg_rect
-from perfci.report.number_format import format_signed_percent
 from perfci.report.verdict_text import Tone, verdict_label, verdict_tone
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from perfci.model import Commit, Point, Series
-from perfci.report.number_format import format_count, format_number
+from perfci.number_format import format_count, format_number
 from perfci.report.series_trend import ChangeMark, Dot, Trend, TrendLevel
 from perfci.verdicts.history.method_bridge import MethodBridge, link_methods
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from perfci.report.number_format import DisplayScale, choose_display_scale
+from perfci.number_format import DisplayScale, choose_display_scale
 from perfci.report.series_trend import Trend, TrendLevel
 
 MIN_RELATIVE_SPAN = 0.06

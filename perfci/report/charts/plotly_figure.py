@@ -250,7 +250,7 @@ def _zone_shape(zone: SceneZone, frame: SceneFrame) -> Json:
     colour, opacity = {
         "environment": ("$same-tint", 0.55),
         "blind": ("$same-tint", 1.0),
-        "suspects": (f"${zone.tone}", 0.1),
+        "candidates": (f"${zone.tone}", 0.1),
     }[zone.kind]
     top = frame.top - 6 if zone.y1 is None else frame.y_at(zone.y1)
     bottom = frame.bottom if zone.y0 is None else frame.y_at(zone.y0)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import TypeVar
 
+from perfci.number_format import DisplayScale
 from perfci.report.charts.plot_axes import CHARACTER_WIDTH_PX, tick_values
 from perfci.report.charts.svg_elements import format_px, svg_circle, svg_line, svg_text
-from perfci.report.number_format import DisplayScale
 
 MAX_STRIPS, MAX_STRIP_DOTS, MAX_STEPS = 12, 600, 200
 

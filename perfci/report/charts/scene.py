@@ -13,7 +13,7 @@ Anchor = Literal["start", "middle", "end"]
 
 SceneTone = Literal["ink", "muted", "worse", "better", "same"]
 
-ZoneKind = Literal["environment", "blind", "suspects"]
+ZoneKind = Literal["environment", "blind", "candidates"]
 
 XKind = Literal["commits", "date"]
 

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
 from perfci.model import Commit
+from perfci.number_format import DisplayScale, format_signed_percent
 from perfci.report.charts.plot_axes import tick_values
 from perfci.report.charts.scene import XKind, YKind
-from perfci.report.number_format import DisplayScale, format_signed_percent
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 

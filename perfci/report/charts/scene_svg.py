@@ -173,8 +173,8 @@ def _draw_grid(scene: Scene) -> Iterator[str]:
 def _draw_zone(zone: SceneZone, frame: SceneFrame) -> str:
     top = frame.top - 6 if zone.y1 is None else frame.y_at(zone.y1)
     bottom = frame.bottom if zone.y0 is None else frame.y_at(zone.y0)
-    tone = f" pc-{zone.tone}" if zone.kind == "suspects" else ""
-    css_class = {"environment": "pc-env", "blind": "pc-blind", "suspects": "pc-range"}[zone.kind]
+    tone = f" pc-{zone.tone}" if zone.kind == "candidates" else ""
+    css_class = {"environment": "pc-env", "blind": "pc-blind", "candidates": "pc-range"}[zone.kind]
     return svg_rect(frame.x_at(zone.x0), top, frame.x_at(zone.x1), bottom, f"{css_class}{tone}")
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 
+from perfci.number_format import DisplayScale, format_count, format_day, format_signed_percent
 from perfci.report.charts.build_graph_scene import first_level
 from perfci.report.charts.label_placement import text_width_px
 from perfci.report.charts.scene import Scene, SceneDot, SceneFrame, SceneSegment, SceneText
 from perfci.report.charts.scene_axes import EPOCH, ValueAxis
-from perfci.report.number_format import DisplayScale, format_count, format_day, format_signed_percent
 from perfci.report.series_trend import Dot, Trend
 
 WIDTH, HEIGHT = 340, 150

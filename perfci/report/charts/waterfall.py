@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from perfci.model import Metric
-from perfci.report.charts.label_placement import text_width_px
-from perfci.report.charts.plot_axes import MIN_RELATIVE_SPAN, START_AT_ZERO_BELOW, tick_values
-from perfci.report.charts.scene import Scene, SceneBar, SceneFrame, SceneSegment, SceneText, SceneTone
-from perfci.report.number_format import (
+from perfci.number_format import (
     MINUS,
     DisplayScale,
     choose_display_scale,
     format_count,
     format_signed_percent,
 )
+from perfci.report.charts.label_placement import text_width_px
+from perfci.report.charts.plot_axes import MIN_RELATIVE_SPAN, START_AT_ZERO_BELOW, tick_values
+from perfci.report.charts.scene import Scene, SceneBar, SceneFrame, SceneSegment, SceneText, SceneTone
 from perfci.report.series_trend import ChangeMark, TrendLevel
 
 MAX_STEPS = 14

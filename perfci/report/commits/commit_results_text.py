@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perfci.model import Status, Variant, VerdictKind
+from perfci.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.commits.commit_results import CommitReport, CommitResult
 from perfci.report.escaping import MAX_REASON_LENGTH, code_span, make_printable
-from perfci.report.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.serializers import serialize_commit, serialize_series
 from perfci.report.text_table import align_table
 from perfci.report.verdict_text import format_in_common_unit, format_interval

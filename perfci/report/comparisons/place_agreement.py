@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Direction
-from perfci.report.number_format import format_all_of, format_count, format_signed_percent
+from perfci.number_format import format_all_of, format_count, format_signed_percent
 from perfci.report.verdict_text import TONES, Tone, classify_change
 
 MAX_NAMES = 6

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from html import escape
 
 from perfci.model import Series
+from perfci.number_format import format_count, format_day, format_signed_percent
 from perfci.report.change_list_text import changes_headline, confirmation_label
 from perfci.report.charts.build_trend_scene import build_trend_scene
 from perfci.report.charts.scene_svg import render_scene_svg
@@ -20,7 +21,6 @@ from perfci.report.html_report.report_contents import (
     StaticReport,
 )
 from perfci.report.html_report.trend_figure import build_trend_figure
-from perfci.report.number_format import format_count, format_day, format_signed_percent
 from perfci.report.page_summaries import trend_summary
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import Trend

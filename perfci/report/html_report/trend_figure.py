@@ -9,11 +9,11 @@ import json
 from html import escape
 from typing import Any
 
+from perfci.number_format import DisplayScale, format_day, format_signed_percent
 from perfci.report.charts.drawn_trend import MAX_DOTS
 from perfci.report.charts.plot_axes import choose_trend_display_scale, value_axis_range
 from perfci.report.color_palette import LIGHT
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import DisplayScale, format_day, format_signed_percent
 from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence, downsample_trend
 
 TRANSPARENT = "rgba(0,0,0,0)"

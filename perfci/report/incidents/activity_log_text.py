@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from perfci.report.number_format import format_day
+from perfci.number_format import format_day
 
 HEADINGS: Mapping[str, str] = {
     "state": "State",

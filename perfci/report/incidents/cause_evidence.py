@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from perfci.report.number_format import format_all_of, format_count, format_percent
+from perfci.number_format import format_all_of, format_count, format_percent
 
 MIN_OTHERS = 4
 """Other benchmarks of a machine from which on it counts how many of them moved."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition
 
 LIST_SECTIONS: tuple[tuple[str, Callable[[BudgetedIncident], bool]], ...] = (

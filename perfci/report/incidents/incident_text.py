@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import ChangePoint, Commit, Incident, IncidentKind, TailVerdict
+from perfci.number_format import format_count, format_day, format_signed_percent
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count, format_day, format_signed_percent
 from perfci.report.verdict_text import (
     Tone,
     change_levels_phrase,

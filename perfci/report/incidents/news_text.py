@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from perfci.model import IncidentState
+from perfci.number_format import format_count, format_day
 from perfci.report.escaping import make_printable
 from perfci.report.incidents.notification_text import STATE_LABELS
-from perfci.report.number_format import format_count, format_day
 
 MAX_LINES = 10
 """Incidents that the text lists."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perfci.model import IncidentState
+from perfci.number_format import format_count
 from perfci.report.escaping import make_printable
-from perfci.report.number_format import format_count
 
 STATE_LABELS: Mapping[str, str] = {
     IncidentState.NEW: "new",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perfci.model import Retest
+from perfci.number_format import format_signed_percent
 from perfci.report.incidents.incident_text import format_compare_command
-from perfci.report.number_format import format_signed_percent
 from perfci.report.verdict_text import format_interval, short_series_name
 from perfci.verdicts.history.release_creep import Creep
 

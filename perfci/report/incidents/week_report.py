@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from perfci.number_format import format_count, format_day
 from perfci.report.escaping import code_span, make_printable, markdown_link
-from perfci.report.number_format import format_count, format_day
 
 WEEK_LENGTH = timedelta(days=7)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perfci.model import Interval, Series, Verdict, VerdictKind
+from perfci.number_format import format_percent, format_signed_percent
 from perfci.report.escaping import MAX_REASON_LENGTH, code_span, make_printable
-from perfci.report.number_format import format_percent, format_signed_percent
 from perfci.report.pulls.comparison_findings import verdict_count_label
 from perfci.report.verdict_text import (
     CHANGE_KINDS,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from perfci.model import Series, Verdict, VerdictKind
+from perfci.number_format import format_count
 from perfci.report.escaping import code_span
-from perfci.report.number_format import format_count
 from perfci.report.pulls import comment_columns
 from perfci.report.pulls.comment_columns import VerdictColumns
 from perfci.report.pulls.comment_row_selection import (

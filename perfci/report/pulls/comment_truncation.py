@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 
 
 @dataclass(frozen=True, slots=True)

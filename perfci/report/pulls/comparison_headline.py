@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfci.model import Verdict, VerdictKind
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.report.pulls.comparison_findings import (
     CANDIDATE_REGRESSION,
     REMOVED,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from perfci.number_format import format_count
 from perfci.report.escaping import MAX_REASON_LENGTH, code_span, markdown_link
-from perfci.report.number_format import format_count
 
 ORDER_PREFIX = "> **Ordered** by "
 

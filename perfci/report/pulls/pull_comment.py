@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from perfci.model import Stage, Verdict, VerdictKind
+from perfci.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.escaping import MAX_REASON_LENGTH, code_block, code_span, markdown_link
 from perfci.report.goal_text import goal_markdown_lines
-from perfci.report.number_format import format_count, format_percent, format_signed_percent
 from perfci.report.pooled_verdict_text import render_pooled_verdict_markdown
 from perfci.report.pulls import comment_tables as tables
 from perfci.report.pulls.comment_row_selection import SECTION_TITLES
@@ -54,9 +54,9 @@ MEASUREMENT_ORDER_TEXTS: dict[MeasurementOrder, str] = {
 
 DECISION_RULE = (
     "Every sample comes from a fresh process; a pair is one process of each side, run back to back. "
-    "**Worse** and **better**: the change exceeds the bar (the smallest change that counts), "
+    "**Worse** and **better**: the change exceeds the threshold (the smallest change that counts), "
     "the whole 95 % interval exceeds half of it, and it was confirmed on new pairs not used for screening. "
-    "**Unchanged**: the whole interval lies within the bar. **Inconclusive**: neither could be shown. "
+    "**Unchanged**: the whole interval lies within the threshold. **Inconclusive**: neither could be shown. "
     "The noise floor is the variation between A/A runs (a commit compared with itself)."
 )
 STRICT_DECISION_RULE = DECISION_RULE.replace(
@@ -66,10 +66,10 @@ SEPARATE_RUNS_RULE = (
     "The head's uploads are compared with recent runs of the main branch on the same machine and in the same "
     "environment, since its level last changed. They were not measured side by side: the noise between those "
     "runs is that of a new one. "
-    "**Worse** and **better**: the change exceeds the bar (the smallest change that counts), "
+    "**Worse** and **better**: the change exceeds the threshold (the smallest change that counts), "
     "the whole 95 % interval exceeds half of it, most runs of the head lie beyond all of those runs, "
     "and it holds when the false discovery rate of all series is controlled. "
-    "**Unchanged**: the whole interval lies within the bar. **Inconclusive**: neither could be shown. "
+    "**Unchanged**: the whole interval lies within the threshold. **Inconclusive**: neither could be shown. "
     "Separate runs have no noise floor (–)."
 )
 TAIL_RULE = (
@@ -254,7 +254,7 @@ def _profile_blocks(findings: Findings) -> list[CommentBlock]:
 
 
 def _decision_blocks(findings: Findings) -> list[CommentBlock]:
-    """Explain the decision rule, the bars, and the reasons of the regressions shown."""
+    """Explain the decision rule, the thresholds, and the reasons of the regressions shown."""
     if not findings.verdicts:
         return []
     rule = STRICT_DECISION_RULE if findings.strict else DECISION_RULE
@@ -271,7 +271,7 @@ def _decision_blocks(findings: Findings) -> list[CommentBlock]:
     ]
     if any(verdict.tail for verdict in findings.verdicts):
         rule += f" {TAIL_RULE}"
-    heading = f"{rule} Bars used: {', '.join(sorted(bars))}." + ("\n" if reasons else "")
+    heading = f"{rule} Thresholds used: {', '.join(sorted(bars))}." + ("\n" if reasons else "")
     return [CommentBlock(heading, reasons, "How this was decided", row_noun="reason")]
 
 

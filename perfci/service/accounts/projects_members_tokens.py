@@ -178,7 +178,7 @@ def _require_table_permission(context: AuditContext, tables: ProjectTables) -> N
         raise PerfciError(
             "The expressions of [[policy]] and of canaries are searched by the judge of all projects: "
             "only an admin of all projects may set them. "
-            "The bars of [judge] and the rest of [history] you may set."
+            "The thresholds of [judge] and the rest of [history] you may set."
         )
 
 

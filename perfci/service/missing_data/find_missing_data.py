@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from perfci.model import Status
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.store.incidents.reporting_schedules_and_run_arrivals import ReportingSchedule, RunArrival
 from perfci.store.unresolved_results import UnresolvedResult
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfci.model import Clock, Interval, Process, Series, Stage, Verdict, VerdictKind
+from perfci.number_format import format_signed_percent
 from perfci.stats.commit_level_steps import (
     CommitLevels,
     CommitLevelStep,
@@ -112,7 +113,8 @@ def _step_verdict(
     kind = VerdictKind.INCONCLUSIVE
     if clear:
         kind = VerdictKind.REGRESSION if step.size > 0 else VerdictKind.IMPROVEMENT
-    reason = f"{ratio - 1:+.1%} against the commits before, {abs(step.sigmas):.1f} sigmas: worth fresh pairs."
+    change = f"{format_signed_percent(ratio - 1)} against the commits before"
+    reason = f"{change}, outside noise ({abs(step.sigmas):.1f} sigma): worth an A/B rerun."
     return Verdict(
         kind,
         Stage.SCREENING,

@@ -16,7 +16,7 @@ FALSE_DISCOVERY_RATE = 0.01
 changes has one."""
 
 HELD_BACK_TEXT = (
-    "Held back by false-discovery control: among this many comparisons a difference of this size"
+    "Not counted, by false-discovery control: among this many comparisons a difference of this size"
     " is expected by chance"
 )
 """Appended to the reason of a move that is held back."""

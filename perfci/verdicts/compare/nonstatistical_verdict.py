@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import median
 
 from perfci.model import Clock, Interval, Process, ProcessBoundaries, Verdict, VerdictKind
+from perfci.number_format import format_percent
 from perfci.verdicts.compare.decision_limits import ComparisonCase
 from perfci.verdicts.compare.paired_log_costs import match_pairs
 from perfci.verdicts.compare.process_failures import adjust_verdict_for_failures, explain_failed_head
@@ -112,9 +113,9 @@ def _judge_exact_values(
     ratio, bar, subject = after / before, case.rule.effective_exact_bar, case.rule.subject_phrase
     text += f" ({format_percent_change(ratio)})"
     if abs(ratio - 1) < bar * (1 - ROUNDING_TOLERANCE):
-        return VerdictKind.UNCHANGED, f"{text}, below the bar of {100 * bar:.3g}%{subject}.", ratio
+        return VerdictKind.UNCHANGED, f"{text}, below the threshold of {format_percent(bar)}{subject}.", ratio
     if subject and bar:
-        text += f", beyond the bar of {100 * bar:.3g}%{subject}"
+        text += f", beyond the threshold of {format_percent(bar)}{subject}"
     elif subject:
         text += f", and{subject} no change is too small"
     return move, f"{text}.", ratio

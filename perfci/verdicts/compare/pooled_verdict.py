@@ -15,6 +15,7 @@ from enum import StrEnum
 from scipy.special import stdtrit
 
 from perfci.model import Interval, MetricClass, Series
+from perfci.number_format import format_percent, format_signed_percent
 from perfci.stats.binomial_statistics import passes_sign_test
 from perfci.stats.location_shift import Shift
 from perfci.stats.random_effects import PooledShift, pool_shifts
@@ -152,10 +153,13 @@ def _pooled_kind(pool: PooledShift, bar: float, *, one_sided: bool) -> PooledKin
 def _pooled_reason(kind: PooledKind, pool: PooledShift, bar: float, count: int, agreeing: int) -> str:
     low, high = (math.expm1(bound) for bound in pool.bounds())
     text = (
-        f"{math.expm1(pool.centre):+.1%} in cost over {count} benchmarks, interval {low:+.1%} to {high:+.1%}"
+        f"{format_signed_percent(math.expm1(pool.centre))} in cost over {count} benchmarks, "
+        f"interval {format_signed_percent(low)} to {format_signed_percent(high)}"
     )
     if kind is PooledKind.NO_SHIFT:
-        return f"{text}: inside {bar:.1%} either way."
+        return f"{text}: inside {format_percent(bar)} either way."
     if kind is PooledKind.INCONCLUSIVE:
-        return f"{text}, {agreeing} of them this way: neither all one way beyond {bar:.1%} nor all inside it."
-    return f"{text}, {agreeing} of them this way: beyond the bar of {bar:.1%} for all together."
+        conclusion = f"neither all one way beyond {format_percent(bar)} nor all inside it"
+    else:
+        conclusion = f"beyond the threshold of {format_percent(bar)} for all together"
+    return f"{text}, {agreeing} of them this way: {conclusion}."

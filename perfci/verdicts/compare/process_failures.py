@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from scipy.special import bdtrc
 
 from perfci.model import Process, Status, Verdict, VerdictKind
+from perfci.number_format import format_percent
 from perfci.stats.binomial_statistics import fisher_upper_tail
 from perfci.verdicts.compare.reason_text import format_process_ending
 
@@ -62,7 +63,9 @@ def explain_failed_head(base: Sequence[Process], head: Sequence[Process]) -> str
         return ""
     if before.failed:
         p_value = fisher_upper_tail((after.failed, after.total), (before.failed, before.total))
-        evidence = f"{before.count_text} base processes failed: chance would do this in {p_value:.1%}"
+        evidence = (
+            f"{before.count_text} base processes failed: chance would do this in {format_percent(p_value)}"
+        )
     else:
         p_value = float(bdtrc(after.failed - 1, after.total, SOUND_FAILURE_RATE))
         evidence = "no base process failed"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from perfci.model import Process, Series, Stage, Status, Verdict, VerdictKind
+from perfci.number_format import format_percent, format_signed_percent
 from perfci.stats.location_shift import Shift
 from perfci.verdicts.comparison_rule import MOVE_KINDS, Rule
 from perfci.verdicts.usable_processes import disqualifying_flags, select_disqualified_processes
@@ -34,17 +35,17 @@ def format_reason(verdict: Verdict, rule: Rule, bar: float) -> str:
 
 def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
     if verdict.kind is VerdictKind.UNCHANGED:
-        return f"inside the bar of {rule.bar:.1%}{rule.subject_phrase} either way"
-    bar_text = f"the bar of {bar:.1%}{rule.subject_phrase}"
+        return f"inside the threshold of {format_percent(rule.bar)}{rule.subject_phrase} either way"
+    bar_text = f"the threshold of {format_percent(bar)}{rule.subject_phrase}"
     is_raised = not math.isclose(bar, rule.bar)
     if is_raised:
-        bar_text += f", raised from {rule.bar:.1%} to what its A/A runs show by themselves,"
+        bar_text += f", raised from {format_percent(rule.bar)} to what its A/A runs show by themselves,"
     if verdict.kind is VerdictKind.INCONCLUSIVE:
-        inside = f"{rule.bar:.1%}" if is_raised else "it"
+        inside = format_percent(rule.bar) if is_raised else "it"
         more = format_pairs_to_decide(verdict.pairs_to_decide)
         return f"neither beyond {bar_text} nor inside {inside}, {more}"
     if verdict.stage is Stage.SCREENING:
-        return f"beyond {bar_text.removesuffix(',')}, to be confirmed on fresh pairs"
+        return f"beyond {bar_text.removesuffix(',')}, to be confirmed by an A/B rerun"
     excluded = "all of it" if rule.strict else "half of it"
     return f"beyond {bar_text.removesuffix(',')}, and {excluded} is excluded"
 
@@ -52,7 +53,7 @@ def _format_conclusion(verdict: Verdict, rule: Rule, bar: float) -> str:
 def format_pairs_to_decide(pairs: int | None) -> str:
     """How many pairs would decide; None means none would."""
     if pairs is None:
-        return "too close to the bar for more pairs to settle"
+        return "too close to the threshold for more pairs to decide"
     return f"about {pairs} more pair{'s' if pairs != 1 else ''} would decide"
 
 
@@ -93,7 +94,7 @@ def describe_modes(series: Series, shift: Shift, kind: VerdictKind) -> str:
         return _describe_outliers(shift) if kind is VerdictKind.INCONCLUSIVE else ""
     base, head = f"{mix.base_upper} of {mix.base_total}", f"{mix.head_upper} of {mix.head_total}"
     upper = "slow" if re.fullmatch(TIME_UNIT_PATTERN, series.metric.unit) else "worse"
-    apart = f"{100 * math.expm1(mix.gap):.0f} % apart"
+    apart = f"{format_percent(math.expm1(mix.gap))} apart"
     note = "; compared within modes"
     if mix.has_changed:
         note = ": chance hardly explains that, so the mix is part of the difference"
@@ -108,7 +109,10 @@ def _describe_outliers(shift: Shift) -> str:
     mix = shift.mix
     if mix is None or not mix.is_part_of_interval:
         return ""
-    count, apart = mix.base_upper + mix.head_upper, f"about {100 * math.expm1(mix.gap):.0f} % from the others"
+    count, apart = (
+        mix.base_upper + mix.head_upper,
+        f"about {format_percent(math.expm1(mix.gap))} from the others",
+    )
     text = f"{count} of {mix.base_total + mix.head_total} processes {'was' if count == 1 else 'were'}"
     return f"{text} {apart}: an outlier or a second mode, which more pairs would show."
 
@@ -118,12 +122,12 @@ def describe_coarse_clock(shift: Shift, bar: float) -> str:
     step = math.expm1(shift.resolution_error * math.sqrt(6))
     if step < MIN_STEP_SHOWN * bar:
         return ""
-    return f"The clock reads in steps of {step:.1%}: changes of that size stay open."
+    return f"The clock reads in steps of {format_percent(step)}: changes of that size stay open."
 
 
 def format_percent_change(ratio: float) -> str:
     """Distance of a ratio from 1, in percent."""
-    return f"{ratio - 1:+.1%}"
+    return format_signed_percent(ratio - 1)
 
 
 def format_both_levels(before: float, after: float) -> str:

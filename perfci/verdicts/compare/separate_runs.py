@@ -25,6 +25,7 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
+from perfci.number_format import format_percent
 from perfci.stats.location_shift import Shift
 from perfci.stats.shift_between_runs import (
     MIN_BASE_RUNS,
@@ -199,19 +200,19 @@ def _format_reason(
     head: Sequence[RecordedRun],
     ratios: tuple[float, float, float],
 ) -> str:
-    """``+12.0% in 1 run against 30 of main in 12 days, interval +4.1% to +20.7%: beyond the bar of 5.0%.``"""
+    """``+12.0 % in 1 run against 30 of main in 12 days, interval +4.1 % to +20.7 %: beyond ...``"""
     change, low, high = map(format_percent_change, ratios)
     days = (base[-1].started_at.date() - base[0].started_at.date()).days + 1
     text = (
         f"{change} in {_count(len(head), 'run')} against {len(base)} of the main branch in "
         f"{_count(days, 'day')}, interval {low} to {high}: "
     )
-    bar = f"{case.rule.bar:.1%}{case.rule.subject_phrase}"
+    threshold = f"the threshold of {format_percent(case.rule.bar)}{case.rule.subject_phrase}"
     if kind is VerdictKind.UNCHANGED:
-        return f"{text}inside the bar of {bar} either way."
+        return f"{text}inside {threshold} either way."
     if kind is VerdictKind.INCONCLUSIVE:
-        return f"{text}neither beyond the bar of {bar} nor inside it."
-    return f"{text}beyond the bar of {bar}, and {'all' if case.rule.strict else 'half'} of it is excluded."
+        return f"{text}neither beyond {threshold} nor inside it."
+    return f"{text}beyond {threshold}, and {'all' if case.rule.strict else 'half'} of it is excluded."
 
 
 def _format_open_question(
@@ -221,11 +222,11 @@ def _format_open_question(
     if is_within_range:
         return "Runs of the main branch lie as far out."
     if case.limits.is_near_bar(shift):
-        return "Too close to the bar for more runs of the head to decide."
+        return "Too close to the threshold for more runs of the head to decide."
     if more is not None:
         return f"About {_count(more, 'more run')} of the head would decide."
     spread = math.expm1(math.sqrt(noise.variance))
-    return f"Runs differ by {spread:.1%} by themselves, too much for more of them to decide."
+    return f"Runs differ by {format_percent(spread)} by themselves, too much for more of them to decide."
 
 
 def _describe_differences(differences: Sequence[EnvironmentChange]) -> str:

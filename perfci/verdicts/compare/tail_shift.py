@@ -103,7 +103,7 @@ def classify_tail(costs: PairedLogCosts, limits: DecisionLimits, error: float) -
 
 
 def describe_tail(verdict: Verdict) -> str:
-    """``The tail got worse although the median did not: p90 +22.0%, interval +14.1% to +30.3%.``
+    """``The tail got worse although the median did not: p90 +22.0 %, interval +14.1 % to +30.3 %.``
 
     Says which of median and tail moved, where one did; empty where none did or the tail is open.
     """

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from perfci.model import ChangePoint, Interval, Retest, Series, Stage, Verdict
+from perfci.number_format import format_signed_percent
 from perfci.stats.incremental_segmentation import (
     SegmentedSeries,
     detect_change_points_in_many,
@@ -161,8 +162,8 @@ class Jump:
     def as_retest(self) -> Retest:
         """The pairs to measure, with the reason."""
         points = "two newest points" if self.persists else "newest point"
-        change = f"{100 * self.change.relative_change:+.1f} % on the {points}"
-        reason = f"{change}, {self.change.sigmas:.0f} sigmas from the level before"
+        change = f"{format_signed_percent(self.change.relative_change)} on the {points}"
+        reason = f"{change}, far outside noise ({self.change.sigmas:.0f} sigma)"
         return Retest(self.change.series, self.change.last_good, self.change.commit, reason)
 
 

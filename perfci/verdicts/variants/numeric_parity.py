@@ -14,6 +14,7 @@ from enum import StrEnum
 from statistics import median
 
 from perfci.model import PRECISION_TOLERANCES, NamedValues, Process, Series, Status, short_precision_name
+from perfci.number_format import format_fine_percent
 from perfci.verdicts.compare.pairwise_verdict import screening_verdict
 from perfci.verdicts.process_levels import steady_levels
 from perfci.verdicts.usable_processes import select_usable_processes
@@ -106,8 +107,8 @@ def _check_relative_difference(
     )
     distance = abs(after - before)
     text = f"{series.metric.name} is {_format_against(after, before)} of the baseline ("
-    text += f"{_format_percent(distance / abs(before))}, " if before else ""
-    text += f"allowed {_format_percent(tolerance)}{precision_note})"
+    text += f"{format_fine_percent(distance / abs(before))}, " if before else ""
+    text += f"allowed {format_fine_percent(tolerance)}{precision_note})"
     parity = ParityOutcome.AGREES if distance <= tolerance * abs(before) else ParityOutcome.REJECTED
     if not _repeats_exactly(base) or not _repeats_exactly(head):
         parity = _check_interval(series, base, head, tolerance)
@@ -141,7 +142,3 @@ def _format_against(value: float, baseline: float) -> str:
         if shown != shown_baseline:
             break
     return f"{shown} against {shown_baseline}"
-
-
-def _format_percent(share: float) -> str:
-    return f"{100 * share:.2g} %"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import ChangePoint, Commit, Run, Series, Stage, Status, TailVerdict, Verdict
+from perfci.number_format import format_count
 from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
-from perfci.report.number_format import format_count
 from perfci.report.series_trend import Dot
 from perfci.report.verdict_text import (
     CHANGE_KINDS,

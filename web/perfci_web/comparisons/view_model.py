@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from perfci.model import Commit, Environment, Series, Verdict, VerdictKind
+from perfci.number_format import format_count, format_signed_percent
 from perfci.report.comparisons.comparison_rows import (
     ComparisonRow,
     Outcome,
     sort_by_severity,
 )
 from perfci.report.comparisons.group_summaries import GroupSummary, summarize_rows
-from perfci.report.number_format import format_count, format_signed_percent
 from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
 from perfci.report.verdict_text import (

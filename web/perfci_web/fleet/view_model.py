@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from perfci.model import Machine
-from perfci.report.number_format import format_age, format_count, format_rough_duration
+from perfci.number_format import format_age, format_count, format_rough_duration
 from perfci.service.missing_data.find_missing_data import MissingData
 from perfci.store.incidents.reporting_schedules_and_run_arrivals import ReportingSchedule
 from perfci.store.queries.machine_activity import MachineActivity

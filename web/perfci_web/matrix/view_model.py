@@ -10,14 +10,14 @@ from typing import Any
 
 from perfci.history.noise_between_runs import join_noise_of_sides
 from perfci.model import Interval, Metric, Series, Status
-from perfci.report.comparisons.comparison_rows import NOT_MEASURED, ComparisonRow, SideLevel
-from perfci.report.comparisons.group_summaries import NORMAL_95, GroupSummary, summarize_rows
-from perfci.report.number_format import (
+from perfci.number_format import (
     choose_display_scale,
     format_count,
     format_signed_percent,
     format_significant_digits,
 )
+from perfci.report.comparisons.comparison_rows import NOT_MEASURED, ComparisonRow, SideLevel
+from perfci.report.comparisons.group_summaries import NORMAL_95, GroupSummary, summarize_rows
 from perfci.report.serializers import serialize_series
 from perfci.report.verdict_text import format_interval, verdict_label
 from perfci_web.matrix.axes import Axis, AxisValue, axis_value, find_axis

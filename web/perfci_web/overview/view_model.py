@@ -11,8 +11,8 @@ from typing import Any
 
 from perfci.history.change_since_release import ChangeSinceRelease
 from perfci.model import Commit, Machine, Series, Stage, Status, Verdict
+from perfci.number_format import format_day, format_rough_duration
 from perfci.report.notable_changes import find_open_regressions, rank_largest_change_per_series
-from perfci.report.number_format import format_day, format_rough_duration
 from perfci.report.page_summaries import (
     PageSummary,
     project_overview_summary,

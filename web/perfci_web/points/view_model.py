@@ -11,9 +11,9 @@ from typing import Any
 from markupsafe import Markup
 
 from perfci.model import NamedValues, Point, Process, Series, Status
+from perfci.number_format import DisplayScale, format_signed_percent
 from perfci.report.charts.plot_axes import choose_trend_display_scale
 from perfci.report.charts.sample_charts import render_distribution, render_sample_strips
-from perfci.report.number_format import DisplayScale, format_signed_percent
 from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence
 from perfci.report.verdict_text import status_label
 from perfci.verdicts.usable_processes import disqualifying_flags

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfci.model import Commit, NamedValues, Series, Status
-from perfci.report.number_format import format_count
+from perfci.number_format import format_count
 from perfci.report.serializers import serialize_commit, serialize_series
 from perfci.store.queries.comparisons.results_of_runs import StoredRunResult
 from perfci.store.queries.query_records import RunRecord

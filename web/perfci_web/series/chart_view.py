@@ -9,10 +9,10 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, get_args
 
+from perfci.number_format import format_day, format_signed_percent
 from perfci.report.charts.drawn_trend import ChartView
 from perfci.report.charts.plotly_figure import build_plotly_figure
 from perfci.report.charts.scene import Scene, SceneDot, XKind, YKind
-from perfci.report.number_format import format_day, format_signed_percent
 from perfci.report.series_trend import Dot, Trend
 from perfci.report.verdict_text import status_label
 

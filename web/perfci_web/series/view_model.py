@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfci.model import CPU_METRIC_PREFIX, Commit, Series
-from perfci.report.number_format import format_quantity
+from perfci.number_format import format_quantity
 from perfci.report.page_summaries import PageSummary, unmeasurable_series_summary
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import ChangeMark, Dot, Trend

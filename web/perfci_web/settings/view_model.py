@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from perfci.model import MetricClass
-from perfci.report.number_format import choose_display_scale, format_number, format_percent
+from perfci.number_format import choose_display_scale, format_number, format_percent
 from perfci.store.access.api_tokens import Token
 from perfci.store.access.users_and_roles import ProjectMember
 from perfci.store.incidents.incident_records import Mute

@@ -13,8 +13,8 @@ from sqlalchemy.orm import Session
 
 from perfci.history.point_columns import Columns
 from perfci.model import Commit
+from perfci.number_format import format_day
 from perfci.report.charts.waterfall import Waterfall, WaterfallStep, build_waterfall, level_at
-from perfci.report.number_format import format_day
 from perfci.report.serializers import serialize_change_size, serialize_series
 from perfci.store.incidents.incident_records import IncidentRecord
 from perfci.store.incidents.incident_store import (

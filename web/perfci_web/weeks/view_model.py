@@ -9,11 +9,11 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
+from perfci.number_format import format_day
 from perfci.report.change_list_text import change_title, confirmation_label
 from perfci.report.escaping import make_printable
 from perfci.report.incidents.notification_text import STATE_LABELS
 from perfci.report.incidents.week_report import Week, WeekLine, WeekReport, WeekSection, week_headline
-from perfci.report.number_format import format_day
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.incidents.incidents_at_a_moment import IncidentAtMoment, load_incidents_at_moment
 from perfci.store.incidents.recorded_changes import (

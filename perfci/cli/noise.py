@@ -1,4 +1,4 @@
-"""``perfci calibration``: the false-alarm rate and the noise floors that A/A runs measured."""
+"""``perfci noise``: the false-alarm rate and the noise floors that A/A runs measured."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from perfci.report.calibration_text import format_calibration
 from perfci.report.serializers import serialize_calibration
 
 
-@click.command("calibration")
+@click.command("noise")
 @json_option
 @global_options
-def calibration_command(json_file: str | None) -> None:
+def noise_command(json_file: str | None) -> None:
     """Show the false-alarm rate and noise floors of A/A runs. All verdicts count, including retracted ones.
 
     `perfci compare HEAD HEAD` is such a run.

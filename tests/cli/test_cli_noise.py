@@ -1,4 +1,4 @@
-"""``perfci calibration``: whole texts, from a database of nightly A/A runs."""
+"""``perfci noise``: whole texts, from a database of nightly A/A runs."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert run_cli(["calibration", "--db", str(path), "--project", PROJECT, *options]) == 0
+    assert run_cli(["noise", "--db", str(path), "--project", PROJECT, *options]) == 0
     return capsys.readouterr().out
 
 
 def test_shows_false_alarm_rates_as_a_table(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = Path(__file__).with_name("calibration_table.txt").read_text(encoding="utf-8")
+    expected = Path(__file__).with_name("noise_table.txt").read_text(encoding="utf-8")
     assert read(stored, capsys) == expected
 
 

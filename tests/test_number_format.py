@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfci.report.number_format import (
+from perfci.number_format import (
     choose_display_scale,
     format_age,
     format_count,
+    format_fine_percent,
     format_number,
     format_percent,
     format_quantity,
@@ -119,3 +120,19 @@ def test_an_age_reads_roughly(seconds: float, text: str) -> None:
 def test_a_count_has_a_singular_and_a_plural() -> None:
     assert format_count(1, "pair") == "1 pair"
     assert format_count(1200, "series", "series") == "1,200 series"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.01, "1 %"),
+        (0.0345, "3.5 %"),
+        (0.00001, "0.001 %"),
+        (0.000012345, "0.0012 %"),
+        (1.234, "123 %"),
+        (0.0, "0 %"),
+        (3.21e-12, "3.2e−10 %"),
+    ],
+)
+def test_a_tolerance_has_two_significant_digits(share: float, text: str) -> None:
+    assert format_fine_percent(share) == text

@@ -141,6 +141,16 @@ def format_signed_percent(change: float) -> str:
     return f"{MINUS if change < 0 else '+'}{size}"
 
 
+def format_fine_percent(share: float) -> str:
+    """Format a share with two significant digits, as tolerances of numerics need: ``0.0012 %``, ``3 %``."""
+    size = 100 * abs(share)
+    if 0 < size < 1e-6:
+        return f"{size:.1e} %".replace("-", MINUS)
+    decimals = max(0, 1 - math.floor(math.log10(size))) if size else 0
+    text = f"{size:,.{decimals}f}"
+    return f"{text.rstrip('0').rstrip('.') if decimals else text} %"
+
+
 def format_count(count: int, noun: str, plural: str = "") -> str:
     """Format a count with its noun: ``1 pair``, ``10 pairs``, ``1,200 commits``."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
