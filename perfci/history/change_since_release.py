@@ -22,6 +22,7 @@ from perfci.store.queries.comparisons.release_commits import (
     load_last_runs,
 )
 from perfci.store.queries.series_search import load_listed_series
+from perfci.store.series_archive import load_archived_by_hand_ids
 from perfci.verdicts.judging_policy import Policy
 
 RUNS_PER_SIDE = 5
@@ -127,11 +128,15 @@ def _group_by_place(runs: Sequence[NearRun]) -> dict[tuple[int, int, str], list[
 
 
 def _select_judged(tx: Transaction, project: str, policy: Policy) -> dict[int, Series]:
-    """The series that count: judged ones, of two clocks of the same processes the CPU's."""
+    """The series that count: judged, not archived ones, of two clocks of the same processes the CPU's."""
+    archived = load_archived_by_hand_ids(tx, project)
     listed = {
         stored.id: stored.series
         for stored in load_listed_series(tx, project)
-        if not stored.is_informational and not stored.never_measured and policy.is_judged(stored.series)
+        if stored.id not in archived
+        and not stored.is_informational
+        and not stored.never_measured
+        and policy.is_judged(stored.series)
     }
     with_cpu = {
         (series.key_without_metric, series.metric.name.removeprefix(CPU_METRIC_PREFIX))

@@ -25,7 +25,12 @@ from perfci.store.queries.judging_inputs import (
     load_levels_at_commits,
     load_session_commit_visits,
 )
-from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_environments_by_id
+from perfci.store.queries.series_commits_machines import (
+    load_commits_newest_first,
+    load_environments_by_id,
+    load_series_by_ids,
+)
+from perfci.store.series_archive import load_archived_by_hand_ids
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci.verdicts.history.change_points_and_jumps import NEWEST_POINTS
 from perfci.verdicts.history.release_creep import RELEASE_SIDE_POINTS, CreepHistory, Release
@@ -56,17 +61,23 @@ class IncidentInputs:
 
     @classmethod
     def load(cls, tx: Transaction, project: str, policy: Policy) -> IncidentInputs:
-        """Read everything but the points."""
+        """Read everything but the points; series that somebody archived are left out."""
         visit_index = VisitIndex(
             load_commits_newest_first(tx, project), load_session_commit_visits(tx, project)
         )
+        archived = load_archived_by_hand_ids(tx, project)
         series_ids = {
             series: row_id
             for series, row_id in load_judged_series_ids(tx, project).items()
-            if policy.is_judged(series) and policy.is_gating(series)
+            if row_id not in archived and policy.is_judged(series) and policy.is_gating(series)
         }
-        verdicts = [record.verdict for record in load_verdict_records(tx, project)]
-        changes = load_change_points(tx, project)
+        left_out = set(load_series_by_ids(tx, archived).values())
+        verdicts = [
+            record.verdict
+            for record in load_verdict_records(tx, project)
+            if record.verdict.series not in left_out
+        ]
+        changes = [change for change in load_change_points(tx, project) if change.series not in left_out]
         confirmations: Mapping[Series, Sequence[Verdict]] = {}
         if verdicts:
             confirmations = group_confirmations_by_series(verdicts)

@@ -10,6 +10,12 @@ from pydantic import BaseModel, ValidationError
 
 from perfci.model import PerfciError
 from perfci.net.api_schemas import Page, ProblemDetails
+from perfci.net.api_schemas.archived_series import (
+    ArchiveChange,
+    ArchivedSeriesPage,
+    ArchivedSeriesShape,
+    ArchiveResult,
+)
 from perfci.net.api_schemas.chart_notes import ChartNotePage, ChartNoteShape, NewChartNote
 from perfci.net.api_schemas.commits_machines_environments import (
     CommitPage,
@@ -276,6 +282,14 @@ class ApiClient:
             self._send("DELETE", f"{path}/invalid-mark")
         else:
             self._send("PUT", f"{path}/invalid-mark", json={"reason": reason})
+
+    def list_archived_series(self, project: str) -> Iterator[ArchivedSeriesShape]:
+        return self._list_all(ArchivedSeriesPage, f"{_project_path(project)}/archived-series")
+
+    def set_archived(self, project: str, change: ArchiveChange) -> ArchiveResult:
+        """Archive a series, or all of a benchmark or machine, or bring them back."""
+        body = change.model_dump(mode="json", exclude_none=True)
+        return self._request(ArchiveResult, "PUT", f"{_project_path(project)}/archived-series", json=body)
 
     def list_notes(self, project: str) -> Iterator[ChartNoteShape]:
         return self._list_all(ChartNotePage, f"{_project_path(project)}/notes")

@@ -18,6 +18,7 @@ from perfci.store.tables import (
     measurement_orders,
     measurements,
     notifications,
+    series_archive,
     series_points,
     short_links,
     variant_comparisons,
@@ -39,6 +40,7 @@ TABLE_MODULES = (
     short_links,
     variant_comparisons,
     chart_notes,
+    series_archive,
 )
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 

@@ -14,6 +14,7 @@ from perfci.store import (
     verdicts_and_change_points,
 )
 from perfci.store.chart_notes import add_chart_note
+from perfci.store.series_archive import archive_series
 from perfci.store.tables.access import AuditRow, SecretRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
 from perfci.store.tables.incidents import (
@@ -148,6 +149,7 @@ def fill(url: str) -> None:
         shared = {"code": "abcdefgh", "target": "/acme:model/", "created_by": "ada", "created_at": NOON}
         tx.add(ShortLinkRow(project_id=project_id, **shared))
         _add_variants(tx)
+        archive_series(tx, project_id, [series_id], "retired", by="ada", at=NOON)
         add_chart_note(tx, project_id, "a" * 40, series_id, "new driver", author="ada", at=NOON)
         tx.add(PointBlockRow(series_id=series_id, block=0, levels=b"\0" * 17, details=b"\0" * 33))
         scheduled = {

@@ -55,6 +55,10 @@ VALID: dict[str, tuple[str, Any]] = {
         f"{P}/muted-benchmarks",
         {"benchmark": "suite.a", "days": 1, "reason": "it wanders"},
     ),
+    "set_archived_series": (
+        f"{P}/archived-series",
+        {"benchmark": a_series().benchmark.name, "reason": "its machine is gone"},
+    ),
     "change_incident": (f"{P}/incidents/1", {"assignee": "ada"}),
     "change_incidents": (
         f"{P}/incidents/bulk",

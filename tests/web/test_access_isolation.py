@@ -43,6 +43,7 @@ OPERATIONS = {
         "get_alert_quality",
         "list_impact",
         "list_muted_benchmarks",
+        "list_archived_series",
         "list_unresolved_results",
         *EXPORTS,
         "list_reporting_schedules",
@@ -80,6 +81,7 @@ OPERATIONS = {
     },
     AccessRequirement.TRIAGE: {
         "set_muted_benchmark",
+        "set_archived_series",
         "change_incident",
         "change_incidents",
         "add_incident_note",
@@ -263,6 +265,7 @@ PAGES = {
         "unresolved_results.resolve_result",
         "settings.mute_benchmark",
         "settings.unmute_benchmark",
+        "settings.archive_or_bring_back",
     },
     AccessRequirement.ADMIN: {
         "renames.add_rename",

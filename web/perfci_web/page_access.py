@@ -32,6 +32,7 @@ TRIAGE_ENDPOINTS = (
     "unresolved_results.resolve_result",
     "settings.mute_benchmark",
     "settings.unmute_benchmark",
+    "settings.archive_or_bring_back",
 )
 
 ENDPOINT_NEEDS: Mapping[str, AccessRequirement] = MappingProxyType(

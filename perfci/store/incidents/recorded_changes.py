@@ -25,6 +25,7 @@ from perfci.store.queries.series_commits_machines import (
     load_series_by_ids,
     sha_prefix_condition,
 )
+from perfci.store.series_archive import not_archived_condition
 from perfci.store.tables.measurements import CommitRow, SeriesRow
 from perfci.store.tables.verdicts import VerdictRow
 
@@ -44,7 +45,10 @@ IS_CONFIRMED = (
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which recorded changes: empty values keep all; ``since`` and ``until`` are dates of commits."""
+    """Which recorded changes: empty values keep all; ``since`` and ``until`` are dates of commits.
+
+    Changes of series that somebody archived are left out, unless they are asked for.
+    """
 
     worse: bool | None = None
     confirmed_only: bool = False
@@ -54,6 +58,7 @@ class ChangeFilter:
     until: datetime | None = None
     places: PlaceFilter = EVERYWHERE
     series_id: int | None = None
+    with_archived: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,8 @@ def _select_changes(project_id: int, chosen: ChangeFilter, *columns: Any) -> sa.
 
 def _filter_conditions(chosen: ChangeFilter) -> Sequence[sa.ColumnElement[bool]]:
     conditions = list(chosen.places.conditions())
+    if not chosen.with_archived and chosen.series_id is None:
+        conditions.append(not_archived_condition(IMPACTS.c.series_id))
     if chosen.worse is not None:
         conditions.append(IS_WORSE if chosen.worse else sa.not_(IS_WORSE))
     if chosen.confirmed_only:

@@ -51,6 +51,7 @@ from perfci.store.tables.measurements import (
     VariantRow,
 )
 from perfci.store.tables.notifications import DeliveryRow, DestinationRow
+from perfci.store.tables.series_archive import ArchivedSeriesRow
 from perfci.store.tables.short_links import ShortLinkRow
 from perfci.store.tables.variant_comparisons import (
     GoalClauseRow,
@@ -76,6 +77,7 @@ SERIES_TABLES = (
     VariantVerdictRow,
     GoalClauseRow,
     ChartNoteRow,
+    ArchivedSeriesRow,
 )
 """Tables whose rows are of one series, beside its verdicts and results."""
 
@@ -203,6 +205,7 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
     alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
     alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow, ShortLinkRow, ChartNoteRow]
+    alone += [ArchivedSeriesRow]
     return [
         *((table, table.project_id == project_id) for table in alone),
         *variants,

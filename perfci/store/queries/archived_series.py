@@ -1,4 +1,6 @@
-"""Find the series that are not measured any more: their machine is retired, or their benchmark is gone."""
+"""Find the archived series: those not measured any more (their machine is retired, or their benchmark gone),
+and those that somebody archived.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from perfci.store.queries.history_conditions import (
     project_id_condition,
     restrict_to_history,
 )
+from perfci.store.series_archive import load_archived_by_hand_ids
 from perfci.store.tables.measurements import BenchmarkRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.series_points import SeriesPointsRow
 
@@ -21,12 +24,16 @@ ARCHIVED_AFTER = timedelta(days=90)
 
 
 def load_archived_series_ids(tx: Session, project: str, now: datetime | None = None) -> frozenset[int]:
-    """Load the ids of the archived series of a project: a new result brings one back.
+    """Load the ids of the archived series of a project.
 
-    A run that claims to have begun after ``now`` is no measure of how old the others are.
+    A new result brings one back that is not measured any more, and nobody but a person one that somebody
+    archived. A run that claims to have begun after ``now`` is no measure of how old the others are.
     """
 
-    return load_or_derive(tx, project, "archived series", lambda: _find_archived_series(tx, project, now))
+    def derive() -> frozenset[int]:
+        return _find_archived_series(tx, project, now) | load_archived_by_hand_ids(tx, project)
+
+    return load_or_derive(tx, project, "archived series", derive)
 
 
 def _find_archived_series(tx: Session, project: str, now: datetime | None) -> frozenset[int]:

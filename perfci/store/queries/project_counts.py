@@ -17,6 +17,7 @@ from perfci.store.queries.history_conditions import Condition
 from perfci.store.queries.query_records import (
     ProjectRecord,
 )
+from perfci.store.series_archive import not_archived_condition
 from perfci.store.tables.measurements import (
     BenchmarkRow,
     CommitRow,
@@ -36,14 +37,18 @@ def load_project_with_counts(tx: Session, project: str) -> ProjectRecord:
 
 
 def load_projects_with_counts(tx: Session, *chosen: Condition) -> list[ProjectRecord]:
-    """Load the projects that meet all conditions by name, with their counts; no measurement is read."""
+    """Load the projects that meet all conditions by name, with their counts; no measurement is read.
+
+    Series that somebody archived do not count.
+    """
     rows = tx.execute(
         sa.select(ProjectRow.id, ProjectRow.slug).where(*chosen).order_by(ProjectRow.slug)
     ).all()
     ids = [row_id for row_id, _ in rows]
     commits = _count_by_project(tx, sa.select(CommitRow.project_id), ids)
-    series = _count_by_project(tx, _select_series(), ids)
-    never = _count_by_project(tx, _select_never_measured(), ids)
+    shown = not_archived_condition(SeriesRow.id)
+    series = _count_by_project(tx, _select_series().where(shown), ids)
+    never = _count_by_project(tx, _select_never_measured().where(shown), ids)
     measured = _load_run_totals(tx, ids)
     return [
         ProjectRecord(

@@ -29,6 +29,7 @@ from perfci.store.queries.measured_series import (
     rank_newest_commits,
 )
 from perfci.store.queries.series_commits_machines import load_commits_newest_first, load_series_by_ids
+from perfci.store.series_archive import load_archived_by_hand_ids, not_archived_condition
 from perfci.store.tables.measurements import BenchmarkRow, CommitRow, ResultRow, RunRow, SeriesRow, SessionRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import in_chunks
@@ -73,7 +74,7 @@ class HeadStatus:
 
     ``measured`` counts those with a value, ``unmeasured`` gave none, ``not_run`` have no result at all. A
     series replaced by a newer version, or that never had a value, is not expected, nor are the ``archived``
-    ones.
+    ones, of which somebody archived ``archived_by_hand``.
     """
 
     head: Commit | None = None
@@ -81,6 +82,7 @@ class HeadStatus:
     unmeasured: Sequence[UnmeasuredSeries] = ()
     not_run: Sequence[Series] = ()
     archived: int = 0
+    archived_by_hand: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,14 @@ def _find_head_status(tx: Session, project: str, now: datetime | None) -> HeadSt
     if head is None:
         return HeadStatus()
     of_head = (project_id_condition(CommitRow.project_id, project), CommitRow.sha == head.sha)
-    ends = _load_latest_results_at(tx, of_head)
+    at_head = _load_latest_results_at(tx, of_head)
+    by_hand = load_archived_by_hand_ids(tx, project)
+    ends = {cell: end for cell, end in at_head.items() if end[0] not in by_hand}
     unmeasured = {series_id: newest for series_id, newest, measured in ends.values() if measured is None}
     why, series = load_statuses_and_reasons(tx, unmeasured.values()), load_series_by_ids(tx, unmeasured)
     ended = [UnmeasuredSeries(series[series_id], *why[newest]) for series_id, newest in unmeasured.items()]
-    not_run = _find_series_not_run(tx, project, of_head, ends)
-    archived = load_archived_series_ids(tx, project, now) & not_run.keys()
+    not_run = _find_series_not_run(tx, project, of_head, at_head)
+    archived = load_archived_series_ids(tx, project, now) & not_run.keys() | by_hand
     expected = (item for series_id, item in not_run.items() if series_id not in archived)
     return HeadStatus(
         head,
@@ -115,12 +119,17 @@ def _find_head_status(tx: Session, project: str, now: datetime | None) -> HeadSt
         sorted(ended, key=lambda item: item.series.label),
         sorted(expected, key=lambda item: item.label),
         len(archived),
+        len(by_hand),
     )
 
 
 def count_changes_and_undecided_verdicts(tx: Session, project: str) -> DecisionCounts:
     """Count the decisions of a project."""
-    mine = (project_id_condition(VerdictRow.project_id, project), CURRENT)
+    mine = (
+        project_id_condition(VerdictRow.project_id, project),
+        CURRENT,
+        not_archived_condition(VerdictRow.series_id),
+    )
     undecided = sa.select(sa.func.count()).where(*mine, VerdictRow.kind == VerdictKind.INCONCLUSIVE.value)
     compared = sa.select(VerdictRow.id).where(*mine).exists()
     moves = _select_change_points(sa.func.count(), project)
@@ -131,7 +140,9 @@ def count_changes_and_undecided_verdicts(tx: Session, project: str) -> DecisionC
 def find_newest_and_largest_changed_series(tx: Session, project: str, max_largest: int) -> list[int]:
     """Find the series with confirmed changes, newest first, and those with the largest changes."""
     confirmed = sa.select(VerdictRow.series_id).where(
-        project_id_condition(VerdictRow.project_id, project), CONFIRMED
+        project_id_condition(VerdictRow.project_id, project),
+        CONFIRMED,
+        not_archived_condition(VerdictRow.series_id),
     )
     newest = confirmed.order_by(VerdictRow.created_at.desc(), VerdictRow.id.desc())
     largest = _select_change_points(ChangePointRow.series_id, project).order_by(
@@ -187,7 +198,7 @@ def _select_change_points(column: Any, project: str) -> sa.Select[Any]:
         .join(SeriesRow, ChangePointRow.series_id == SeriesRow.id)
     )
     return of_series.join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id).where(
-        project_id_condition(BenchmarkRow.project_id, project)
+        project_id_condition(BenchmarkRow.project_id, project), not_archived_condition(SeriesRow.id)
     )
 
 

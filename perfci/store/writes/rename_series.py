@@ -19,6 +19,7 @@ from perfci.store.tables.base import TableBase
 from perfci.store.tables.chart_notes import ChartNoteRow
 from perfci.store.tables.incidents import ImpactRow, IncidentMemberRow
 from perfci.store.tables.measurements import InvalidMarkRow, ResultRow, RunRow, SeriesRow
+from perfci.store.tables.series_archive import ArchivedSeriesRow
 from perfci.store.tables.variant_comparisons import GoalClauseRow, VariantVerdictRow
 from perfci.store.tables.verdicts import ChangePointRow, VerdictRow
 from perfci.store.transactions import forget_cached_ids, in_chunks
@@ -53,6 +54,8 @@ def move_results_between_series(tx: Session, project_id: int, renamed: Mapping[i
             moved += count if row is ResultRow else 0
         _move_verdicts(tx, old, new)
         tx.execute(sa.delete(ChangePointRow.__table__).where(ChangePointRow.series_id.in_([old, new])))
+        # What goes on under another name is measured: it is not archived with the old name.
+        tx.execute(sa.delete(ArchivedSeriesRow.__table__).where(ArchivedSeriesRow.series_id == old))
         delete_series_points(tx, [old, new])
     update_machine_of_runs(tx, list(renamed.values()))
     forget_cached_ids(tx)

@@ -26,6 +26,7 @@ from perfci_web.api.operations import (
     verdicts,
 )
 from perfci_web.api.operations.triage import (
+    archived_series,
     expected_changes,
     incident_changes,
     incidents,
@@ -47,6 +48,7 @@ ALL_OPERATIONS: tuple[Operation, ...] = (
     *incident_changes.OPERATIONS,
     *commit_impacts.OPERATIONS,
     *muted_benchmarks.OPERATIONS,
+    *archived_series.OPERATIONS,
     *notifications.OPERATIONS,
     *exports.OPERATIONS,
     *unresolved_results.OPERATIONS,

@@ -20,7 +20,8 @@ from perfci.store.queries.archived_series import load_archived_series_ids
 from perfci.store.queries.measured_series import load_series_with_newest_commits
 from perfci.store.queries.project_status import load_change_ratios
 from perfci.store.queries.query_records import SeriesRecord, StoredSeries
-from perfci_web.application_context import web_context
+from perfci.store.series_archive import count_archived_by_hand, list_archived_series
+from perfci_web.application_context import may_triage, web_context
 from perfci_web.benchmarks import view_model
 from perfci_web.benchmarks.benchmark_places import (
     METRIC_KEY,
@@ -68,9 +69,25 @@ def benchmarks_page(project: str) -> str:
             shown = [series for reason in reasons for series in reason.series]
             return _render_page("unavailable", project, selection, listed, shown, reasons=reasons)
         cells = _load_cells(tx, project, selection)
-        mutes = load_mutes(tx, require_project(tx, project).id, context.clock())
+        project_id = require_project(tx, project).id
+        mutes = load_mutes(tx, project_id, context.clock())
+        by_hand = []
+        if selection.archived:
+            listed_ids = [stored.id for stored in selection.series]
+            by_hand = list_archived_series(tx, project_id, series_ids=listed_ids)
+        by_hand_count = count_archived_by_hand(tx, project_id)
     shown = [stored.series for stored in selection.series]
-    return _render_page("benchmarks", project, selection, listed, shown, cells=cells, muted=mutes)
+    return _render_page(
+        "benchmarks",
+        project,
+        selection,
+        listed,
+        shown,
+        cells=cells,
+        muted=mutes,
+        archive_notes={each.series_id: each for each in by_hand},
+        by_hand=by_hand_count,
+    )
 
 
 @blueprint.get(BENCHMARK_PATH)
@@ -85,6 +102,7 @@ def benchmark_page(project: str, benchmark: str) -> str:
         selection = view_model.select_series_page(listed, {}, page=request.args.get("page", 1, type=int))
         cells = _load_cells(tx, project, selection)
         mutes = load_mutes(tx, project_record.id, context.clock())
+        by_hand = list_archived_series(tx, project_record.id, series_ids=[record.id for record in records])
         places_selection = select_places(records, request.args)
         charted = load_places(tx, project, places_selection) if places_selection else None
     return render_template(
@@ -100,6 +118,10 @@ def benchmark_page(project: str, benchmark: str) -> str:
         links=build_project_links(project, (record.series for record in records)),
         cells=cells,
         muted=mutes,
+        archived=by_hand,
+        archive_notes={},
+        listed_count=len(records),
+        may_change=may_triage(project_record),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,7 @@ from perfci.store.incidents.recorded_changes import (
     load_recorded_changes,
 )
 from perfci.store.projects import Project
+from perfci.store.series_archive import count_archived_by_hand
 from perfci_web.lens import LensView, TimeWindow
 
 PAGE_SIZE = 100
@@ -34,17 +35,19 @@ CONFIRMED_ONLY = "confirmed"
 @dataclass(frozen=True, slots=True)
 class ChangesQuery:
     """Which changes an address selects beside the lens: ``moved`` is worse, better or empty, ``state`` is
-    confirmed or empty, ``commit`` a sha or empty."""
+    confirmed or empty, ``commit`` a sha or empty; ``archived`` adds those of series archived by hand."""
 
     moved: str = ""
     state: str = ""
     commit: str = ""
+    archived: bool = False
     page: int = 1
 
     @property
     def values(self) -> dict[str, str]:
         """The query of the address without the page."""
         values = {"moved": self.moved, "state": self.state, "commit": self.commit}
+        values["archived"] = "1" if self.archived else ""
         return {name: value for name, value in values.items() if value}
 
 
@@ -78,6 +81,7 @@ class ChangesView:
     counts: ChangeCounts
     total_ever: int
     pages: int
+    archived_series: int = 0
 
     @property
     def series(self) -> list[Series]:
@@ -91,6 +95,7 @@ def parse_changes_query(arguments: Mapping[str, str]) -> ChangesQuery:
         moved=moved if moved in DIRECTION_FILTERS else "",
         state=state if state == CONFIRMED_ONLY else "",
         commit=commit if re.fullmatch("[0-9a-f]{7,64}", commit) else "",
+        archived=arguments.get("archived", "") == "1",
         page=max(1, int(page)) if page.isdecimal() and len(page) < 7 else 1,
     )
 
@@ -104,6 +109,7 @@ def build_change_filter(query: ChangesQuery, lens: LensView, window: TimeWindow)
         branch=lens.lens.branch,
         since=None if query.commit else window.since,
         places=lens.places,
+        with_archived=query.archived,
     )
 
 
@@ -118,7 +124,7 @@ def build_changes_view(
     changes = load_recorded_changes(tx, project.id, chosen, limit=PAGE_SIZE, offset=(page - 1) * PAGE_SIZE)
     return ChangesView(
         project=project.slug,
-        query=ChangesQuery(query.moved, query.state, query.commit, page),
+        query=replace(query, page=page),
         headline=changes_headline(
             counts.total, counts.worse, window.text, confirmed_only=query.state == CONFIRMED_ONLY
         ),
@@ -126,4 +132,5 @@ def build_changes_view(
         counts=counts,
         total_ever=count_recorded_changes(tx, project.id, ChangeFilter()).total,
         pages=pages,
+        archived_series=count_archived_by_hand(tx, project.id),
     )

@@ -85,6 +85,7 @@ class HeadCoverage:
     not_run: tuple[Series, ...] = ()
     broken_since: tuple[tuple[str, int], ...] = ()
     archived: int = 0
+    archived_by_hand: int = 0
 
     @property
     def coverage_shares(self) -> tuple[CoverageShare, ...]:
@@ -269,6 +270,7 @@ def build_head_coverage(
         not_run=tuple(head_results.not_run),
         broken_since=_count_by_day(failing_since),
         archived=head_results.archived,
+        archived_by_hand=head_results.archived_by_hand,
     )
 
 

@@ -22,6 +22,7 @@ from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.expected_changes_and_muted_benchmarks import load_mutes
 from perfci.store.queries.invalid_marks import list_invalid_marks
 from perfci.store.queries.query_records import SeriesRecord
+from perfci.store.series_archive import list_archived_series
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.load_series_trends import (
     draw_charts,
@@ -86,6 +87,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         cause = load_series_cause_evidence(tx, loaded, places.values())
         mutes = load_mutes(tx, stored_project.id, context.clock())
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)
+        archived = list_archived_series(tx, stored_project.id, series_ids=[record.id])
         point = _load_pinned_point(tx, loaded, records)
         overlay, refusal = load_overlay(tx, project, loaded, request.args.get(OVERLAY_KEY, ""))
     links = build_project_links(project, (sibling.series for sibling in records))
@@ -111,6 +113,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         cause=cause,
         muted=[mute for mute in mutes if mute.matches(record.series)],
         marks=marks,
+        archived=archived[0] if archived else None,
         identity=series_identity(project, record.series),
         may_change=may_triage(stored_project),
         links=links,

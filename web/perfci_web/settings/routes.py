@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 from flask import Blueprint, Response, g, jsonify, make_response, redirect, render_template, request
@@ -16,6 +17,7 @@ from perfci.model import PerfciError
 from perfci.net.api_schemas import RequestShape
 from perfci.net.api_schemas.muted_benchmarks import MuteChange
 from perfci.net.api_schemas.notification_destinations import NewDestination
+from perfci.report.series_places import SeriesPlaces
 from perfci.service.accounts.projects_members_tokens import (
     DEFAULT_TOKEN_DAYS,
     IssuedToken,
@@ -25,6 +27,7 @@ from perfci.service.accounts.projects_members_tokens import (
     set_member_role,
 )
 from perfci.service.accounts.projects_members_tokens import require_project as require_stored_project
+from perfci.service.archive_series import ArchiveTarget, set_archived
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.mute_benchmarks import set_benchmark_mute
 from perfci.service.notify.destination_encryption import decrypt_destination
@@ -42,6 +45,9 @@ from perfci.store.jobs.notification_destinations import (
     load_destinations,
 )
 from perfci.store.projects import Project
+from perfci.store.queries.paged_lists import find_series_by_identity
+from perfci.store.queries.series_commits_machines import load_series_of_same_cells
+from perfci.store.series_archive import list_archived_series
 from perfci_web.api.operations.notifications import try_destination
 from perfci_web.api.problem_details import ProblemError, convert_validation_error
 from perfci_web.application_context import current_actor, may_triage, web_context
@@ -101,6 +107,24 @@ def unmute_benchmark(project: str) -> Answer:
             raise PerfciError("This benchmark is not muted any more.")
 
     return _change(project, write)
+
+
+@blueprint.post(f"{SETTINGS_PATH}/archive")
+def archive_or_bring_back(project: str) -> Answer:
+    """Archive a series, or all of a benchmark or machine; ``undo`` brings them back."""
+    form = request.form
+    kind, name = form.get("kind", ""), form.get("name", "").strip()[:500]
+    if kind not in ("series", "benchmark", "machine") or not name:
+        return _render_page(project, "Name a benchmark, or a machine as pages show it."), 409
+    target = ArchiveTarget(**{kind: name})
+    reason = None if form.get("undo") else form.get("reason", "")
+
+    def write(tx: Session, record: Project, context: AuditContext) -> None:
+        if not set_archived(tx, context, record, target, reason):
+            state = "archived already" if reason is not None else "not archived"
+            raise PerfciError(f"The {target} is {state}.")
+
+    return _change(project, write, partial(_find_archived_page, project, target, form.get("page", "")))
 
 
 @blueprint.post(f"{SETTINGS_PATH}/tokens")
@@ -234,15 +258,35 @@ def _parse_new_token(form: MultiDict[str, str]) -> tuple[str, set[Scope], int]:
     return name, set(map(Scope, scopes)), int(days)
 
 
-def _change(project: str, write: Callable[[Session, Project, AuditContext], None]) -> Answer:
-    """Write in one transaction, in the thread of the writer; a refusal shows its sentence on the page."""
+def _find_archived_page(project: str, target: ArchiveTarget, page: str) -> str:
+    """The page that a form of archiving stands on: of a series, of a benchmark, or the settings."""
+    if page == "benchmark" and target.benchmark:
+        return build_project_links(project).benchmark(target.benchmark)
+    if page == "series" and target.series:
+        with web_context().store.read() as tx:
+            item = find_series_by_identity(tx, require_project(tx, project).id, target.series)
+            if item is not None:
+                same_cells = load_series_of_same_cells(tx, project, [item.series])
+                return build_project_links(project, same_cells).series(item.series)
+    return build_project_links(project).settings()
+
+
+def _change(
+    project: str,
+    write: Callable[[Session, Project, AuditContext], None],
+    find_next_page: Callable[[], str] | None = None,
+) -> Answer:
+    """Write in one transaction, in the thread of the writer; a refusal shows its sentence on the page.
+
+    What is written is seen on the next page: the settings, unless another is named.
+    """
     context = AuditContext(current_actor(), web_context().clock(), g.request_id)
     try:
         web_context().group_commit.submit(lambda tx: write(tx, require_stored_project(tx, project), context))
     except PerfciError as error:
         return _render_page(project, str(error)), 409
     # 303: loading the next page again must not send the form again.
-    return redirect(build_project_links(project).settings(), 303)
+    return redirect(find_next_page() if find_next_page else build_project_links(project).settings(), 303)
 
 
 def _render_page(
@@ -258,7 +302,7 @@ def _render_page(
         "settings/settings.html",
         project=project,
         page=page,
-        links=build_project_links(project),
+        links=build_project_links(project, (archived.series for archived in page.archived)),
         is_admin=is_admin,
         may_change=can_triage,
         roles=list(ProjectRole),
@@ -268,6 +312,8 @@ def _render_page(
         issued=issued,
         reached=reached,
         rejected=rejected,
+        max_archived=view_model.MAX_ARCHIVED,
+        places=SeriesPlaces(archived.series for archived in page.archived),
     )
 
 
@@ -282,6 +328,7 @@ def _load_view(tx: Session, project: Project, is_admin: bool) -> view_model.Sett
         view_model.list_thresholds(policy),
         tuple(policy.overrides),
         tuple(load_mutes(tx, project.id, now)),
+        tuple(list_archived_series(tx, project.id)),
     )
     if not is_admin:
         return view_model.SettingsView(*shown)

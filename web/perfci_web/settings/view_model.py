@@ -9,10 +9,12 @@ from typing import Any
 
 from perfci.model import MetricClass
 from perfci.number_format import choose_display_scale, format_number, format_percent
+from perfci.service.archive_series import serialize_archived_series
 from perfci.store.access.api_tokens import Token
 from perfci.store.access.users_and_roles import ProjectMember
 from perfci.store.incidents.incident_records import Mute
 from perfci.store.jobs.notification_destinations import Destination
+from perfci.store.series_archive import ArchivedSeries
 from perfci.verdicts.judging_policy import (
     CLASS_RULES,
     MetricClassRule,
@@ -20,6 +22,9 @@ from perfci.verdicts.judging_policy import (
     PolicyOverride,
     compute_class_bar,
 )
+
+MAX_ARCHIVED = 50
+"""Archived series that the page lists; the list of benchmarks and the API have all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class SettingsView:
     thresholds: tuple[ThresholdRow, ...]
     overrides: tuple[PolicyOverride, ...]
     mutes: tuple[Mute, ...]
+    archived: tuple[ArchivedSeries, ...]
     members: tuple[ProjectMember, ...] = ()
     tokens: tuple[Token, ...] = ()
     destinations: tuple[Destination, ...] = ()
@@ -81,6 +87,9 @@ def serialize_settings(page: SettingsView, *, with_access: bool) -> dict[str, An
                 "actor": mute.actor,
             }
             for mute in page.mutes
+        ],
+        "archived": [
+            serialize_archived_series(archived).model_dump(mode="json") for archived in page.archived
         ],
     }
     return fields | _serialize_access(page) if with_access else fields
