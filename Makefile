@@ -19,7 +19,7 @@ test: ## run the tests (ARGS="-k name")
 	@.ci/setup dev
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
-proof: ## run the long proofs whose promises `make test` holds by samples (all real asv results against asv's own reading, every odd value at every place of a file, the largest file, perfci's own workflow by CPU time, the commands of the Dockerfile: six minutes of CPU)
+proof: ## run the long proofs whose promises `make test` holds by samples (all real asv results against asv's own reading, every odd value at every place of a file, the largest file, every caller at every page and operation, every limit of the API's contract, long simulations, every migration from every other, perfci's own workflow by CPU time, the commands of the Dockerfile: twelve minutes of CPU)
 	@.ci/setup dev
 	$(BIN)/python -m pytest -m proof $(ARGS)
 
@@ -51,7 +51,7 @@ gpu: ## hold the figures taken on this NVIDIA GPU against independent ways, in u
 
 fuzz: ## throw ARGS (1000) requests made to break it at every operation of the API, with all checks of schemathesis
 	@.ci/setup dev
-	PERFCI_TEST_EXAMPLES=$(or $(ARGS),1000) $(BIN)/python -m pytest -q tests/api/test_api_contract.py
+	PERFCI_TEST_EXAMPLES=$(or $(ARGS),1000) $(BIN)/python -m pytest -q -m proof tests/api/test_api_contract.py
 
 torture: ## kill -9 runs and servers at random moments, disturb a server in every other way, restore over what is left: nothing lost, nothing double; the last figures are in docs/studies/torture.md
 	@.ci/setup dev

@@ -1,6 +1,6 @@
 """Any odd value at any place of a file is read or refused in one sentence, and what is read can be stored.
 
-Each place gets every third of the odd values, in rotation; ``make proof`` gives all of them to every place.
+Each place gets every eighth of the odd values, in rotation; ``make proof`` gives all of them to every place.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ RUN = a_run(
 )
 
 
-@pytest.fixture(params=[3, pytest.param(1, marks=pytest.mark.proof)])
+@pytest.fixture(params=[8, pytest.param(1, marks=pytest.mark.proof)])
 def nth(request: pytest.FixtureRequest) -> int:
     """Return the step through the odd values at each place: 1 for all of them, or n for every nth."""
     number: int = request.param

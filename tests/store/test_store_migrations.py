@@ -66,8 +66,25 @@ def connection(kind: str, tmp_path: Path) -> Iterator[sa.Connection]:
 ENCRYPTED = {("destinations", "address"), ("destinations", "secret")}
 
 
+def test_every_migration_goes_down_and_up_again_with_its_rows(connection: sa.Connection) -> None:
+    """One step at a time, and from the first to the newest at once."""
+    newest = rows(connection)
+    for revision in REVISIONS[-2::-1]:
+        before = rows(connection)
+        move(connection, command.downgrade, revision)
+        left = rows(connection)
+        move(connection, command.upgrade, "+1")
+        assert_rows_kept(left, before, rows(connection))
+        move(connection, command.downgrade, revision)
+    move(connection, command.upgrade, "head")
+
+    assert_rows_kept(left, newest, rows(connection))
+    assert check_integrity(connection.engine.url.render_as_string(hide_password=False)) == []
+
+
+@pytest.mark.proof
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_goes_down_to_a_migration_and_up_again_with_its_rows(
+def test_goes_down_to_a_migration_and_up_to_the_newest_with_its_rows(
     connection: sa.Connection, revision: str
 ) -> None:
     before = rows(connection)
@@ -76,17 +93,26 @@ def test_goes_down_to_a_migration_and_up_again_with_its_rows(
     left = rows(connection)
     move(connection, command.upgrade, "head")
 
-    after = rows(connection)
+    assert_rows_kept(left, before, rows(connection))
+    assert check_integrity(connection.engine.url.render_as_string(hide_password=False)) == []
+
+
+Rows = dict[str, list[dict[str, object]]]
+
+
+def assert_rows_kept(left: Rows, before: Rows, after: Rows) -> None:
+    """Every row that was left in an older schema is in a newer one, as it was there before."""
     for name, old_rows in left.items():
-        new_name, columns = new_names(name)
+        newest_name, renamed_columns = new_names(name)
+        new_name = name if name in after else newest_name
         assert len(after[new_name]) == len(old_rows)
-        shared = [
-            columns.get(column, column)
+        columns = [
+            new
             for column in (old_rows[0] if old_rows else ())
             if (name, column) not in ENCRYPTED
+            for new in {column, renamed_columns.get(column, column)}
         ]
-        assert select(after[new_name], shared) == select(before[new_name], shared)
-    assert check_integrity(connection.engine.url.render_as_string(hide_password=False)) == []
+        assert select(after[new_name], columns) == select(before[new_name], columns)
 
 
 def new_names(table: str) -> tuple[str, dict[str, str]]:
@@ -110,7 +136,7 @@ def move(connection: sa.Connection, how: object, revision: str) -> None:
         how(moving, revision)
 
 
-def rows(connection: sa.Connection) -> dict[str, list[dict[str, object]]]:
+def rows(connection: sa.Connection) -> Rows:
     with connection.begin():
         names = [name for name in sa.inspect(connection).get_table_names() if name != "alembic_version"]
         return {

@@ -14,6 +14,7 @@ from perfci.stats.location_shift import Shift
 from perfci.verdicts.compare.pooled_verdict import PooledKind, PooledVerdict, pooled_verdict_of_series
 from perfci.verdicts.judging_policy import Policy
 from tests.support.builders import a_series
+from tests.support.sampled_proofs import sample_or_whole
 
 
 def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 0.01) -> str:
@@ -29,27 +30,31 @@ def a_suite(effects: Sequence[float], *, seed: int, pairs: int = 5, sd: float = 
     return str(group["pooled"])
 
 
-def test_finds_a_shift_of_one_and_a_half_percent_everywhere() -> None:
-    suites = [a_suite([1.015] * 20, seed=seed) for seed in range(200)]
+@sample_or_whole("number", 50, 200)
+def test_finds_a_shift_of_one_and_a_half_percent_everywhere(number: int) -> None:
+    suites = [a_suite([1.015] * 20, seed=seed) for seed in range(number)]
 
-    assert suites.count("worse_everywhere") >= 180
-
-
-def test_finds_no_shift_in_noise() -> None:
-    suites = [a_suite([1.0] * 20, seed=seed) for seed in range(200)]
-
-    assert suites.count("no_shift") >= 180
-    assert suites.count("worse_everywhere") + suites.count("better_everywhere") <= 10
+    assert suites.count("worse_everywhere") >= 0.9 * number
 
 
-def test_one_slow_benchmark_is_not_everywhere() -> None:
-    suites = [a_suite([1.3] + [1.0] * 19, seed=seed) for seed in range(200)]
+@sample_or_whole("number", 50, 200)
+def test_finds_no_shift_in_noise(number: int) -> None:
+    suites = [a_suite([1.0] * 20, seed=seed) for seed in range(number)]
+
+    assert suites.count("no_shift") >= 0.9 * number
+    assert suites.count("worse_everywhere") + suites.count("better_everywhere") <= 0.05 * number
+
+
+@sample_or_whole("number", 50, 200)
+def test_one_slow_benchmark_is_not_everywhere(number: int) -> None:
+    suites = [a_suite([1.3] + [1.0] * 19, seed=seed) for seed in range(number)]
 
     assert suites.count("worse_everywhere") + suites.count("better_everywhere") == 0
 
 
-def test_half_of_the_benchmarks_is_not_everywhere() -> None:
-    suites = [a_suite([1.05, 0.99] * 10, seed=seed) for seed in range(100)]
+@sample_or_whole("number", 25, 100)
+def test_half_of_the_benchmarks_is_not_everywhere(number: int) -> None:
+    suites = [a_suite([1.05, 0.99] * 10, seed=seed) for seed in range(number)]
 
     assert "worse_everywhere" not in suites
 
