@@ -21,6 +21,7 @@ from perfci.store.queries.comparisons.release_commits import (
     find_tagged_commit,
     load_last_runs,
 )
+from perfci.store.queries.comparisons.results_of_runs import find_newest_measured_commit
 from perfci.store.queries.series_search import load_listed_series
 from perfci.store.series_archive import load_archived_by_hand_ids
 from perfci.verdicts.judging_policy import Policy
@@ -87,8 +88,33 @@ def load_change_since_release(
     return load_or_derive(tx, project.slug, f"change since {tag_pattern}", derive)
 
 
-def _load_class_changes(tx: Transaction, project: Project, policy: Policy, base: Commit) -> list[ClassChange]:
-    sides = [load_last_runs(tx, project.id, base, RUNS_PER_SIDE, after=after) for after in (False, True)]
+def load_change_since_commit(
+    tx: Transaction, project: Project, policy: Policy, name: str, base: Commit
+) -> ChangeSinceRelease | None:
+    """Load what changed since a commit that somebody names; None where nothing was measured on both sides.
+
+    A commit of another branch than the newest one is compared with the end of that one's branch.
+    """
+
+    def derive() -> ChangeSinceRelease | None:
+        newest = find_newest_measured_commit(tx, project.id)
+        end = newest if newest is not None and newest.branch != base.branch else None
+        classes = _load_class_changes(tx, project, policy, base, end)
+        return ChangeSinceRelease(name, base, tuple(classes)) if classes else None
+
+    return load_or_derive(tx, project.slug, f"change since {name} {base.sha}", derive)
+
+
+def _load_class_changes(
+    tx: Transaction, project: Project, policy: Policy, base: Commit, end: Commit | None = None
+) -> list[ClassChange]:
+    """Compare the last runs up to ``base`` with those after it, or with those up to ``end``."""
+    then = load_last_runs(tx, project.id, base, RUNS_PER_SIDE)
+    if end is None:
+        now = load_last_runs(tx, project.id, base, RUNS_PER_SIDE, after=True)
+    else:
+        now = load_last_runs(tx, project.id, end, RUNS_PER_SIDE)
+    sides = (then, now)
     placed = [_group_by_place(runs) for runs in sides]
     places = placed[0].keys() & placed[1].keys()
     run_ids = [run for side in placed for place in places for run in side[place]]

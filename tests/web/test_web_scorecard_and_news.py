@@ -11,12 +11,13 @@ from http.cookies import SimpleCookie
 import pytest
 from flask.testing import FlaskClient
 from page_reading import P, words
-from web_builders import COMMITS, NOW, PROJECT, STEP, a_commit, a_store, fill
+from web_builders import COMMITS, NOW, PROJECT, STEP, a_commit, a_run, a_store, fill
 
 from perfci.history.change_since_release import ClassChange
 from perfci.model import Interval, MetricClass
 from perfci.store import Store
 from perfci.store.writes.find_or_add_rows import upsert_commits
+from perfci.store.writes.measured_sessions import find_or_add_run, start_session
 from perfci_web import create_app
 from perfci_web.overview.last_look import LOOKED_COOKIE, find_last_look
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
@@ -31,6 +32,10 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
     fill(store)
     with store.begin() as tx:
         upsert_commits(tx, PROJECT, [replace(a_commit(STEP - 1), tags=("v1.0",))])
+        start_session(tx, PROJECT, "history-feature", "history", "spec-3", 7, 1, NOW)
+        for number in (1, 2):
+            commit = replace(a_commit(number), sha=f"{number}" * 40, branch="feature/x")
+            find_or_add_run(tx, replace(a_run(number), session="history-feature", commit=commit))
     yield create_app(store, clock=lambda: NOW).test_client()
     store.close()
 
@@ -56,6 +61,57 @@ def test_without_a_release_it_compares_with_a_month_before(client: FlaskClient) 
     assert scorecard["release"] == ""
     assert "Against a month before" in words(client.get(f"{P}/").text)
     assert a_commit(COMMITS - 1).committed_at - timedelta(days=30) >= a_commit(8).committed_at
+
+
+def test_the_scorecard_compares_with_what_the_address_names(released: FlaskClient) -> None:
+    sha = a_commit(STEP + 4).sha
+
+    of_sha, of_tag = (
+        released.get(f"{P}.json?against={name}").json["scorecard"] for name in (sha[:8], "v1.0")
+    )
+
+    assert (of_sha["release"], of_sha["commit"]) == ("commit", sha)
+    by_class = {change["metric_class"]: change["outcome"] for change in of_sha["classes"]}
+    # Only the growth of memory came after it.
+    assert (by_class["memory"], by_class["count"]) == ("worse", "unchanged")
+    assert of_tag == released.get(f"{P}.json").json["scorecard"]
+    page = released.get(f"{P}/?since=all&against={sha[:8]}").text
+    assert f"Against commit {sha[:7]}" in words(page)
+    assert f'<input id="against" name="against" value="{sha[:8]}"' in page
+    assert '<input type="hidden" name="since" value="all">' in page
+
+
+def test_a_branch_is_compared_with_the_end_of_the_newest_one(released: FlaskClient) -> None:
+    scorecard = released.get(f"{P}.json?against=feature/x").json["scorecard"]
+
+    by_class = {change["metric_class"]: change for change in scorecard["classes"]}
+    assert (scorecard["release"], scorecard["commit"]) == ("branch feature/x", "2" * 40)
+    assert by_class["memory"]["ratio"] == pytest.approx(1.09**0.5, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("against", "sentence"),
+    [
+        ("v9<b>", f"{PROJECT} knows no tag, branch or commit v9<b>: is it measured?"),
+        (
+            a_commit(COMMITS - 1).sha,
+            f"Nothing was measured both up to commit ({a_commit(COMMITS - 1).sha[:10]}) and after it by the "
+            "same suite in the same place.",
+        ),
+        (
+            "main",
+            f"Nothing was measured both up to branch main ({a_commit(COMMITS - 1).sha[:10]}) and after it by "
+            "the same suite in the same place.",
+        ),
+    ],
+)
+def test_says_why_there_is_no_scorecard(released: FlaskClient, against: str, sentence: str) -> None:
+    page = released.get(f"{P}/", query_string={"against": against}).text
+    document = released.get(f"{P}.json", query_string={"against": against}).json
+
+    assert sentence in words(page)
+    assert "<b>:" not in page
+    assert (document["scorecard"], document["scorecard_problem"]) == (None, sentence)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, jsonify, redirect, render_template, reque
 from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
-from perfci.history.change_since_release import ChangeSinceRelease, load_change_since_release
+from perfci.history.change_since_release import ChangeSinceRelease
 from perfci.model import Series, Status
 from perfci.report.incidents.news_text import write_news
 from perfci.report.page_summaries import PageSummary
@@ -42,6 +42,7 @@ from perfci_web.load_series_trends import (
 )
 from perfci_web.overview import view_model
 from perfci_web.overview.last_look import LOOKED_KEY, find_last_look, load_news, remember_look
+from perfci_web.overview.scorecard import AGAINST_KEY, load_scorecard
 from perfci_web.page_urls import ProjectLinks, encode_project_segment
 from perfci_web.url_lookups import build_project_links, list_visible_projects, require_project
 from perfci_web.view_parts.link_preview import server_address
@@ -90,6 +91,8 @@ def overview_page(project: str) -> BaseResponse:
         if news
         else "",
         scorecard=loaded.scorecard,
+        scorecard_problem=loaded.scorecard_problem,
+        against=request.args.get(AGAINST_KEY, "").strip(),
         page=loaded.page,
         summary=loaded.summary,
         incidents=loaded.incidents,
@@ -98,7 +101,8 @@ def overview_page(project: str) -> BaseResponse:
         window=loaded.window,
         # Its lists show every place, so of the lens it offers the time alone; the tabs keep the rest.
         window_view=replace(lens, choices=()),
-        lens_extra=lens.lens.query_without(SINCE_KEY),
+        lens_extra=lens.lens.query_without(SINCE_KEY) | _get_against(),
+        lens_query=lens.lens.query,
         may_change=may_triage(project_record),
         actor_name=current_actor().name,
         links=links,
@@ -110,6 +114,12 @@ def overview_page(project: str) -> BaseResponse:
     if last_look is None:
         remember_look(response, links.overview, now)
     return response
+
+
+def _get_against() -> dict[str, str]:
+    """What the address says that the scorecard compares with."""
+    against = request.args.get(AGAINST_KEY, "").strip()
+    return {AGAINST_KEY: against} if against else {}
 
 
 def _mark_looked_at(project: str, now: datetime) -> BaseResponse:
@@ -130,6 +140,7 @@ def overview_json(project: str) -> Response:
         | {
             "unresolved_results": loaded.waiting,
             "scorecard": view_model.serialize_scorecard(loaded.scorecard),
+            "scorecard_problem": loaded.scorecard_problem,
         }
     )
 
@@ -146,6 +157,7 @@ class LoadedOverview:
     window: TimeWindow
     waiting: int
     scorecard: ChangeSinceRelease | None
+    scorecard_problem: str
 
 
 def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
@@ -184,7 +196,7 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
         lens,
         window,
         count_unresolved_results(tx, project_record.id),
-        load_change_since_release(tx, project_record, policies.policy, policies.history.releases),
+        *load_scorecard(tx, project_record, policies, request.args.get(AGAINST_KEY, "").strip()),
     )
 
 
