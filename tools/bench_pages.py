@@ -171,6 +171,9 @@ def fill_deep_store(store: Store, series_count: int, commits: int) -> None:
             1, 0.01, (series_count, commits)
         )
         levels[::10, commits // 2 :] *= STEP
+        # Rows arrive by commit: kept up to date, an index by series would take most of the time.
+        [by_series] = RESULTS.indexes
+        by_series.drop(tx.connection())
         first_id, commit_ids = 0, []
         for number in range(commits):
             commit = a_commit(
@@ -196,6 +199,7 @@ def fill_deep_store(store: Store, series_count: int, commits: int) -> None:
                 for row_id, series_id, level in zip(ids, series_ids, levels[:, number].tolist(), strict=True)
             ]
             bulk_insert(tx, RESULTS, ingest.RESULT_COLUMNS, rows)
+        by_series.create(tx.connection())
         stored = load_commits_by_id(tx)
         updates = []
         for place, series_id in enumerate(series_ids):

@@ -81,10 +81,25 @@ def load_or_derive(tx: Session, project: str, name: str, derive: Callable[[], Va
     Only what depends on its series, commits, runs and results may be kept so. A write transaction, which may
     see what is never committed, derives every time.
     """
+    return _find_or_derive(tx, project, name, derive, lambda: load_data_state(tx, project))
+
+
+def load_or_derive_of_series(tx: Session, project: str, name: str, derive: Callable[[], ValueT]) -> ValueT:
+    """Return a value that depends on nothing but which series a project has: only a new one makes it anew.
+
+    A series never changes, and after a deletion a store forgets all its values.
+    """
+    newest = sa.select(sa.func.max(SeriesRow.id))
+    return _find_or_derive(tx, project, name, derive, lambda: tx.connection().scalar(newest))
+
+
+def _find_or_derive(
+    tx: Session, project: str, name: str, derive: Callable[[], ValueT], load_state: Callable[[], Hashable]
+) -> ValueT:
     values: DerivedValues | None = tx.info.get(DERIVED_VALUES)
     if values is None:
         return derive()
-    state = load_data_state(tx, project)
+    state = load_state()
     kept = values.find((project, name), state)
     if kept is not None:
         return cast(ValueT, kept[0])

@@ -1,5 +1,6 @@
 """The view models: what each page shows, as values."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -29,6 +30,8 @@ from web_builders import (
     a_verdict,
 )
 
+from perfci.history.comparisons.run_level_columns import RunLevels, find_judged
+from perfci.history.comparisons.series_columns import SeriesColumns
 from perfci.model import (
     Benchmark,
     ChangePoint,
@@ -52,13 +55,14 @@ from perfci.report.comparisons.comparison_rows import (
     build_verdict_rows,
     choose_axis_span,
 )
-from perfci.report.series_trend import Trend, build_trend
+from perfci.report.series_trend import Dot, Trend, build_trend
 from perfci.store.projects import Project
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, VerdictRecord
 from perfci.verdicts.judging_policy import Policy
 from perfci_web.benchmarks import view_model as benchmarks
 from perfci_web.commits import view_model as commit
+from perfci_web.commits.load_values import derive_shown_levels
 from perfci_web.comparisons import view_model as compare
 from perfci_web.comparisons.load_comparison import LoadedComparison
 from perfci_web.comparisons.sides import Side
@@ -486,11 +490,29 @@ def test_prefers_a_measured_run_to_a_failed_run() -> None:
     assert measured.merge_runs_into_dots([failed])[STEP_TIME].reason == "60 s"
 
 
+def commit_values(*runs: Run) -> commit.CommitValues:
+    """What these runs came to, their series numbered from one."""
+    shown = derive_shown_levels(runs)
+    series = SeriesColumns.build(dict(enumerate(shown, start=1)))
+    levels = RunLevels.build([], dict(enumerate(shown.values(), start=1)), series)
+    return commit.CommitValues(series, levels, find_judged(series, [levels], lambda _: []))
+
+
+def no_dots(series_ids: Collection[int]) -> dict[Series, Dot]:
+    assert not series_ids
+    return {}
+
+
 def test_shows_neighbours_and_verdicts_of_a_commit() -> None:
     later = replace(SLOWER, base=a_commit(STEP).sha, head=a_commit(STEP + 1).sha)
 
     page = commit.build_commit_view(
-        "p", a_commit(STEP), NEWEST_FIRST, [], [a_run(STEP)], [a_decision(SLOWER), a_decision(later)]
+        "p",
+        a_commit(STEP),
+        NEWEST_FIRST,
+        [],
+        commit_values(a_run(STEP)),
+        [a_decision(SLOWER), a_decision(later)],
     )
 
     assert (page.before, page.after) == (a_commit(STEP - 1), a_commit(STEP + 1))
@@ -499,7 +521,7 @@ def test_shows_neighbours_and_verdicts_of_a_commit() -> None:
         page.sentence
         == "11 series measured; 5 not available here; compared with another commit: 1 regression."
     )
-    lists = commit.paginate_lists(page, ListQuery())
+    lists = commit.paginate_lists(page, ListQuery(), lambda _: measured.merge_runs_into_dots([a_run(STEP)]))
     assert {row.series for cell in lists.informational.rows for row in cell.rows} == {
         STEP_WALL,
         LOSS_WALL,
@@ -515,10 +537,11 @@ def test_values_of_a_commit_that_moved_come_first_with_their_change() -> None:
     decisions = [a_decision(SLOWER), a_decision(elsewhere)]
 
     page = commit.build_commit_view(
-        "p", a_commit(STEP), NEWEST_FIRST, [], [a_run(STEP)], decisions, [history]
+        "p", a_commit(STEP), NEWEST_FIRST, [], commit_values(a_run(STEP)), decisions, [history]
     )
 
-    cells = commit.paginate_lists(page, ListQuery()).measured.rows
+    dots = measured.merge_runs_into_dots([a_run(STEP)])
+    cells = commit.paginate_lists(page, ListQuery(), lambda _: dots).measured.rows
     assert [row.change for cell in cells for row in cell.rows if row.change] == [
         SLOWER.as_change_point,
         history,
@@ -530,22 +553,23 @@ def test_groups_failures_of_a_commit_by_reason() -> None:
     failed = [Result(item, Status.TIMEOUT, reason="60 s") for item in (STEP_TIME, STEP_FP32)]
     run = replace(a_run(3), results=(*failed, Result(MEMORY, Status.FAILED, reason="boom")))
 
-    page = commit.build_commit_view("p", a_commit(3), NEWEST_FIRST, [], [run], [])
+    page = commit.build_commit_view("p", a_commit(3), NEWEST_FIRST, [], commit_values(run), [])
 
-    lists = commit.paginate_lists(page, ListQuery())
+    lists = commit.paginate_lists(page, ListQuery(), no_dots)
     assert lists.failed == (
         MissingReason("timeout: 60 s", (STEP_TIME, STEP_FP32)),
         MissingReason("boom", (MEMORY,)),
     )
     assert lists.measured.rows == ()
-    assert commit.paginate_lists(page, ListQuery("peakmem")).failed == (MissingReason("boom", (MEMORY,)),)
+    found = commit.paginate_lists(page, ListQuery("peakmem"), no_dots)
+    assert found.failed == (MissingReason("boom", (MEMORY,)),)
     assert page.sentence == "0 series measured; 3 failed."
 
 
 def test_explains_a_commit_without_runs() -> None:
     bare = Commit("ab" * 20, committed_at=datetime(2026, 1, 1, tzinfo=UTC))
 
-    page = commit.build_commit_view("p", bare, [bare], [], [], [])
+    page = commit.build_commit_view("p", bare, [bare], [], commit_values(), [])
 
     assert page.sentence == "Nothing was measured here."
     assert (page.before, page.after, page.environment) == (None, None, ())

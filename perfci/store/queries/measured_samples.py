@@ -251,8 +251,9 @@ def load_run(tx: Session, run_id: int) -> Run:
     return runs[0]
 
 
-def load_runs(tx: Session, run_ids: Sequence[int]) -> list[Run]:
-    """Load whole runs, in the order of their ids; one that is not stored is left out."""
+def load_runs(tx: Session, run_ids: Sequence[int], series_ids: Collection[int] | None = None) -> list[Run]:
+    """Load whole runs (or what they measured of some series), in the order of their ids; one that is not
+    stored is left out."""
     query = (
         sa.select(*RunRow.__table__.c, SessionRow.uid, ProjectRow.slug)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
@@ -265,7 +266,7 @@ def load_runs(tx: Session, run_ids: Sequence[int]) -> list[Run]:
     environments = load_environments_by_id(tx, {row.environment_id for row in rows.values()})
     machines, variants = load_machines_by_id(tx), load_variants_by_id(tx)
     marks = load_marks_of_runs(tx, run_ids)
-    results = _load_results_with_marks(tx, run_ids, marks)
+    results = _load_results_with_marks(tx, run_ids, marks, series_ids)
     return [
         Run(
             project=row.slug,
@@ -287,12 +288,21 @@ def load_runs(tx: Session, run_ids: Sequence[int]) -> list[Run]:
 
 
 def _load_results_with_marks(
-    tx: Session, run_ids: Sequence[int], marks: Mapping[MarkPlace, InvalidMark]
+    tx: Session,
+    run_ids: Sequence[int],
+    marks: Mapping[MarkPlace, InvalidMark],
+    series_ids: Collection[int] | None,
 ) -> dict[int, list[Result]]:
     """Load the results of runs by run id, those that are marked invalid with their marks."""
     results: dict[int, list[Result]] = defaultdict(list)
-    for some in in_chunks(run_ids):
-        for run_id, series_id, result in _load_results_with_ids(tx, ResultRow.run_id.in_(some)):
+    of_runs: list[Condition] = [ResultRow.run_id.in_(some) for some in in_chunks(run_ids)]
+    chosen = of_runs
+    if series_ids is not None:
+        chosen = [
+            sa.and_(runs, ResultRow.series_id.in_(some)) for runs in of_runs for some in in_chunks(series_ids)
+        ]
+    for condition in chosen:
+        for run_id, series_id, result in _load_results_with_ids(tx, condition):
             mark = marks.get((run_id, series_id))
             results[run_id].append(replace(result, invalid=mark) if mark else result)
     return results

@@ -143,19 +143,18 @@ def load_run_commit_and_origin(tx: Session, run_id: int) -> tuple[Commit, NamedV
 
 def _load_runs(tx: Session, *conditions: Condition) -> list[RunRecord]:
     """Load the runs that meet all conditions, newest first."""
-    failed = ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value])
+    results = sa.select(sa.func.count(ResultRow.id)).where(ResultRow.run_id == RunRow.id)
+    failed = results.where(ResultRow.status.not_in([Status.OK.value, Status.SKIPPED.value]))
     query = (
         sa.select(
             *RunRow.__table__.c,
             SessionRow.uid.label("session_uid"),
-            sa.func.count(ResultRow.id).label("results"),
-            sa.func.count(sa.case((failed, 1))).label("failed"),
+            results.correlate(RunRow).scalar_subquery().label("results"),
+            failed.correlate(RunRow).scalar_subquery().label("failed"),
         )
         .join(SessionRow, RunRow.session_id == SessionRow.id)
         .join(CommitRow, RunRow.commit_id == CommitRow.id)
-        .outerjoin(ResultRow, ResultRow.run_id == RunRow.id)
         .where(*conditions)
-        .group_by(RunRow.id, SessionRow.uid)
         .order_by(RunRow.started_at.desc(), RunRow.id.desc())
     )
     rows = tx.execute(query).all()

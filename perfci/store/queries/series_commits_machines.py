@@ -58,9 +58,13 @@ def load_series_by_ids(tx: Session, ids: Iterable[int]) -> dict[int, Series]:
 
 def load_project_series(tx: Session, project: str, *conditions: Condition) -> dict[int, Series]:
     """Load the series of a project that meet all conditions, by id; not those that were renamed."""
+    return load_all_project_series(tx, project, SeriesRow.renamed_to.is_(None), *conditions)
+
+
+def load_all_project_series(tx: Session, project: str, *conditions: Condition) -> dict[int, Series]:
+    """Load the series of a project that meet all conditions, by id; those that were renamed too."""
     query = sa.select(SeriesRow.id).join(BenchmarkRow, SeriesRow.benchmark_id == BenchmarkRow.id)
-    of_project = (project_id_condition(BenchmarkRow.project_id, project), SeriesRow.renamed_to.is_(None))
-    chosen = query.where(*of_project, *conditions)
+    chosen = query.where(project_id_condition(BenchmarkRow.project_id, project), *conditions)
     return load_series_by_ids(tx, tx.connection().scalars(chosen))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from flask import Blueprint, Response, jsonify, render_template, request
 
 from perfci.report.commits.commit_results_text import serialize_commit_report, serialize_commit_result
@@ -10,7 +12,6 @@ from perfci.service.load_commit_report import load_commit_report
 from perfci.store.chart_notes import list_chart_notes
 from perfci.store.incidents.incident_lists import list_incidents
 from perfci.store.queries import (
-    measured_samples,
     runs_and_sessions,
     series_commits_machines,
 )
@@ -18,6 +19,7 @@ from perfci.store.queries.series_commits_machines import load_series_of_same_cel
 from perfci.store.variant_comparisons import count_variant_results
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci_web.application_context import may_triage, web_context
+from perfci_web.commits.load_values import load_commit_values, load_dots
 from perfci_web.commits.view_model import LIST_NAMES, build_commit_view, paginate_lists
 from perfci_web.url_lookups import build_project_links, require_commit, require_project
 from perfci_web.view_parts.csv_response import SERIES_COLUMNS, build_csv_response, flatten_series_fields
@@ -79,6 +81,7 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
     with web_context().store.read() as tx:
         commit = require_commit(tx, project, sha)
         records = runs_and_sessions.load_runs_of_commit(tx, project, commit.sha)
+        run_ids = [record.id for record in records]
         verdicts = [
             *load_verdict_records(tx, project, head=commit.sha, with_pull_requests=True),
             *load_verdict_records(tx, project, base=commit.sha, with_pull_requests=True),
@@ -88,11 +91,13 @@ def render_commit_page(project: str, sha: str, rejection: str = "") -> str:
             commit,
             series_commits_machines.load_commit_with_neighbours(tx, project, commit),
             records,
-            measured_samples.load_runs(tx, [record.id for record in records]),
+            load_commit_values(tx, project, run_ids),
             verdicts,
             load_change_points(tx, project, commit=commit.sha),
         )
-        lists = paginate_lists(page, parse_list_query(request.args, LIST_NAMES))
+        lists = paginate_lists(
+            page, parse_list_query(request.args, LIST_NAMES), partial(load_dots, tx, run_ids)
+        )
         project_record = require_project(tx, project)
         incidents = list_incidents(tx, project_record.id, commit=commit.sha)
         may_change = may_triage(project_record)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perfci.model import ChangePoint, Commit, Run, Series, Stage, Status, TailVerdict, Verdict
+import numpy as np
+
+from perfci.history.comparisons.run_level_columns import RunLevels
+from perfci.history.comparisons.series_columns import Column, SeriesColumns
+from perfci.history.point_columns import STATUS_CODES
+from perfci.model import ChangePoint, Commit, Series, Stage, Status, TailVerdict, Verdict
 from perfci.number_format import format_count
-from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
 from perfci.report.series_trend import Dot
 from perfci.report.verdict_text import (
     CHANGE_KINDS,
@@ -18,20 +22,23 @@ from perfci.report.verdict_text import (
     verdict_counts_sentence,
 )
 from perfci.store.queries.query_records import RunRecord, VerdictRecord
-from perfci.verdicts.judged_series import select_judged_series
 from perfci_web.view_parts.list_search_and_paging import (
     ListPage,
     ListQuery,
-    build_cell_list_page,
     build_list_page,
+    number_pages_of_cells,
     search_rows,
 )
 from perfci_web.view_parts.table_row_groups import (
     CellRows,
     MissingReason,
     format_failure,
+    group_rows_by_benchmark_cell,
     group_series_by_reason,
 )
+
+Move = tuple[ChangePoint, TailVerdict | None]
+"""How the level of a series moved at a commit, and what its tail did in the pairs that measured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +55,55 @@ class SeriesAtCommit:
     change: ChangePoint | None = None
     tail: TailVerdict | None = None
 
-    @property
-    def is_unavailable(self) -> bool:
-        return self.dot.status is Status.SKIPPED
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitValues:
+    """What a commit came to in each series; ``judged`` tells by place which of them verdicts are given on."""
+
+    series: SeriesColumns
+    levels: RunLevels
+    judged: Column
+
+    def __len__(self) -> int:
+        return len(self.levels)
 
     @property
-    def has_failed(self) -> bool:
-        return self.dot.level is None and not self.is_unavailable
+    def has_level(self) -> Column:
+        has_level: Column = ~np.isnan(self.levels.rows["level"])
+        return has_level
 
     @property
-    def absolute_log_change(self) -> float:
-        """How far the level moved either way: halved is as far as doubled."""
-        if self.change is None:
-            return 0.0
-        change = self.change.relative_change
-        return abs(math.log1p(change)) if change > -1 else math.inf
+    def is_unavailable(self) -> Column:
+        is_skipped: Column = self.levels.rows["status"] == STATUS_CODES[Status.SKIPPED]
+        return is_skipped
+
+    @property
+    def has_failed(self) -> Column:
+        return ~self.has_level & ~self.is_unavailable
+
+    def list_reasons(self, chosen: Column, search: str) -> Iterator[tuple[Status, str, Series]]:
+        """Status, reason and series of some of them that a search leaves, by name."""
+        places = self.series.search(self.levels.places[chosen], search)
+        for place in places[np.argsort(self.series.cells[places], kind="stable")].tolist():
+            level = self.levels.others[place]
+            status = Status.FAILED if level.status is Status.OK else level.status
+            yield status, level.reason, self.series.series[place]
+
+    def order(self, *, informational: bool, moves: Mapping[Series, Move], search: str) -> Column:
+        """The places of the series with a level, what moved most first."""
+        places = self.levels.places[self.has_level]
+        places = self.series.search(places[self.judged[places] != informational], search)
+        sizes = np.zeros(len(self.series.ids))
+        for series, (change, _) in moves.items():
+            if series in self.series.places:
+                sizes[self.series.places[series]] = _absolute_log_change(change)
+        chosen: Column = places[np.lexsort((places, self.series.cells[places], -sizes[places]))]
+        return chosen
+
+
+def _absolute_log_change(change: ChangePoint) -> float:
+    """How far the level moved either way: halved is as far as doubled."""
+    return abs(math.log1p(change.relative_change)) if change.relative_change > -1 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +117,8 @@ class CommitView:
     after: Commit | None
     verdicts: tuple[Verdict, ...]
     verdicts_as_base: tuple[Verdict, ...]
-    series_values: tuple[SeriesAtCommit, ...]
+    values: CommitValues
+    moves: Mapping[Series, Move]
     runs: tuple[RunRecord, ...]
     environment: tuple[tuple[str, str], ...]
 
@@ -120,41 +162,73 @@ class CommitLists:
         ]
 
 
-def paginate_lists(page: CommitView, query: ListQuery) -> CommitLists:
-    """Cut the lists of a commit to the page that an address selects."""
+def paginate_lists(
+    page: CommitView, query: ListQuery, load_dots: Callable[[Collection[int]], Mapping[Series, Dot]]
+) -> CommitLists:
+    """Cut the lists of a commit to the page that an address selects, and load the dots of their series, which
+    are given by id."""
 
     def cut_verdicts(name: str, title: str, verdicts: Sequence[Verdict], *, quiet: bool) -> ListPage[Verdict]:
         chosen = [verdict for verdict in verdicts if (verdict.kind in QUIET_KINDS) == quiet]
         return build_list_page(name, title, chosen, query, lambda verdict: verdict.series)
 
-    def cut_values(name: str, title: str, *, informational: bool) -> ListPage[CellRows[SeriesAtCommit]]:
-        with_level = (value for value in page.series_values if value.dot.level is not None)
-        chosen = [value for value in with_level if value.informational == informational]
-        most_moved_first = sorted(chosen, key=lambda value: (-value.absolute_log_change, value.series.cell))
-        return build_cell_list_page(name, title, most_moved_first, query, lambda value: value.series)
-
-    values = search_rows(page.series_values, query, lambda value: value.series)
+    values = page.values
+    measured = _cut_cells("measured", "Measured", page, query, informational=False)
+    informational = _cut_cells("informational", "Informational", page, query, informational=True)
+    shown = np.concatenate([*measured.rows, *informational.rows]).astype(np.int64)
+    dots = load_dots(values.series.ids[shown].tolist())
     return CommitLists(
         query,
         compared=cut_verdicts("compared", "Compared with an earlier state", page.verdicts, quiet=False),
         quiet=cut_verdicts("quiet", "Unchanged or open", page.verdicts, quiet=True),
         base=cut_verdicts("base", "As the base of a later one", page.verdicts_as_base, quiet=False),
         quiet_base=cut_verdicts("quiet_base", "Unchanged or open as base", page.verdicts_as_base, quiet=True),
-        measured=cut_values("measured", "Measured", informational=False),
-        informational=cut_values("informational", "Informational", informational=True),
+        measured=_fill_cells(measured, page, dots),
+        informational=_fill_cells(informational, page, dots),
         failed=group_series_by_reason(
-            (format_failure(value.dot.status, value.dot.reason), value.series)
-            for value in values
-            if value.has_failed
+            (format_failure(status, reason), series)
+            for status, reason, series in values.list_reasons(values.has_failed, query.search)
         ),
         unavailable=group_series_by_reason(
-            (value.dot.reason, value.series) for value in values if value.is_unavailable
+            (reason, series) for _, reason, series in values.list_reasons(values.is_unavailable, query.search)
         ),
         quiet_counts={
             "quiet": _count_quiet(page.verdicts, query),
             "quiet_base": _count_quiet(page.verdicts_as_base, query),
         },
     )
+
+
+def _cut_cells(
+    name: str, title: str, page: CommitView, query: ListQuery, *, informational: bool
+) -> ListPage[Column]:
+    """The places of one page of a list, in whole cells: the processes that measured several metrics."""
+    places = page.values.order(informational=informational, moves=page.moves, search=query.search)
+    _, first, cell, counts = np.unique(
+        page.values.series.processes[places], return_index=True, return_inverse=True, return_counts=True
+    )
+    in_order = np.argsort(first)
+    numbers = np.zeros(len(counts), np.int64)
+    numbers[in_order] = list(number_pages_of_cells(counts[in_order].tolist()))
+    pages = int(numbers.max(initial=1))
+    number = min(query.page_number_of(name), pages)
+    return ListPage(name, title, (places[numbers[cell] == number],), len(places), number, pages)
+
+
+def _fill_cells(
+    cut: ListPage[Column], page: CommitView, dots: Mapping[Series, Dot]
+) -> ListPage[CellRows[SeriesAtCommit]]:
+    """Put what is shown of each series in the place of it."""
+    all_series = page.values.series.series
+    rows = [
+        SeriesAtCommit(
+            series, dots[series], cut.name == "informational", *page.moves.get(series, (None, None))
+        )
+        for places in cut.rows
+        for series in (all_series[place] for place in places.tolist())
+    ]
+    cells = group_rows_by_benchmark_cell(rows, lambda row: row.series)
+    return ListPage(cut.name, cut.title, tuple(cells), cut.total, cut.page, cut.pages)
 
 
 def _count_quiet(verdicts: Iterable[Verdict], query: ListQuery) -> str:
@@ -167,7 +241,7 @@ def build_commit_view(
     commit: Commit,
     commits: Sequence[Commit],
     records: Sequence[RunRecord],
-    runs: Sequence[Run],
+    values: CommitValues,
     verdicts: Sequence[VerdictRecord],
     changes: Iterable[ChangePoint] = (),
 ) -> CommitView:
@@ -183,14 +257,8 @@ def build_commit_view(
     as_base = rank_verdicts_by_severity(
         verdict for verdict in all_verdicts if verdict.base == commit.sha and verdict.head != commit.sha
     )
-    judged = set(select_judged_series(collect_processes_by_series(runs)))
     before = line[position + 1] if position is not None and position + 1 < len(line) else None
-    moves = _collect_moves(changes, as_head, before)
-    values = [
-        SeriesAtCommit(series, dot, series not in judged, *moves.get(series, (None, None)))
-        for series, dot in merge_runs_into_dots(runs).items()
-    ]
-    newest = max(runs, key=lambda run: run.started_at, default=None)
+    newest = max(records, key=lambda run: run.started_at, default=None)
     return CommitView(
         project=project,
         commit=commit,
@@ -199,7 +267,8 @@ def build_commit_view(
         after=line[position - 1] if position else None,
         verdicts=tuple(as_head),
         verdicts_as_base=tuple(as_base),
-        series_values=tuple(values),
+        values=values,
+        moves=_collect_moves(changes, as_head, before),
         runs=tuple(records),
         environment=newest.environment.values if newest else (),
     )
@@ -207,12 +276,10 @@ def build_commit_view(
 
 def _collect_moves(
     changes: Iterable[ChangePoint], verdicts: Iterable[Verdict], before: Commit | None
-) -> Mapping[Series, tuple[ChangePoint, TailVerdict | None]]:
+) -> Mapping[Series, Move]:
     """The change of each series at a commit and its tail: as pairs with the commit before it confirmed it,
     else as its history has it."""
-    moves: dict[Series, tuple[ChangePoint, TailVerdict | None]] = {
-        change.series: (change, None) for change in changes
-    }
+    moves: dict[Series, Move] = {change.series: (change, None) for change in changes}
     for verdict in verdicts:
         change, _ = moves.get(verdict.series, (None, None))
         last_good = change.last_good if change else before and before.sha
@@ -222,11 +289,11 @@ def _collect_moves(
     return moves
 
 
-def _format_sentence(verdicts: Sequence[Verdict], values: Sequence[SeriesAtCommit]) -> str:
-    unavailable = sum(value.is_unavailable for value in values)
-    failed = sum(value.has_failed for value in values)
+def _format_sentence(verdicts: Sequence[Verdict], values: CommitValues) -> str:
+    unavailable = int(values.is_unavailable.sum())
+    failed = int(values.has_failed.sum())
     measured = format_count(len(values) - failed - unavailable, "series", "series") + " measured"
-    parts = [measured if values else "Nothing was measured here"]
+    parts = [measured if len(values) else "Nothing was measured here"]
     if failed:
         parts.append(f"{failed:,} failed")
     if unavailable:

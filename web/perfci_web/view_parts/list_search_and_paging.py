@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from perfci.model import Series
 from perfci.store.queries.query_records import series_matches_search
-from perfci_web.view_parts.table_row_groups import CellRows, group_rows_by_benchmark_cell
+from perfci_web.view_parts.table_row_groups import CellRows
 
 RowT = TypeVar("RowT")
 
@@ -63,20 +63,6 @@ def build_list_page(
     return ListPage(name, title, tuple(pages[page - 1]), len(matches), page, len(pages))
 
 
-def build_cell_list_page(
-    name: str,
-    title: str,
-    rows: Iterable[RowT],
-    query: ListQuery,
-    series_of: Callable[[RowT], Series],
-) -> ListPage[CellRows[RowT]]:
-    """Search a list and cut out the page of a query in whole cells, in the order of their first rows."""
-    matches = search_rows(rows, query, series_of)
-    pages = paginate_cells(group_rows_by_benchmark_cell(matches, series_of))
-    page = min(query.page_number_of(name), len(pages))
-    return ListPage(name, title, tuple(pages[page - 1]), len(matches), page, len(pages))
-
-
 def search_rows(
     rows: Iterable[RowT], query: ListQuery, series_of: Callable[[RowT], Series]
 ) -> Sequence[RowT]:
@@ -88,12 +74,20 @@ def search_rows(
 
 def paginate_cells(cells: Iterable[CellRows[RowT]]) -> list[list[CellRows[RowT]]]:
     """Split cells into pages of about ``PAGE_ROWS`` rows; a cell is never split."""
+    cells = list(cells)
     pages: list[list[CellRows[RowT]]] = [[]]
-    row_count = 0
-    for cell in cells:
-        if pages[-1] and row_count + len(cell.rows) > PAGE_ROWS:
+    for cell, page in zip(cells, number_pages_of_cells(len(cell.rows) for cell in cells), strict=True):
+        if page > len(pages):
             pages.append([])
-            row_count = 0
         pages[-1].append(cell)
-        row_count += len(cell.rows)
     return pages
+
+
+def number_pages_of_cells(row_counts: Iterable[int]) -> Iterator[int]:
+    """The number of the page of each cell, from 1, by how many rows it has."""
+    page, rows_of_page = 1, 0
+    for count in row_counts:
+        if rows_of_page and rows_of_page + count > PAGE_ROWS:
+            page, rows_of_page = page + 1, 0
+        rows_of_page += count
+        yield page

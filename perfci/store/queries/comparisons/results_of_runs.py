@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -59,6 +59,47 @@ def load_results_of_runs(
         for row in tx.connection().execute(query.where(RESULTS.c.run_id.in_(some)))
         if series_ids is None or row.series_id in series_ids
     ]
+
+
+class PlainLevel(NamedTuple):
+    """The level of a result that needs no look at its processes."""
+
+    series_id: int
+    level: float
+    clock: str
+
+
+def load_plain_levels(tx: Session, run_ids: Collection[int]) -> list[PlainLevel]:
+    """Load the levels of the valid results of some runs that have one, in no order."""
+    query = sa.select(RESULTS.c.series_id, RESULTS.c.level, RESULTS.c.clock).where(_is_plain())
+    rows: list[Any] = []
+    for some in in_chunks(run_ids):
+        rows += tx.connection().execute(query.where(RESULTS.c.run_id.in_(some))).all()
+    return rows
+
+
+def load_series_of_other_results(tx: Session, run_ids: Collection[int]) -> tuple[set[int], set[int]]:
+    """Load the ids of the series of which some runs have a result that is not plain: a valid one, and one
+    that is marked invalid."""
+    is_invalid = sa.or_(RESULTS.c.invalid, RUNS.c.invalid)
+    query = sa.select(RESULTS.c.series_id, is_invalid).join(RUNS, RESULTS.c.run_id == RUNS.c.id)
+    other = query.where(sa.or_(is_invalid, ~_is_plain()))
+    valid: set[int] = set()
+    invalid: set[int] = set()
+    for some in in_chunks(run_ids):
+        for row_id, is_marked in tx.connection().execute(other.where(RESULTS.c.run_id.in_(some))):
+            (invalid if is_marked else valid).add(row_id)
+    return valid, invalid
+
+
+def _is_plain() -> sa.ColumnElement[bool]:
+    """Build the condition that a result is valid, ended well and has a summary with a level."""
+    return sa.and_(
+        RESULTS.c.invalid.is_(False),
+        RESULTS.c.status == Status.OK.value,
+        RESULTS.c.level.is_not(None),
+        sa.func.coalesce(RESULTS.c.clock, "") != "",
+    )
 
 
 class Place(NamedTuple):
