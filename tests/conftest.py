@@ -84,18 +84,27 @@ def addresses_compiled_once() -> Iterator[None]:
         return
     from werkzeug.routing import Rule
 
-    compiled: dict[object, Any] = {}
-    compile_anew = Rule._compile_builder
+    known: dict[object, dict[str, Any]] = {}
+    compile_anew = Rule.compile
 
-    def compile_builder(rule: Rule, append_unknown: bool = True) -> Any:
-        known_by = (rule.rule, tuple(rule._trace), repr(rule.defaults), append_unknown)
-        if known_by not in compiled:
-            compiled[known_by] = compile_anew(rule, append_unknown)
-        return compiled[known_by]
+    def compile_rule(rule: Rule) -> None:
+        known_by = (rule.rule, rule.subdomain, rule.host, repr(rule.defaults), rule.merge_slashes)
+        if known_by not in known:
+            compile_anew(rule)
+            known[known_by] = {name: getattr(rule, name) for name in OF_A_COMPILED_RULE}
+            return
+        compiled = known[known_by]
+        rule._parts, rule._trace = list(compiled["_parts"]), list(compiled["_trace"])
+        rule._converters, rule.arguments = dict(compiled["_converters"]), set(compiled["arguments"])
+        rule._build = compiled["_build"].__func__.__get__(rule)
+        rule._build_unknown = compiled["_build_unknown"].__func__.__get__(rule)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rule, "_compile_builder", compile_builder)
+        patch.setattr(Rule, "compile", compile_rule)
         yield
+
+
+OF_A_COMPILED_RULE = ("_parts", "_trace", "_converters", "arguments", "_build", "_build_unknown")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -124,9 +124,19 @@ def import_circles(edges: Iterable[ImportEdge]) -> list[set[str]]:
     for edge in edges:
         graph.setdefault(edge.importer, set()).add(edge.target)
         graph.setdefault(edge.target, set())
+    remove_ends(graph)
     reachable = {module: reachable_from(module, graph) for module in graph}
     circles = {frozenset(name for name in reachable[module] if module in reachable[name]) for module in graph}
     return sorted((set(circle) for circle in circles if len(circle) > 1), key=len, reverse=True)
+
+
+def remove_ends(graph: dict[str, set[str]]) -> None:
+    """Remove what imports nothing, and what then imports nothing any more: no circle leads through it."""
+    while ends := {module for module, targets in graph.items() if not targets}:
+        for module in ends:
+            del graph[module]
+        for targets in graph.values():
+            targets -= ends
 
 
 def reachable_from(start: str, graph: Mapping[str, set[str]]) -> set[str]:

@@ -31,9 +31,10 @@ class Word:
     allowed: str = ""
     in_text: bool = False
 
-    def is_part_of(self, name: str) -> bool:
+    def is_part_of(self, parts: str) -> bool:
+        """Whether a name in snake_case has the word."""
         pattern = rf"^(?:{self.pattern})$" if self.bare else rf"(?:^|_)(?:{self.pattern})(?=_|$)"
-        return bool(re.search(pattern, snake_case(name)))
+        return bool(re.search(pattern, parts))
 
     def is_allowed(self, path: str, name: str) -> bool:
         return bool(self.allowed and re.search(self.allowed, f"{path}:{name}"))
@@ -216,7 +217,8 @@ def list_dialect_occurrences(occurrences: Iterable[Occurrence]) -> Iterator[tupl
 
 @functools.cache
 def dialect_words_of_name(name: str) -> tuple[Word, ...]:
-    return tuple(word for word in DIALECT if word.is_part_of(name))
+    parts = snake_case(name)
+    return tuple(word for word in DIALECT if word.is_part_of(parts))
 
 
 def total_counts(words: WordCounts) -> dict[str, int]:
