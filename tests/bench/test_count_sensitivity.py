@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -87,6 +88,11 @@ class Training:
         )
 
 
+@functools.cache
+def count_mutated(**mutation: bool) -> CallCounts:
+    return Training(**mutation).count()
+
+
 @pytest.fixture(scope="module")
 def healthy_training() -> CallCounts:
     return Training().count()
@@ -117,18 +123,18 @@ def healthy_training() -> CallCounts:
 def test_a_change_of_training_moves_the_counts_that_name_it(
     healthy_training: CallCounts, mutation: dict[str, bool], moves: set[str]
 ) -> None:
-    assert moved(healthy_training, Training(**mutation).count()) == moves
+    assert moved(healthy_training, count_mutated(**mutation)) == moves
 
 
 def test_checkpointing_trades_operations_for_memory(healthy_training: CallCounts) -> None:
-    without = Training(checkpointing=False).count()
+    without = count_mutated(checkpointing=False)
 
     assert without.peak_tensor_bytes > 1.25 * healthy_training.peak_tensor_bytes
     assert without.flops < healthy_training.flops
 
 
 def test_a_leaked_master_copy_weighs_four_bytes_a_parameter(healthy_training: CallCounts) -> None:
-    leaked = Training(master_copy=True).count()
+    leaked = count_mutated(master_copy=True)
 
     four_bytes_each = 2 * healthy_training.parameter_bytes
     assert leaked.optimizer_state_bytes - healthy_training.optimizer_state_bytes == four_bytes_each
@@ -155,8 +161,13 @@ def generation(
     return count_call(answer, rebuild=answer, cache=lambda: kv_cache)
 
 
-def test_losing_the_kv_cache_lowers_operators_and_multiplies_flops() -> None:
-    cached, uncached = generation(), generation(cached=False)
+@pytest.fixture(scope="module")
+def healthy_generation() -> CallCounts:
+    return generation()
+
+
+def test_losing_the_kv_cache_lowers_operators_and_multiplies_flops(healthy_generation: CallCounts) -> None:
+    cached, uncached = healthy_generation, generation(cached=False)
 
     # All tokens at once are more bytes than one, and nothing is kept that could be weighed.
     assert moved(cached, uncached) == {
@@ -171,8 +182,8 @@ def test_losing_the_kv_cache_lowers_operators_and_multiplies_flops() -> None:
     assert uncached.kv_cache_bytes == 0
 
 
-def test_an_upcast_in_generation_moves_nothing_else() -> None:
-    assert moved(generation(), generation(compute=torch.Tensor.float)) == {"upcast_bytes"}
+def test_an_upcast_in_generation_moves_nothing_else(healthy_generation: CallCounts) -> None:
+    assert moved(healthy_generation, generation(compute=torch.Tensor.float)) == {"upcast_bytes"}
 
 
 def loading(fetch: Callable[[torch.Tensor], torch.Tensor], *, read: bool = False) -> CallCounts:
@@ -193,6 +204,11 @@ def well_fetched(tokens: torch.Tensor) -> torch.Tensor:
     return tokens.pin_memory().to(FAKE_DEVICE, non_blocking=True)
 
 
+@pytest.fixture(scope="module")
+def healthy_loading() -> CallCounts:
+    return loading(well_fetched)
+
+
 @pytest.mark.skipif(
     torch.accelerator.is_available(), reason="memory is really pinned for the accelerator here"
 )
@@ -211,13 +227,13 @@ def well_fetched(tokens: torch.Tensor) -> torch.Tensor:
     ids=["pinned", "pageable", "blocking", "twice"],
 )
 def test_a_change_of_loading_moves_the_counts_that_name_it(
-    fetch: Callable[[torch.Tensor], torch.Tensor], moves: set[str]
+    healthy_loading: CallCounts, fetch: Callable[[torch.Tensor], torch.Tensor], moves: set[str]
 ) -> None:
-    assert moved(loading(well_fetched), loading(fetch)) == moves
+    assert moved(healthy_loading, loading(fetch)) == moves
 
 
-def test_reading_the_loss_synchronises_once() -> None:
-    healthy, reading = loading(well_fetched), loading(well_fetched, read=True)
+def test_reading_the_loss_synchronises_once(healthy_loading: CallCounts) -> None:
+    healthy, reading = healthy_loading, loading(well_fetched, read=True)
 
     assert moved(healthy, reading) == {"host_syncs"}
     assert (healthy.host_syncs, reading.host_syncs) == (0, 1)

@@ -38,13 +38,6 @@ SLOWER = """
 """
 
 
-def bare_project(folder: Path) -> GitProject:
-    """A project whose environments import nothing beforehand: torch would take most of the time."""
-    project = GitProject(folder)
-    project.write("perfci.toml", "[environment]\npreload = []\n")
-    return project
-
-
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     env = {**os.environ, "STARTED": str(folder / "started")}
     command = [sys.executable, "-m", "perfci.cli", *arguments]
@@ -71,7 +64,7 @@ def wait_for(path: Path) -> None:
 
 
 def test_ctrl_c_leaves_no_process_behind(working_folder: Path) -> None:
-    bare_project(working_folder).commit("Slow", benchmarks__suite=SLEEPER)
+    GitProject(working_folder).commit("Slow", benchmarks__suite=SLEEPER)
     going = start(working_folder, "run", "--rounds", "1")
     wait_for(working_folder / "started")
 
@@ -86,7 +79,7 @@ def test_ctrl_c_leaves_no_process_behind(working_folder: Path) -> None:
 def test_results_measured_before_an_interrupt_can_be_uploaded(
     working_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bare_project(working_folder).commit("Slow the second time", benchmarks__suite=SLOWER)
+    GitProject(working_folder).commit("Slow the second time", benchmarks__suite=SLOWER)
     going = start(working_folder, "run", "--rounds", "2")
     wait_for(working_folder / "started-again")
 
@@ -101,7 +94,7 @@ def test_results_measured_before_an_interrupt_can_be_uploaded(
 
 
 def test_rejects_a_second_run_that_may_not_wait(working_folder: Path) -> None:
-    bare_project(working_folder).commit("Slow", benchmarks__suite=SLEEPER)
+    GitProject(working_folder).commit("Slow", benchmarks__suite=SLEEPER)
     first = start(working_folder, "run", "--rounds", "1")
     wait_for(working_folder / "started")
 
@@ -127,7 +120,7 @@ def test_a_second_run_waits_for_the_first(working_folder: Path) -> None:
                 spans.write("end\\n")
             return 1
     """.replace("{folder}", str(working_folder))
-    bare_project(working_folder).commit("Spans", benchmarks__suite=suite)
+    GitProject(working_folder).commit("Spans", benchmarks__suite=suite)
 
     both = [start(working_folder, "run", "--rounds", "2") for _ in range(2)]
     codes = [each_side.wait(timeout=300) for each_side in both]
@@ -148,7 +141,7 @@ def test_reports_a_process_that_the_kernel_killed_for_memory(
             open({str(group / "cgroup.procs")!r}, "w").write(str(os.getpid()))
             return len(bytearray(os.urandom(1)) * 400_000_000)
     """
-    bare_project(working_folder).commit("Hungry", benchmarks__suite=suite)
+    GitProject(working_folder).commit("Hungry", benchmarks__suite=suite)
 
     try:
         assert run_cli(["run", "--rounds", "1"]) == 4

@@ -12,8 +12,6 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from perfci import __version__
 from perfci.cli import run_cli
@@ -47,6 +45,8 @@ def database(working_folder: Path) -> str:
 
 def call_tools(database: str, questions: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What the tools answer; ``tools`` is what is offered."""
+    from mcp import ClientSession, StdioServerParameters  # a second of CPU, which other test processes save
+    from mcp.client.stdio import stdio_client
 
     async def talk() -> dict[str, Any]:
         arguments = ["-m", "perfci.cli", "--db", database, "--project", PROJECT, "mcp"]
