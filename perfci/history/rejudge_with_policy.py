@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlalchemy.orm import Session as Transaction
 
@@ -85,12 +86,56 @@ def rejudge_with_policy(store: Store, project: str, policy: Policy) -> Rejudging
         return RejudgingResult(verdicts, list(_rejudge_histories(tx, project, policy)))
 
 
-def _rejudge_verdicts(tx: Transaction, project: str, policy: Policy) -> Iterator[RejudgedVerdict]:
-    """Re-judge session by session, the oldest first, with the samples of one in memory."""
+@dataclass(frozen=True, slots=True)
+class RejudgedComparisons:
+    """The verdicts of the newest comparisons by the policy in force and by another one.
+
+    ``sessions`` comparisons were judged again, ``left_out`` older ones were not. ``different`` are the
+    verdicts that the other policy gives another kind, with both: None where the series is not judged.
+    """
+
+    sessions: int
+    left_out: int
+    verdicts: int
+    different: tuple[tuple[Verdict | None, Verdict | None], ...]
+
+
+def try_policy_on_comparisons(
+    tx: Transaction, project: str, policy: Policy, changed: Policy, days: int, max_sessions: int
+) -> RejudgedComparisons:
+    """Judge the comparisons of the last days again by two policies, at the pairs that they measured."""
+    uids = {
+        record.session_uid
+        for record in load_verdict_records(tx, project, with_pull_requests=True)
+        if record.verdict.kind in NUMERIC_KINDS and record.verdict.base != record.verdict.head
+    }
+    sessions = [session for session in load_sessions(tx, project) if session.uid in uids]
+    newest = max((session.started_at for session in sessions), default=None)
+    recent = [
+        session for session in sessions if newest and session.started_at >= newest - timedelta(days=days)
+    ]
+    recent.sort(key=lambda session: session.started_at, reverse=True)
+    judged = recent[:max_sessions]
+    now, then = (
+        [rejudged.rejudged for rejudged in _rejudge_verdicts(tx, project, each, judged)]
+        for each in (policy, changed)
+    )
+    different = [
+        (before, after)
+        for before, after in zip(now, then, strict=True)
+        if (before and before.kind) is not (after and after.kind)
+    ]
+    return RejudgedComparisons(len(judged), len(recent) - len(judged), len(now), tuple(different))
+
+
+def _rejudge_verdicts(
+    tx: Transaction, project: str, policy: Policy, sessions: Sequence[SessionRecord] | None = None
+) -> Iterator[RejudgedVerdict]:
+    """Re-judge all sessions or some, the oldest first, with the samples of one in memory."""
     current = load_verdict_records(tx, project, with_pull_requests=True)
     records = [record for record in current if record.verdict.kind in NUMERIC_KINDS]
     decisions = load_verdict_decision_records(tx, project)
-    for session in reversed(load_sessions(tx, project)):
+    for session in reversed(load_sessions(tx, project) if sessions is None else sessions):
         own = [record for record in reversed(records) if record.session_uid == session.uid]
         if not own:
             continue

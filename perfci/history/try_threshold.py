@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -10,12 +11,13 @@ import numpy as np
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.load_series_points import load_series_points
-from perfci.model import ChangePoint, Commit, Series
+from perfci.model import ChangePoint, Commit, MetricClass, PerfciError, Series
 from perfci.store.queries.judging_inputs import load_judged_series_ids
 from perfci.store.queries.series_commits_machines import load_commits_by_id
+from perfci.verdicts.comparison_rule import Rule
 from perfci.verdicts.history.change_points_and_jumps import LevelHistory, find_change_points_in_levels
 from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS
-from perfci.verdicts.judging_policy import Policy
+from perfci.verdicts.judging_policy import Policy, PolicyOverride
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -46,15 +48,48 @@ class ThresholdDryRun:
     commits: Mapping[str, Commit]
 
 
-def try_threshold(
-    tx: Transaction, project: str, policy: Policy, bar: float, days: int
-) -> ThresholdDryRun | None:
-    """Judge the last days of every history again by another threshold; None without a measured commit.
+@dataclass(frozen=True, slots=True)
+class TriedSettings:
+    """Settings of ``[judge]`` to try; with a ``metric_class`` the bar is that of its metrics alone."""
 
-    Both thresholds see the same points: those of the last days, and as many before them as a change is
+    bar: float
+    strict: bool
+    min_pairs: int
+    max_pairs: int
+    metric_class: MetricClass | None = None
+
+    @classmethod
+    def in_force(cls, policy: Policy) -> TriedSettings:
+        """The settings in force."""
+        rule = policy.default
+        return cls(rule.bar, rule.strict, rule.looks[0], rule.max_pairs)
+
+
+def build_changed_policy(tx: Transaction, project: str, policy: Policy, settings: TriedSettings) -> Policy:
+    """Build the policy in force with other settings; a bar of one class becomes its last table."""
+    looks = tuple(range(settings.min_pairs, max(settings.min_pairs, Rule().looks[-1]) + 1))
+    default = replace(policy.default, strict=settings.strict, max_pairs=settings.max_pairs, looks=looks)
+    if settings.metric_class is None:
+        return Policy(replace(default, bar=settings.bar), policy.overrides)
+    names = {
+        series.metric.name
+        for series in load_judged_series_ids(tx, project)
+        if policy.metric_class_of(series) is settings.metric_class
+    }
+    if not names:
+        raise PerfciError(f"{project} has no judged series of the class {settings.metric_class.value}.")
+    match = f" · ({'|'.join(map(re.escape, sorted(names)))})$"
+    return Policy(default, (*policy.overrides, PolicyOverride(match, bar=settings.bar)))
+
+
+def try_threshold(
+    tx: Transaction, project: str, policy: Policy, changed: Policy, days: int
+) -> ThresholdDryRun | None:
+    """Judge the last days of every history again by another policy; None without a measured commit.
+
+    Both policies see the same points: those of the last days, and as many before them as a change is
     measured from. Values that repeat exactly are judged by any change, whatever the threshold.
     """
-    changed = Policy(replace(policy.default, bar=bar), policy.overrides)
     series_ids = {
         row_id: series
         for series, row_id in load_judged_series_ids(tx, project).items()
