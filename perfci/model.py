@@ -401,7 +401,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """All samples of a suite for one commit on one machine in one session."""
+    """All samples of a suite for one commit on one machine in one session.
+
+    The first run of a session at a commit carries what the session judged by variants and goals.
+    """
 
     project: str
     session: str
@@ -416,6 +419,8 @@ class Run:
     origin: NamedValues = ()
     results: tuple[Result, ...] = ()
     invalid: InvalidMark | None = None
+    variant_comparisons: tuple[VariantComparisonRecord, ...] = ()
+    goals: tuple[GoalRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,6 +507,81 @@ class Verdict:
             before, self.ratio, before if self.head_level is None else self.head_level
         )
         return ChangePoint(self.series, self.head, self.base, before, after, self.interval)
+
+
+@dataclass(frozen=True, slots=True)
+class VariantNumericsRecord:
+    """How one number of a variant compares with that of the baseline: ``agrees``, ``rejected`` or
+    ``undecided``; ``text`` states both and the tolerance.
+    """
+
+    metric: str
+    outcome: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VariantStepRecord:
+    """One variant or step at one benchmark with its verdicts; ``is_total`` is that of an ablation.
+
+    The first one of a benchmark is compared with nothing. One with a ``rejection_reason`` does not count.
+    ``numerics`` were held to a tolerance.
+    """
+
+    benchmark: str
+    shared_parameters: NamedValues
+    name: str
+    compared_with: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    rejection_reason: str = ""
+    is_total: bool = False
+    numerics: tuple[VariantNumericsRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VariantComparisonRecord:
+    """A comparison of variants of one commit: its kind is ``vary`` or ``ablation``.
+
+    ``name`` is what was varied, or the name of the ablation. ``is_invalid`` says that a run it rests on was
+    marked as invalid.
+    """
+
+    kind: str
+    name: str
+    sha: str
+    session_uid: str
+    created_at: datetime
+    steps: tuple[VariantStepRecord, ...]
+    id: int = 0
+    is_invalid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GoalClauseRecord:
+    """One judged clause; estimate and interval are in the unit of the clause."""
+
+    text: str
+    outcome: str
+    series: Series | None = None
+    estimate: float | None = None
+    interval: Interval | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GoalRecord:
+    """A goal as one session judged it; ``subject`` names the variants it was judged on."""
+
+    name: str
+    subject: str
+    outcome: str
+    reason: str
+    base: str
+    head: str
+    session_uid: str
+    created_at: datetime
+    clauses: tuple[GoalClauseRecord, ...]
+    is_invalid: bool = False
 
 
 def level_matching_ratio(before: float, ratio: float | None, measured: float) -> float:

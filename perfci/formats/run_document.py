@@ -13,6 +13,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from perfci.formats.bounded_files import MIB, decompress, read_decompressed
+from perfci.formats.comparison_documents import (
+    comparisons_from_document,
+    comparisons_to_content,
+    goals_from_document,
+    goals_to_content,
+    series_from_part,
+)
 from perfci.formats.content_outline import ContentOutline
 from perfci.formats.format_types import ImportDefaults, ImportedRun, WarnCallback
 from perfci.formats.run_document_schema import (
@@ -24,15 +31,14 @@ from perfci.formats.run_document_schema import (
     ProcessPart,
     ResultPart,
     RunDocument,
+    SeriesPart,
 )
 from perfci.formats.value_parsing import describe_first_error
 from perfci.model import (
-    Benchmark,
     Commit,
     Environment,
     InvalidMark,
     Machine,
-    Metric,
     NamedValues,
     PerfciError,
     Process,
@@ -227,6 +233,10 @@ def _parse_run(body: bytes, source_name: str) -> Run:
 def run_from_document(document: RunDocument) -> Run:
     """Convert a valid document to a run."""
     machine, variant = Machine(**vars(document.machine)), Variant(freeze_named_values(document.variant))
+
+    def read_series(part: SeriesPart) -> Series:
+        return series_from_part(part, machine, variant, document.harness)
+
     return Run(
         project=document.project,
         session=document.session,
@@ -243,18 +253,13 @@ def run_from_document(document: RunDocument) -> Run:
             _result_from_part(part, machine, variant, document.harness) for part in document.results
         ),
         invalid=_mark_from_part(document.invalid),
+        variant_comparisons=comparisons_from_document(document, read_series),
+        goals=goals_from_document(document, read_series),
     )
 
 
 def _result_from_part(part: ResultPart, machine: Machine, variant: Variant, harness: str) -> Result:
-    series = Series(
-        benchmark=Benchmark(part.benchmark, part.benchmark_version),
-        parameters=freeze_named_values(part.parameters),
-        metric=Metric(part.metric, part.unit, part.direction),
-        machine=machine,
-        variant=variant,
-        harness=harness,
-    )
+    series = series_from_part(part, machine, variant, harness)
     summary = None
     if part.summary:
         ci_lo, ci_hi = part.summary.ci or (None, None)
@@ -310,6 +315,8 @@ def run_to_dict(run: Run) -> dict[str, Any]:
             "origin": _pairs_to_object(run.origin),
             "results": [result_to_dict(result) for result in run.results],
             "invalid": _mark_to_content(run.invalid),
+            "variant_comparisons": comparisons_to_content(run),
+            "goals": goals_to_content(run),
         }
     )
 

@@ -15,6 +15,7 @@ from pydantic import (
     FiniteFloat,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    field_validator,
     model_validator,
 )
 from pydantic_core import CoreSchema
@@ -27,7 +28,8 @@ from pydantic_core.core_schema import (
     datetime_schema,
 )
 
-from perfci.model import Clock, Process, ProcessBoundaries, Role, Status
+from perfci.model import Clock, PerfciError, Process, ProcessBoundaries, Role, Status
+from perfci.verdicts.goals.goal_clauses import parse_clause
 
 SCHEMA: Literal["perfci.run/1"] = "perfci.run/1"
 
@@ -38,6 +40,9 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
 MAX_RESULTS, MAX_PROCESSES, MAX_PARAMETERS = 10_000, 10_000, 64
 MAX_SAMPLES = 100_000
 """Samples of one process; a run holds at most ten times as many."""
+
+MAX_PARTS = 1_000
+"""Steps of a comparison, verdicts of a step, goals, clauses of a goal."""
 
 NO_NUL_PATTERN = r"^[^\x00]*$"
 """Text that every database can store."""
@@ -84,6 +89,9 @@ DocumentSha = Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
 DocumentIndex = Annotated[int, Field(ge=0, le=INT32)]
 DocumentCount = Annotated[int, Field(ge=1, le=INT64)]
 DocumentNumber = Annotated[FiniteFloat, BeforeValidator(_require_exact)]
+DocumentRatio = Annotated[DocumentNumber, Field(gt=0)]
+DocumentShare = Annotated[DocumentNumber, Field(ge=0)]
+GoalWord = Literal["met", "broken", "undecided", "rejected"]
 DocumentSamples = Annotated[
     tuple[FiniteFloat, ...], FailFast(), Field(max_length=MAX_SAMPLES), BeforeValidator(_require_all_exact)
 ]
@@ -191,8 +199,8 @@ class _ProcessSchema:
         return handler(ProcessPart.__pydantic_core_schema__)
 
 
-class ResultPart(DocumentPart):
-    """One metric of one benchmark with its processes, or a summary where raw samples do not exist."""
+class SeriesPart(DocumentPart):
+    """A series, without the machine, variant and harness that its run names."""
 
     benchmark: DocumentName
     benchmark_version: DocumentLine = ""
@@ -200,6 +208,11 @@ class ResultPart(DocumentPart):
     metric: DocumentName
     unit: DocumentLine
     direction: Literal["lower", "higher"] = "lower"
+
+
+class ResultPart(SeriesPart):
+    """One metric of one benchmark with its processes, or a summary where raw samples do not exist."""
+
     status: Status = Status.OK
     reason: DocumentText = ""
     number: DocumentCount | None = None
@@ -231,8 +244,107 @@ class ResultPart(DocumentPart):
         return self
 
 
+RatioInterval = tuple[DocumentRatio, DocumentRatio]
+ValueInterval = tuple[DocumentNumber, DocumentNumber]
+VerdictWord = Literal[
+    "regression", "improvement", "unchanged", "inconclusive", "not_comparable", "missing", "failed"
+]
+
+
+class TailPart(DocumentPart):
+    """The verdict on the tail of the samples within processes."""
+
+    kind: VerdictWord
+    ratio: DocumentRatio
+    interval: RatioInterval | None = None
+
+
+class VariantVerdictPart(DocumentPart):
+    """The verdict of one step on one metric; its series is that of the step."""
+
+    series: SeriesPart
+    kind: VerdictWord
+    stage: Literal["screening", "confirmation"]
+    ratio: DocumentRatio | None = None
+    interval: RatioInterval | None = None
+    base_level: DocumentNumber | None = None
+    head_level: DocumentNumber | None = None
+    noise_floor: DocumentShare | None = None
+    mde: DocumentShare | None = None
+    pairs: DocumentIndex = 0
+    pairs_to_decide: DocumentIndex | None = None
+    p_value: Annotated[DocumentNumber, Field(ge=0, le=1)] | None = None
+    reason: DocumentText = ""
+    tail: TailPart | None = None
+
+
+class NumericsPart(DocumentPart):
+    """How one number of a variant compares with that of the baseline."""
+
+    metric: DocumentName
+    outcome: Literal["agrees", "rejected", "undecided"]
+    text: DocumentText = ""
+
+
+class StepPart(DocumentPart):
+    """One variant or step at one benchmark; the first one is compared with nothing."""
+
+    benchmark: DocumentName
+    shared_parameters: ChosenPairs = {}
+    name: DocumentLine
+    compared_with: DocumentLine = ""
+    rejection_reason: DocumentText = ""
+    is_total: bool = False
+    verdicts: Annotated[tuple[VariantVerdictPart, ...], Field(max_length=MAX_PARTS)] = ()
+    numerics: Annotated[tuple[NumericsPart, ...], Field(max_length=MAX_PARTS)] = ()
+
+
+class VariantComparisonPart(DocumentPart):
+    """A comparison of variants of the run's commit, or an ablation, as the session judged it."""
+
+    kind: Literal["vary", "ablation"]
+    name: DocumentLine
+    created_at: DocumentTime
+    steps: Annotated[tuple[StepPart, ...], Field(max_length=MAX_PARTS)] = ()
+
+
+class GoalClausePart(DocumentPart):
+    """One judged clause of a goal; estimate and interval are in the unit of the clause."""
+
+    text: DocumentName
+    outcome: GoalWord
+    series: SeriesPart | None = None
+    estimate: DocumentNumber | None = None
+    interval: ValueInterval | None = None
+    reason: DocumentText = ""
+
+    @field_validator("text")
+    @classmethod
+    def _can_be_read(cls, text: str) -> str:
+        try:
+            parse_clause(text)
+        except PerfciError as error:
+            raise ValueError(str(error)) from None
+        return text
+
+
+class GoalPart(DocumentPart):
+    """A goal as the session judged it at the run's commit; without ``base`` against that commit itself."""
+
+    name: DocumentLine
+    subject: DocumentLine = ""
+    outcome: GoalWord
+    reason: DocumentText = ""
+    base: Annotated[str, Field(pattern=r"^([0-9a-f]{7,64})?$")] = ""
+    created_at: DocumentTime
+    clauses: Annotated[tuple[GoalClausePart, ...], Field(max_length=MAX_PARTS)] = ()
+
+
 class RunDocument(DocumentPart):
-    """All samples of a suite for one commit on one machine in one session."""
+    """All samples of a suite for one commit on one machine in one session.
+
+    ``variant_comparisons`` and ``goals`` are what the session judged at the commit by them.
+    """
 
     model_config = ConfigDict(title=SCHEMA)
 
@@ -250,6 +362,21 @@ class RunDocument(DocumentPart):
     origin: ChosenPairs = {}
     results: Annotated[tuple[ResultPart, ...], FailFast(), Field(max_length=MAX_RESULTS)] = ()
     invalid: InvalidPart | None = None
+    variant_comparisons: Annotated[tuple[VariantComparisonPart, ...], Field(max_length=100)] = ()
+    goals: Annotated[tuple[GoalPart, ...], Field(max_length=MAX_PARTS)] = ()
+
+    @model_validator(mode="after")
+    def _judges_what_it_measured(self) -> Self:
+        measured = {result.benchmark for result in self.results}
+        for comparison in self.variant_comparisons:
+            for step in comparison.steps:
+                for benchmark in (step.benchmark, *(verdict.series.benchmark for verdict in step.verdicts)):
+                    if benchmark not in measured:
+                        raise ValueError(
+                            f"the comparison of variants {comparison.name[:60]!r} judges the benchmark "
+                            f"{benchmark[:60]!r}, of which the run has no result"
+                        )
+        return self
 
     @model_validator(mode="after")
     def _is_bounded(self) -> Self:

@@ -28,13 +28,11 @@ from perfci.model import Commit, Stage, Status, Verdict
 from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.store import Store
+from perfci.store.queries.history_conditions import VARIANTS_KIND
 from perfci.verdicts.compare.false_discovery import FALSE_DISCOVERY_RATE, control_false_discoveries
 from perfci.verdicts.comparison_rule import MOVE_KINDS
 from perfci.verdicts.goals.goal_clauses import Goal
 from perfci.verdicts.variants.variant_contrast import VariantContrast, VariantResults
-
-VARIANTS_KIND = "variants"
-"""The kind of session under which variants and ablations are stored."""
 
 QuestionVerdicts = dict[ComparisonQuestion, list[Verdict]]
 """The verdicts on each question about two variants, one per judged series."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from perfci.config import AblationTable, Config
 from perfci.measure.adaptive_pairs import AdaptivePairing
-from perfci.measure.compare_variants import VARIANTS_KIND, QuestionVerdicts
+from perfci.measure.compare_variants import QuestionVerdicts
 from perfci.measure.comparison_questions import ComparisonQuestion
 from perfci.measure.confirmation import build_interim_look_reporter
 from perfci.measure.measure_and_store_session import SessionProgress, SessionScope
@@ -31,6 +31,7 @@ from perfci.project_policies import build_policy
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.suite_cells import Cell
 from perfci.store import Store
+from perfci.store.queries.history_conditions import VARIANTS_KIND
 from perfci.verdicts.goals.goal_clauses import Goal
 from perfci.verdicts.variants.numeric_parity import NumericsCheck
 from perfci.verdicts.variants.stepwise_ablation import Ablation, AblationStep

@@ -9,18 +9,20 @@ from perfci.measure.compare_commits import CommitComparison
 from perfci.measure.compare_variants import VariantComparison
 from perfci.measure.measure_ablation_steps import AblationResult
 from perfci.measure.variant_groups import VariantGroup, format_assignment
+from perfci.model import (
+    GoalClauseRecord,
+    GoalRecord,
+    NamedValues,
+    VariantComparisonRecord,
+    VariantNumericsRecord,
+    VariantStepRecord,
+)
 from perfci.report.escaping import strip_parameter_quotes
 from perfci.runner.suite_cells import Cell
 from perfci.store import Store
-from perfci.store.variant_comparisons import (
-    GoalClauseRecord,
-    GoalRecord,
-    VariantComparisonRecord,
-    VariantStepRecord,
-    add_goals,
-    add_variant_comparison,
-)
+from perfci.store.writes.variant_comparisons import add_goals, add_variant_comparison
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
+from perfci.verdicts.variants.numeric_parity import NumericsCheck
 from perfci.verdicts.variants.stepwise_ablation import Ablation
 
 TOTAL = "total"
@@ -40,7 +42,9 @@ def store_ablations(
     store: Store, project: str, result: AblationResult, name: str, goals: Sequence[GoalVerdict]
 ) -> None:
     """Store the steps and the total of an ablation at each benchmark, and the goals."""
-    steps = [step for ablation in result.ablations for step in _list_ablation_steps(ablation)]
+    steps = [
+        step for ablation in result.ablations for step in _list_ablation_steps(ablation, result.numerics)
+    ]
     _store(store, project, ("ablation", name, result.commit.sha, result.session), steps, goals)
 
 
@@ -84,7 +88,19 @@ def _list_variant_steps(comparison: VariantComparison, group: VariantGroup) -> I
                 _name_variant(group, base),
                 () if reason else tuple(comparison.verdicts.get(question, ())),
                 reason and f"rejected: {reason}",
+                numerics=_select_numerics(comparison.variants.numerics, cell.benchmark, cell.parameters),
             )
+
+
+def _select_numerics(
+    checks: Iterable[NumericsCheck], benchmark: str, parameters: NamedValues
+) -> tuple[VariantNumericsRecord, ...]:
+    """What was held to a tolerance at one cell."""
+    return tuple(
+        VariantNumericsRecord(check.series.metric.name, check.parity.value, check.text)
+        for check in checks
+        if check.series.benchmark.name == benchmark and dict(check.series.parameters) == dict(parameters)
+    )
 
 
 def _name_variant(group: VariantGroup, cell: Cell) -> str:
@@ -97,10 +113,19 @@ def _name_variant(group: VariantGroup, cell: Cell) -> str:
     return format_assignment(varied)
 
 
-def _list_ablation_steps(ablation: Ablation) -> Iterator[VariantStepRecord]:
+def _list_ablation_steps(
+    ablation: Ablation, numerics: Iterable[NumericsCheck]
+) -> Iterator[VariantStepRecord]:
     place = ablation.benchmark, ablation.other_parameters
     for step in ablation.steps:
-        yield VariantStepRecord(*place, step.name, step.compared_with, step.verdicts, step.rejection_reason)
+        yield VariantStepRecord(
+            *place,
+            step.name,
+            step.compared_with,
+            step.verdicts,
+            step.rejection_reason,
+            numerics=_select_numerics(numerics, ablation.benchmark, step.parameters),
+        )
     if ablation.total_verdicts:
         first = ablation.accepted_steps[0].name
         yield VariantStepRecord(*place, TOTAL, first, ablation.total_verdicts, is_total=True)

@@ -11,7 +11,10 @@ import pytest
 from perfci.net import http_client
 from perfci.service.uploads import send_to_server
 from perfci.store import Store, open_store
+from tests.support.databases import database_url as database_url
 from tests.support.databases import fresh_database
+from tests.support.databases import kind as kind
+from tests.support.databases import store as store
 from tests.support.switchable_connection import SwitchableConnection
 
 

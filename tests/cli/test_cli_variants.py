@@ -11,15 +11,10 @@ import pytest
 
 from perfci.cli import run_cli
 from perfci.formats import run_document
-from perfci.model import Role, VerdictKind
+from perfci.model import GoalRecord, Role, VariantComparisonRecord, VerdictKind
 from perfci.store import open_store
 from perfci.store.projects import load_projects
-from perfci.store.variant_comparisons import (
-    GoalRecord,
-    VariantComparisonRecord,
-    load_goals,
-    load_variant_comparisons,
-)
+from perfci.store.queries.comparisons.variant_comparisons import load_goals, load_variant_comparisons
 from tests.support.builders import a_commit, a_pair, a_result, a_run, a_series
 from tests.support.git_project import GitProject
 

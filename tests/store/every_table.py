@@ -7,7 +7,16 @@ import importlib
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Clock, Interval, Stage
+from perfci.model import (
+    Clock,
+    GoalClauseRecord,
+    GoalRecord,
+    Interval,
+    Stage,
+    VariantComparisonRecord,
+    VariantNumericsRecord,
+    VariantStepRecord,
+)
 from perfci.store import (
     open_store,
     verdict_decision_records,
@@ -41,15 +50,8 @@ from perfci.store.tables.notifications import DeliveryRow, DestinationRow
 from perfci.store.tables.series_points import PointBlockRow, SeriesPointsRow
 from perfci.store.tables.short_links import ShortLinkRow
 from perfci.store.tables.work_queue_and_leases import LeaseRow, OutboxRow
-from perfci.store.variant_comparisons import (
-    GoalClauseRecord,
-    GoalRecord,
-    VariantComparisonRecord,
-    VariantStepRecord,
-    add_goals,
-    add_variant_comparison,
-)
 from perfci.store.verdict_decision_records import DecisionRecord
+from perfci.store.writes.variant_comparisons import add_goals, add_variant_comparison
 from tests.support.builders import (
     NOON,
     PROJECT,
@@ -179,7 +181,14 @@ def fill(url: str) -> None:
 def _add_variants(tx: Session) -> None:
     steps = (
         VariantStepRecord("training.Step", (), "attn=sdpa"),
-        VariantStepRecord("training.Step", (), "attn=flash", "attn=sdpa", (a_verdict(),)),
+        VariantStepRecord(
+            "training.Step",
+            (),
+            "attn=flash",
+            "attn=sdpa",
+            (a_verdict(),),
+            numerics=(VariantNumericsRecord("loss", "agrees", "loss is 2.2 against 2.2"),),
+        ),
     )
     about = ("a" * 40, "session-1", NOON)
     add_variant_comparison(tx, PROJECT, VariantComparisonRecord("vary", "attn=sdpa,flash", *about, steps))

@@ -21,6 +21,8 @@ from perfci.model import (
     Benchmark,
     Clock,
     Commit,
+    GoalClauseRecord,
+    GoalRecord,
     Machine,
     Metric,
     Process,
@@ -30,6 +32,8 @@ from perfci.model import (
     Stage,
     Status,
     Variant,
+    VariantComparisonRecord,
+    VariantStepRecord,
     Verdict,
     VerdictKind,
 )
@@ -47,17 +51,10 @@ from perfci.store.jobs.notification_destinations import Destination, save_destin
 from perfci.store.projects import Project, find_project
 from perfci.store.queries.runs_and_sessions import load_runs_of_commit
 from perfci.store.queries.series_commits_machines import load_project_series
-from perfci.store.variant_comparisons import (
-    GoalClauseRecord,
-    GoalRecord,
-    VariantComparisonRecord,
-    VariantStepRecord,
-    add_goals,
-    add_variant_comparison,
-)
 from perfci.store.verdicts_and_change_points import add_verdicts
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import find_or_add_run, finish_session, start_session
+from perfci.store.writes.variant_comparisons import add_goals, add_variant_comparison
 from perfci_web.page_urls import ProjectLinks
 
 FORMULA = "=HYPERLINK(evil)"

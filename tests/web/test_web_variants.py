@@ -12,18 +12,22 @@ from flask.testing import FlaskClient
 from page_reading import words
 from web_builders import NOW, a_store
 
-from perfci.model import Interval, Series, Stage, Verdict, VerdictKind
-from perfci.store import Store
-from perfci.store.variant_comparisons import (
+from perfci.model import (
     GoalClauseRecord,
     GoalRecord,
+    Interval,
+    Series,
+    Stage,
     VariantComparisonRecord,
+    VariantNumericsRecord,
     VariantStepRecord,
-    add_goals,
-    add_variant_comparison,
+    Verdict,
+    VerdictKind,
 )
+from perfci.store import Store
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci.store.writes.measured_sessions import start_session
+from perfci.store.writes.variant_comparisons import add_goals, add_variant_comparison
 from perfci_web import create_app
 from tests.support.builders import PROJECT, a_commit, a_series, a_sha
 
@@ -72,7 +76,15 @@ def a_comparison() -> VariantComparisonRecord:
     steps = (
         VariantStepRecord(GPT, SHARED, "attn=sdpa"),
         VariantStepRecord(
-            GPT, SHARED, "attn=flash", "attn=sdpa", (a_step_verdict(a_step_series("flash"), 0.8),)
+            GPT,
+            SHARED,
+            "attn=flash",
+            "attn=sdpa",
+            (a_step_verdict(a_step_series("flash"), 0.8),),
+            numerics=(
+                VariantNumericsRecord("loss_at_step_k", "agrees", "the same"),
+                VariantNumericsRecord("grad_norm", "undecided", f"grad_norm is 1.1 against 1.0 {SCRIPT}"),
+            ),
         ),
     )
     return VariantComparisonRecord("vary", "attn=sdpa,flash", a_sha(6), "varied", NOW, steps)
@@ -130,6 +142,21 @@ def test_shows_every_step_with_level_change_interval_and_gain(client: FlaskClien
     assert "totalagainst baseline −48.0 % [−49.0, −47.0] 1.92x 10" in speed
     assert text.index("step_time") < text.index("peak_allocated")
     assert f"+{SCRIPT} ✕ rejectedfails parity, loss is 2.4" in text
+    assert "<script>alert" not in page
+
+
+def test_shows_in_which_numerics_a_variant_agrees(client: FlaskClient) -> None:
+    page = client.get(f"{P}/variants").text
+    (step,) = (
+        step
+        for record in client.get(f"{P}/variants.json").get_json()["comparisons"]
+        for step in record["steps"]
+        if step["numerics"]
+    )
+
+    assert f"≈ attn=flash at {GPT} agrees with the baseline in loss_at_step_k" in words(page)
+    assert f"? attn=flash at {GPT}, undecided: grad_norm is 1.1 against 1.0 {SCRIPT}" in words(page)
+    assert step["numerics"][0] == {"metric": "loss_at_step_k", "outcome": "agrees", "text": "the same"}
     assert "<script>alert" not in page
 
 

@@ -65,7 +65,7 @@ from perfci.model import PerfciError
     "--results",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="write the measured runs to DIR/runs, for `perfci upload`",
+    help="write the measured runs and their verdicts on variants and goals to DIR/runs, for `perfci upload`",
 )
 @json_option
 @global_options
@@ -112,17 +112,17 @@ def compare_command(
         quantiles=quantiles,
     )
     modes = {"BASE": base, "--vary": axes, "--ablation": ablation, "--files": recorded_files}
-    require_one_mode(modes, at, {"--results": results, "--quantiles": quantiles})
+    require_one_mode(modes, at, results, quantiles=quantiles)
     if recorded_files:
         return compare_recorded_files(recorded_files, options)
     if ablation:
-        return compare_ablation(ablation, at, options)
+        return compare_ablation(ablation, at, options, results)
     if axes:
-        return compare_variants(axes, at, options)
+        return compare_variants(axes, at, options, results)
     return compare_commits(base, head, options, results)
 
 
-def require_one_mode(modes: Mapping[str, object], at: str, for_commits: Mapping[str, object]) -> None:
+def require_one_mode(modes: Mapping[str, object], at: str, results: Path | None, *, quantiles: bool) -> None:
     """Reject no or several kinds of comparison, and options that belong to another kind."""
     modes_set = [name for name, value in modes.items() if value]
     if not modes_set:
@@ -131,6 +131,7 @@ def require_one_mode(modes: Mapping[str, object], at: str, for_commits: Mapping[
         raise PerfciError(f"{' and '.join(modes_set)} are different comparisons: give one of them")
     if at and modes_set[0] not in ("--vary", "--ablation"):
         raise PerfciError("--at says whose variants are compared: it belongs to --vary and --ablation")
-    for option, value in for_commits.items():
-        if value and modes_set[0] != "BASE":
-            raise PerfciError(f"{option} is for comparisons of commits: it does not go with {modes_set[0]}")
+    if quantiles and modes_set[0] != "BASE":
+        raise PerfciError(f"--quantiles is for comparisons of commits: it does not go with {modes_set[0]}")
+    if results and modes_set[0] == "--files":
+        raise PerfciError("--results is for what is measured: it does not go with --files")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -30,10 +31,11 @@ from perfci.measure.variant_groups import group_variants, validate_variant_assig
 from perfci.measure.variant_tradeoffs import find_ablation_tradeoffs
 from perfci.report.ablation_text import format_ablation, render_ablations_markdown
 from perfci.report.goal_text import format_goals, render_goals_markdown, tradeoff_sentence
+from perfci.service.pulls.results_artifact_files import write_run_documents
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 
 
-def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
+def compare_ablation(name: str, at: str, options: ComparisonOptions, results: Path | None = None) -> int:
     """Measure the steps of one ablation in the same rounds, and return the exit code."""
     repository = current_repository()
     config = load_repository_config(repository)
@@ -62,6 +64,8 @@ def compare_ablation(name: str, at: str, options: ComparisonOptions) -> int:
             )
             goal_verdicts = judge_ablation_goals(goals, ablation)
             store_ablations(store, config.project, ablation, name, goal_verdicts)
+            if results:
+                write_run_documents(results, store, [ablation.session])
     write_ablation_report(ablation, goal_verdicts, options)
     return ablation_exit_code(ablation, goal_verdicts, strict=options.strict)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions, comparison_exit_code
@@ -30,10 +32,13 @@ from perfci.report.pulls.comparison_findings import Findings, compute_verdict_ba
 from perfci.report.pulls.pull_comment import render_pull_comment
 from perfci.report.variant_text import build_contrast_verdict, format_variants
 from perfci.report.verdict_groups import group_verdicts
+from perfci.service.pulls.results_artifact_files import write_run_documents
 from perfci.verdicts.goals.goal_verdict import GoalVerdict
 
 
-def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOptions) -> int:
+def compare_variants(
+    axis_texts: tuple[str, ...], at: str, options: ComparisonOptions, results: Path | None = None
+) -> int:
     """Compare the variants that ``--vary`` names, and return the exit code."""
     axes = [VariantAxis.parse(text) for text in axis_texts]
     assignments = build_assignments(axes)
@@ -64,6 +69,8 @@ def compare_variants(axis_texts: tuple[str, ...], at: str, options: ComparisonOp
             goal_verdicts = judge_variant_goals(goals, comparison, assignments)
             varied = " ".join(axis_texts)
             store_variant_comparison(store, config.project, comparison, varied, goal_verdicts)
+            if results:
+                write_run_documents(results, store, [comparison.session])
     write_variants_report(comparison, goal_verdicts, axis_texts, options)
     return variants_exit_code(comparison, goal_verdicts, strict=options.strict)
 

@@ -25,7 +25,7 @@ from perfci.store.queries.comparisons.pull_request_uploads import (
     BASE_POSITION_FIELD,
     PULL_REQUEST_FIELD,
 )
-from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND
+from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND, VARIANTS_KIND
 from perfci.store.queries.series_commits_machines import is_commit_stored
 from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.find_or_add_rows import NEW_SERIES, load_session_projects_and_kinds
@@ -76,7 +76,8 @@ def store_uploaded_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[Up
     groups: dict[tuple[int, str, SeriesQuota], list[IncomingRun]] = defaultdict(list)
     for upload in first.values():
         kind = derive_session_kind(upload.run, upload.context.actor.grant)
-        quota = upload.quota if kind == PULL_REQUEST_KIND else replace(upload.quota, pull_request="")
+        is_from_pull = _is_from_pull_request(upload.run, upload.context.actor.grant)
+        quota = upload.quota if is_from_pull else replace(upload.quota, pull_request="")
         groups[upload.project.id, kind, quota].append(upload)
     stored: set[str] = set()
     for (_, kind, quota), uploads in groups.items():
@@ -100,19 +101,32 @@ def store_uploaded_runs(tx: Session, incoming: Sequence[IncomingRun]) -> list[Up
 
 
 def derive_session_kind(run: Run, grant: JobGrant | None) -> str:
-    """Return the session kind of a run; pull requests, dirty trees and comparisons never enter a history.
+    """Return the session kind of a run; pull requests, dirty trees, comparisons and variants never enter a
+    history.
 
     The server decides from the measured data and from the right of the job that sends it, not from what the
     document claims to be.
     """
-    origin = dict(run.origin)
-    is_from_pull = PULL_REQUEST_FIELD in origin or origin.get("event", "").startswith("pull_request")
+    if run.variant_comparisons:
+        return VARIANTS_KIND
     roles = {process.role for result in run.results for process in result.processes}
+    is_from_pull = _names_pull_request(run)
     if not is_from_pull and not run.commit.dirty and roles <= {Role.HISTORY}:
         return KIND_HISTORY
     if is_from_pull or (grant is not None and not grant.baseline):
         return PULL_REQUEST_KIND
     return KIND_AA if is_aa_run(run) else KIND_COMPARE
+
+
+def _names_pull_request(run: Run) -> bool:
+    origin = dict(run.origin)
+    return PULL_REQUEST_FIELD in origin or origin.get("event", "").startswith("pull_request")
+
+
+def _is_from_pull_request(run: Run, grant: JobGrant | None) -> bool:
+    """Whether new series of a run count as those of a pull request, whatever its session is."""
+    kind = derive_session_kind(replace(run, variant_comparisons=()), grant)
+    return kind == PULL_REQUEST_KIND
 
 
 def is_aa_run(run: Run) -> bool:
@@ -159,7 +173,7 @@ def _store_group(
         ids: IdCache = tx.info[IDS]
         if kind == KIND_HISTORY:
             enqueue_work(tx, project.id, "judge", [upload.key for upload in new], at)
-        else:
+        elif kind != VARIANTS_KIND:
             enqueue_work(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
         for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
             context = arrival.context

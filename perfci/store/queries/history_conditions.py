@@ -19,6 +19,9 @@ from perfci.store.tables.verdicts import VerdictRow
 HISTORY_KINDS = ("history", "import")
 """Kinds of sessions whose runs enter histories; pull requests and A/A runs do not."""
 
+VARIANTS_KIND = "variants"
+"""Kind of the sessions that compare variants of one commit, or the steps of an ablation."""
+
 PULL_REQUEST_KIND = "pull_request"
 """Kind of the sessions that a pull request, or a job without the right to write a history, uploaded: they
 are shown as comparisons, and nothing about the main branch is derived from them.

@@ -29,6 +29,7 @@ from perfci.store.column_conversions import (
     hash_values,
     named_values_from_json,
 )
+from perfci.store.queries.comparisons.variant_comparisons import CarriedComparisons, load_comparisons_of_runs
 from perfci.store.queries.history_conditions import (
     Condition,
     restrict_to_history,
@@ -253,7 +254,8 @@ def load_run(tx: Session, run_id: int) -> Run:
 
 def load_runs(tx: Session, run_ids: Sequence[int], series_ids: Collection[int] | None = None) -> list[Run]:
     """Load whole runs (or what they measured of some series), in the order of their ids; one that is not
-    stored is left out."""
+    stored is left out.
+    """
     query = (
         sa.select(*RunRow.__table__.c, SessionRow.uid, ProjectRow.slug)
         .join(SessionRow, RunRow.session_id == SessionRow.id)
@@ -267,6 +269,8 @@ def load_runs(tx: Session, run_ids: Sequence[int], series_ids: Collection[int] |
     machines, variants = load_machines_by_id(tx), load_variants_by_id(tx)
     marks = load_marks_of_runs(tx, run_ids)
     results = _load_results_with_marks(tx, run_ids, marks, series_ids)
+    is_whole = series_ids is None
+    carried = load_comparisons_of_runs(tx, run_ids) if is_whole else CarriedComparisons()
     return [
         Run(
             project=row.slug,
@@ -282,6 +286,8 @@ def load_runs(tx: Session, run_ids: Sequence[int], series_ids: Collection[int] |
             origin=named_values_from_json(row.origin),
             results=tuple(results.get(row.id, ())),
             invalid=marks.get((row.id, None)),
+            variant_comparisons=tuple(carried.comparisons.get(row.id, ())),
+            goals=tuple(carried.goals.get(row.id, ())),
         )
         for row in (rows[run_id] for run_id in run_ids if run_id in rows)
     ]

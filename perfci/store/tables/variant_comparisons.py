@@ -14,6 +14,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from perfci.store.column_conversions import JsonText
 from perfci.store.tables.base import TableBase, foreign_key, primary_key
+from perfci.store.tables.verdicts import VerdictColumnsMixin
 
 
 class VariantComparisonRow(TableBase):
@@ -46,9 +47,10 @@ class VariantStepRow(TableBase):
     name: Mapped[str]
     compared_with: Mapped[str]
     rejection_reason: Mapped[str]
+    numerics: Mapped[Any] = mapped_column(JsonText, server_default="[]")
 
 
-class VariantVerdictRow(TableBase):
+class VariantVerdictRow(VerdictColumnsMixin, TableBase):
     """The verdict of one step on one metric; ``series_id`` is that of the step, not of its baseline."""
 
     __tablename__ = "variant_verdicts"
@@ -56,26 +58,6 @@ class VariantVerdictRow(TableBase):
     id: Mapped[int] = primary_key()
     step_id: Mapped[int] = foreign_key("variant_steps.id", index=True)
     series_id: Mapped[int] = foreign_key("series.id", index=True)
-    base: Mapped[str]
-    head: Mapped[str]
-    kind: Mapped[str]
-    stage: Mapped[str]
-    ratio: Mapped[float | None]
-    interval_lo: Mapped[float | None]
-    interval_hi: Mapped[float | None]
-    base_level: Mapped[float | None]
-    head_level: Mapped[float | None]
-    noise_floor: Mapped[float | None]
-    mde: Mapped[float | None]
-    pairs: Mapped[int]
-    pairs_to_decide: Mapped[int | None]
-    p_value: Mapped[float | None]
-    reason: Mapped[str]
-    evidence: Mapped[Any] = mapped_column(JsonText)
-    tail_kind: Mapped[str | None]
-    tail_ratio: Mapped[float | None]
-    tail_interval_lo: Mapped[float | None]
-    tail_interval_hi: Mapped[float | None]
 
 
 class GoalClauseRow(TableBase):

@@ -17,25 +17,13 @@ from perfci.store.column_conversions import JsonText
 from perfci.store.tables.base import TableBase, foreign_key, primary_key
 
 
-class VerdictRow(TableBase):
-    """A verdict; superseded ones are kept.
+class VerdictColumnsMixin:
+    """The columns of a verdict, whatever it is about.
 
     ``tail_kind`` is empty where there was too little to judge the tail by, and absent in rows from before
     it was stored.
     """
 
-    __tablename__ = "verdicts"
-    __table_args__ = (
-        Index("ix_verdicts_question", "series_id", "base", "head"),
-        Index(
-            "ix_verdicts_between", "base", "head"
-        ),  # without the project: it would be taken to page through one
-    )
-
-    id: Mapped[int] = primary_key()
-    project_id: Mapped[int] = foreign_key("projects.id", index=True)
-    session_id: Mapped[int] = foreign_key("sessions.id", index=True)
-    series_id: Mapped[int] = foreign_key("series.id")
     kind: Mapped[str]
     stage: Mapped[str]
     base: Mapped[str]
@@ -56,6 +44,23 @@ class VerdictRow(TableBase):
     tail_ratio: Mapped[float | None]
     tail_interval_lo: Mapped[float | None]
     tail_interval_hi: Mapped[float | None]
+
+
+class VerdictRow(VerdictColumnsMixin, TableBase):
+    """A verdict between two commits; superseded ones are kept."""
+
+    __tablename__ = "verdicts"
+    __table_args__ = (
+        Index("ix_verdicts_question", "series_id", "base", "head"),
+        Index(
+            "ix_verdicts_between", "base", "head"
+        ),  # without the project: it would be taken to page through one
+    )
+
+    id: Mapped[int] = primary_key()
+    project_id: Mapped[int] = foreign_key("projects.id", index=True)
+    session_id: Mapped[int] = foreign_key("sessions.id", index=True)
+    series_id: Mapped[int] = foreign_key("series.id")
     created_at: Mapped[datetime]
     superseded_by: Mapped[int | None] = foreign_key("verdicts.id", index=True, nullable=True)
     invalid: Mapped[bool] = mapped_column(server_default=false())

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from perfci.model import Benchmark, Commit, Environment, Machine, PerfciError, Run, Series, Variant
 from perfci.store.column_conversions import hash_values, machine_identity, series_identity
 from perfci.store.projects import mark_projects_changed, reserved_project_id_column
+from perfci.store.queries.history_conditions import VARIANTS_KIND
 from perfci.store.queries.renamed_series import load_renamed_series
 from perfci.store.queries.series_commits_machines import find_series_ids_by_identity
 from perfci.store.tables.base import TableBase
@@ -84,15 +85,16 @@ def load_session_kinds(tx: Session, uids: Collection[str]) -> dict[str, str]:
 def ensure_imported_sessions(tx: Session, project: int, runs: Sequence[Run], kind: str) -> dict[str, int]:
     """Find or add the sessions of finished runs from elsewhere; return their ids by uid.
 
-    A session starts with its first run.
+    A session starts with its first run. One that compares variants is of that kind.
     """
     ids: IdCache = tx.info[IDS]
     new = {run.session: run for run in reversed(runs) if ids.find(("session", project, run.session)) is None}
-    plan = {"kind": kind, "spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
+    plan = {"spec_hash": "", "seed": "0", "rounds": 0, "state": "finished"}
     rows = [
         {
             "uid": uid,
             "project_id": project,
+            "kind": VARIANTS_KIND if run.variant_comparisons else kind,
             **plan,
             "started_at": run.started_at,
             "finished_at": run.finished_at or run.started_at,

@@ -57,6 +57,7 @@ from perfci.store.writes.find_or_add_rows import (
 )
 from perfci.store.writes.invalid_marks import set_result_mark, set_run_mark
 from perfci.store.writes.rename_series import find_rename_target_ids, update_machine_of_runs
+from perfci.store.writes.variant_comparisons import save_carried_comparisons
 
 RUNS, RESULTS, PROCESSES = RunRow.__table__, ResultRow.__table__, ProcessRow.__table__
 
@@ -146,6 +147,8 @@ def ingest_run_batch(
     run_ids = insert_runs(tx, project_id, new, session_ids, received_at)
     results = [(run_ids[key], result) for run, key, _ in new for result in run.results]
     insert_results(tx, project_id, results, summarize)
+    for run, _, _ in new:
+        save_carried_comparisons(tx, run)
     if new and (renamed := find_rename_target_ids(tx)):
         update_machine_of_runs(tx, renamed)
     return new

@@ -15,8 +15,8 @@ from perfci.store.queries import (
     runs_and_sessions,
     series_commits_machines,
 )
+from perfci.store.queries.comparisons.variant_comparisons import count_variant_results
 from perfci.store.queries.series_commits_machines import load_series_of_same_cells
-from perfci.store.variant_comparisons import count_variant_results
 from perfci.store.verdicts_and_change_points import load_change_points, load_verdict_records
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.commits.load_values import load_commit_values, load_dots

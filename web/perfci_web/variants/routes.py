@@ -7,16 +7,12 @@ from dataclasses import dataclass
 from flask import Blueprint, Response, jsonify, render_template, request
 from sqlalchemy.orm import Session
 
+from perfci.model import GoalRecord, VariantComparisonRecord
 from perfci.net.url_segments import encode_segment
 from perfci.report.series_places import SeriesPlaces
 from perfci.store.projects import Project
+from perfci.store.queries.comparisons.variant_comparisons import load_goals, load_variant_comparisons
 from perfci.store.queries.series_commits_machines import load_commits_by_sha, load_series_of_same_cells
-from perfci.store.variant_comparisons import (
-    GoalRecord,
-    VariantComparisonRecord,
-    load_goals,
-    load_variant_comparisons,
-)
 from perfci_web.application_context import web_context
 from perfci_web.url_lookups import build_project_links, require_commit, require_project
 from perfci_web.variants import view_model

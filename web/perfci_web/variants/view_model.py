@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from perfci.model import Commit, MetricClass, NamedValues, Series, Verdict
+from perfci.model import (
+    Commit,
+    GoalClauseRecord,
+    GoalRecord,
+    MetricClass,
+    NamedValues,
+    Series,
+    VariantComparisonRecord,
+    VariantStepRecord,
+    Verdict,
+)
 from perfci.report.ablation_rows import REPORTED_CLASSES
 from perfci.report.ablation_text import format_improvement_factor
 from perfci.report.escaping import strip_parameter_quotes
@@ -19,14 +29,9 @@ from perfci.report.goal_text import (
 )
 from perfci.report.serializers import serialize_series, serialize_verdict
 from perfci.report.verdict_text import Tone, format_in_common_unit, verdict_counts_sentence
-from perfci.store.variant_comparisons import (
-    GoalClauseRecord,
-    GoalRecord,
-    VariantComparisonRecord,
-    VariantStepRecord,
-)
 from perfci.verdicts.goals.goal_clauses import parse_clause
 from perfci.verdicts.goals.goal_verdict import ClauseVerdict, GoalOutcome
+from perfci.verdicts.variants.numeric_parity import ParityOutcome
 
 OUTCOME_TONES: Mapping[GoalOutcome, Tone] = {
     GoalOutcome.MET: "better",
@@ -103,6 +108,14 @@ class StepTable:
 
 
 @dataclass(frozen=True, slots=True)
+class NumericsLine:
+    """In which metrics a variant or step agrees with the baseline, or why that is open."""
+
+    glyph: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class VariantsView:
     """One comparison; ``hidden_count`` tables are not shown."""
 
@@ -111,6 +124,7 @@ class VariantsView:
     summary: str
     tables: tuple[StepTable, ...]
     hidden_count: int
+    numerics: tuple[NumericsLine, ...] = ()
 
     @property
     def title(self) -> str:
@@ -171,7 +185,20 @@ def build_variants_view(
     rejected = len({step.name for step in record.steps if step.rejection_reason})
     parts = [verdict_counts_sentence(verdicts), f"{rejected} rejected" if rejected else ""]
     summary = ", ".join(filter(None, parts)) or "nothing was compared"
-    return VariantsView(record, commit, summary, tuple(shown), len(tables) - len(shown))
+    numerics = tuple(itertools.islice(_list_numerics_lines(record.steps), max_rows))
+    return VariantsView(record, commit, summary, tuple(shown), len(tables) - len(shown), numerics)
+
+
+def _list_numerics_lines(steps: Sequence[VariantStepRecord]) -> Iterator[NumericsLine]:
+    """Lines on what was held to a tolerance; a step that is rejected has its reason in its table."""
+    for step in steps:
+        name = f"{step.name} at {step.benchmark}"
+        agreeing = [check.metric for check in step.numerics if check.outcome == ParityOutcome.AGREES]
+        if agreeing:
+            yield NumericsLine("≈", f"{name} agrees with the baseline in {', '.join(agreeing)}")
+        for check in step.numerics:
+            if check.outcome == ParityOutcome.UNDECIDED:
+                yield NumericsLine("?", f"{name}, undecided: {check.text}")
 
 
 def _list_step_tables(
@@ -282,6 +309,7 @@ def _serialize_comparison(record: VariantComparisonRecord) -> dict[str, Any]:
                 "total": step.is_total,
                 "rejected": step.rejection_reason,
                 "verdicts": [serialize_verdict(verdict) for verdict in step.verdicts],
+                "numerics": [asdict(check) for check in step.numerics],
             }
             for step in record.steps
         ],

@@ -1,25 +1,30 @@
-"""Save and load comparisons of variants, ablations and goals. The caller owns the transaction ``tx``."""
+"""Load comparisons of variants, ablations and goals."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from perfci.model import Interval, NamedValues, Series, Verdict
+from perfci.model import (
+    GoalClauseRecord,
+    GoalRecord,
+    VariantComparisonRecord,
+    VariantNumericsRecord,
+    VariantStepRecord,
+    Verdict,
+)
 from perfci.store.column_conversions import (
     build_interval,
     build_verdict,
     named_values_from_json,
-    verdict_values,
 )
 from perfci.store.queries.series_commits_machines import load_series_by_ids
-from perfci.store.tables.measurements import RunRow, SessionRow
+from perfci.store.tables.measurements import CommitRow, RunRow, SessionRow
 from perfci.store.tables.variant_comparisons import (
     GoalClauseRow,
     VariantComparisonRow,
@@ -27,141 +32,12 @@ from perfci.store.tables.variant_comparisons import (
     VariantVerdictRow,
 )
 from perfci.store.transactions import in_chunks
-from perfci.store.writes import find_or_add_rows
 
 COMPARISONS, STEPS = VariantComparisonRow.__table__, VariantStepRow.__table__
 VERDICTS, CLAUSES = VariantVerdictRow.__table__, GoalClauseRow.__table__
 
-
-@dataclass(frozen=True, slots=True)
-class VariantStepRecord:
-    """One variant or step at one benchmark with its verdicts; ``is_total`` is that of an ablation.
-
-    The first one of a benchmark is compared with nothing. One with a ``rejection_reason`` does not count.
-    """
-
-    benchmark: str
-    shared_parameters: NamedValues
-    name: str
-    compared_with: str = ""
-    verdicts: tuple[Verdict, ...] = ()
-    rejection_reason: str = ""
-    is_total: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VariantComparisonRecord:
-    """A comparison of variants of one commit: its kind is ``vary`` or ``ablation``.
-
-    ``name`` is what was varied, or the name of the ablation. ``is_invalid`` says that a run it rests on was
-    marked as invalid.
-    """
-
-    kind: str
-    name: str
-    sha: str
-    session_uid: str
-    created_at: datetime
-    steps: tuple[VariantStepRecord, ...]
-    id: int = 0
-    is_invalid: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GoalClauseRecord:
-    """One judged clause; estimate and interval are in the unit of the clause."""
-
-    text: str
-    outcome: str
-    series: Series | None = None
-    estimate: float | None = None
-    interval: Interval | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class GoalRecord:
-    """A goal as one session judged it; ``subject`` names the variants it was judged on."""
-
-    name: str
-    subject: str
-    outcome: str
-    reason: str
-    base: str
-    head: str
-    session_uid: str
-    created_at: datetime
-    clauses: tuple[GoalClauseRecord, ...]
-    is_invalid: bool = False
-
-
-def add_variant_comparison(tx: Session, project: str, comparison: VariantComparisonRecord) -> None:
-    """Store a comparison of variants with its steps and verdicts."""
-    project_id = find_or_add_rows.ensure_project_id(tx, project)
-    values = {
-        "project_id": project_id,
-        "session_id": find_or_add_rows.require_session_id(tx, comparison.session_uid),
-        "sha": comparison.sha,
-        "kind": comparison.kind,
-        "name": comparison.name,
-        "created_at": comparison.created_at,
-    }
-    comparison_id = tx.execute(sa.insert(COMPARISONS).returning(COMPARISONS.c.id), values).scalar_one()
-    for position, step in enumerate(comparison.steps):
-        row = {
-            "comparison_id": comparison_id,
-            "position": position,
-            "benchmark": step.benchmark,
-            "shared_parameters": step.shared_parameters,
-            "name": step.name,
-            "compared_with": step.compared_with,
-            "rejection_reason": step.rejection_reason,
-            "is_total": step.is_total,
-        }
-        step_id = tx.execute(sa.insert(STEPS).returning(STEPS.c.id), row).scalar_one()
-        _add_step_verdicts(tx, project_id, step_id, step.verdicts)
-
-
-def _add_step_verdicts(tx: Session, project_id: int, step_id: int, verdicts: Iterable[Verdict]) -> None:
-    rows = [
-        {
-            "step_id": step_id,
-            "series_id": find_or_add_rows.ensure_series_id(tx, project_id, verdict.series),
-            **verdict_values(verdict),
-        }
-        for verdict in verdicts
-    ]
-    if rows:
-        tx.execute(sa.insert(VERDICTS), rows)
-
-
-def add_goals(tx: Session, project: str, goals: Iterable[GoalRecord]) -> None:
-    """Store goals: a row for each clause, and one for a goal without any."""
-    project_id = find_or_add_rows.ensure_project_id(tx, project)
-    rows = [
-        {
-            "project_id": project_id,
-            "session_id": find_or_add_rows.require_session_id(tx, goal.session_uid),
-            "series_id": clause.series and find_or_add_rows.ensure_series_id(tx, project_id, clause.series),
-            "base": goal.base,
-            "head": goal.head,
-            "goal": goal.name,
-            "subject": goal.subject,
-            "goal_outcome": goal.outcome,
-            "goal_reason": goal.reason,
-            "clause": clause.text,
-            "outcome": clause.outcome,
-            "estimate": clause.estimate,
-            "interval_lo": clause.interval and clause.interval.lo,
-            "interval_hi": clause.interval and clause.interval.hi,
-            "reason": clause.reason,
-            "created_at": goal.created_at,
-        }
-        for goal in goals
-        for clause in goal.clauses or (GoalClauseRecord("", goal.outcome),)
-    ]
-    if rows:
-        tx.execute(sa.insert(CLAUSES), rows)
+MAX_CARRIED = 1_000
+"""Comparisons, and clauses of goals, that the run of a session carries: a document holds no more."""
 
 
 def load_variant_comparisons(
@@ -226,6 +102,7 @@ def _load_steps(tx: Session, comparison_ids: Collection[int]) -> dict[int, list[
                 verdicts=tuple(verdicts[row.id]),
                 rejection_reason=row.rejection_reason,
                 is_total=row.is_total,
+                numerics=tuple(VariantNumericsRecord(*check) for check in row.numerics),
             )
         )
     return steps
@@ -313,3 +190,49 @@ def count_variant_results(tx: Session, project_id: int, sha: str) -> tuple[int, 
     of_commit = sa.select(sa.func.count()).where(COMPARISONS.c.project_id == project_id)
     clauses = sa.select(sa.func.count()).where(CLAUSES.c.project_id == project_id, CLAUSES.c.head == sha)
     return tx.scalar(of_commit.where(COMPARISONS.c.sha == sha)) or 0, tx.scalar(clauses) or 0
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedComparisons:
+    """What sessions judged by variants and goals, by the run that carries it to elsewhere."""
+
+    comparisons: Mapping[int, Sequence[VariantComparisonRecord]] = field(default_factory=dict)
+    goals: Mapping[int, Sequence[GoalRecord]] = field(default_factory=dict)
+
+
+def load_comparisons_of_runs(tx: Session, run_ids: Collection[int]) -> CarriedComparisons:
+    """Load what runs carry, the oldest first: the first run of a session at a commit carries all of it."""
+    has_any = sa.or_(
+        sa.exists().where(COMPARISONS.c.session_id == RunRow.session_id),
+        sa.exists().where(CLAUSES.c.session_id == RunRow.session_id),
+    )
+    columns = (RunRow.id, SessionRow.uid, SessionRow.project_id, CommitRow.sha)
+    query = (
+        sa.select(*columns)
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .where(has_any)
+    )
+    rows = [row for some in in_chunks(run_ids) for row in tx.execute(query.where(RunRow.id.in_(some)))]
+    comparisons: dict[int, list[VariantComparisonRecord]] = {}
+    goals: dict[int, list[GoalRecord]] = {}
+    for row in rows:
+        if row.id != _find_first_run_id(tx, row.uid, row.sha):
+            continue
+        records = load_variant_comparisons(
+            tx, row.project_id, sha=row.sha, session_uid=row.uid, limit=MAX_CARRIED
+        )
+        comparisons[row.id] = [replace(record, id=0, is_invalid=False) for record in reversed(records)]
+        of_session = load_goals(tx, row.project_id, head=row.sha, session_uids=[row.uid], limit=MAX_CARRIED)
+        goals[row.id] = [replace(goal, is_invalid=False) for goal in reversed(of_session)]
+    return CarriedComparisons(comparisons, goals)
+
+
+def _find_first_run_id(tx: Session, session_uid: str, sha: str) -> int | None:
+    query = (
+        sa.select(sa.func.min(RunRow.id))
+        .join(SessionRow, RunRow.session_id == SessionRow.id)
+        .join(CommitRow, RunRow.commit_id == CommitRow.id)
+        .where(SessionRow.uid == session_uid, CommitRow.sha == sha)
+    )
+    return tx.scalar(query)
