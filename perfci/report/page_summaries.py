@@ -80,19 +80,24 @@ def project_overview_summary(
     return PageSummary(f"No open regression in {scope}")
 
 
-def recent_incidents_summary(opened: int, *, new: int, fixed: int, window: str) -> str:
+def recent_incidents_summary(
+    opened: int, *, new: int, fixed: int, window: str, confirmed_only: bool = False
+) -> str:
     """Say what became of a project in a time window: ``1 new incident, 2 fixed in the last 7 days; 5 open``.
 
     ``new`` are the open incidents whose change lies in the window, ``fixed`` those fixed or reverted in it.
+    With ``confirmed_only`` the counts are of those that an A/B rerun confirmed, and the words say so.
     """
+    noun = "confirmed incident" if confirmed_only else "incident"
     still_open = (
-        f"{format_count(opened, 'incident is', 'incidents are')} open" if opened else "no incident is open"
+        f"{format_count(opened, f'{noun} is', f'{noun}s are')} open" if opened else f"no {noun} is open"
     )
-    parts = [format_count(new, "new incident")] if new else []
+    parts = [format_count(new, f"new {noun}")] if new else []
     parts += [f"{fixed:,} fixed"] if fixed else []
     if parts:
         return f"{', '.join(parts)} {window}; {still_open}"
-    return f"Nothing got worse {window}; {still_open}"
+    nothing = "Nothing is confirmed to have got worse" if confirmed_only else "Nothing got worse"
+    return f"{nothing} {window}; {still_open}"
 
 
 def stale_summary(without_data_for: str, summary: PageSummary) -> PageSummary:

@@ -1,4 +1,4 @@
-"""The lens: the branch, machine, variant and time that lists of a project are restricted to.
+"""The lens: the branch, machine, variant, time and evidence that lists of a project are restricted to.
 
 It stands in the address, and links to other lists keep it.
 """
@@ -27,6 +27,8 @@ from perfci.store.queries.measured_places import (
 from perfci_web.place_slugs import machine_slug
 
 BRANCH_KEY, MACHINE_KEY, SINCE_KEY, AXIS_PREFIX = "branch", "machine", "since", "axis."
+CONFIRMED_KEY = "confirmed"
+"""With the value 1, lists have nothing but what an A/B rerun confirmed."""
 
 DEFAULT_WINDOW = "7d"
 WINDOW_DAYS: Mapping[str, int | None] = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": None}
@@ -47,12 +49,16 @@ MAX_VALUE_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Lens:
-    """What an address restricts lists to; empty values restrict nothing."""
+    """What an address restricts lists to; empty values restrict nothing.
+
+    ``confirmed_only`` leaves what an A/B rerun confirmed.
+    """
 
     branch: str = ""
     machine: str = ""
     axes: tuple[tuple[str, str], ...] = ()
     window: str = DEFAULT_WINDOW
+    confirmed_only: bool = False
 
     @property
     def query(self) -> dict[str, str]:
@@ -60,6 +66,7 @@ class Lens:
         values = {BRANCH_KEY: self.branch, MACHINE_KEY: self.machine}
         values |= {f"{AXIS_PREFIX}{name}": value for name, value in self.axes}
         values[SINCE_KEY] = "" if self.window == DEFAULT_WINDOW else self.window
+        values[CONFIRMED_KEY] = "1" if self.confirmed_only else ""
         return {key: value for key, value in values.items() if value}
 
     @property
@@ -94,6 +101,7 @@ def parse_lens(arguments: Mapping[str, str]) -> Lens:
         machine=kept.get(MACHINE_KEY, ""),
         axes=tuple(sorted(axes)),
         window=window if window in WINDOW_DAYS else DEFAULT_WINDOW,
+        confirmed_only=kept.get(CONFIRMED_KEY) == "1",
     )
 
 

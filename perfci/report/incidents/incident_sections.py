@@ -52,9 +52,12 @@ def incident_counts_sentence(
     )
 
 
-def section_counts_sentence(counts: Mapping[str, int], retests: int, creeps: int) -> str:
-    """Format incident counts that are already known per section."""
-    parts = [format_count(counts["open"], "open incident") if counts["open"] else "No open incident"]
+def section_counts_sentence(
+    counts: Mapping[str, int], retests: int, creeps: int, *, confirmed_only: bool = False
+) -> str:
+    """Format incident counts that are already known per section, or those of confirmed incidents."""
+    noun = "confirmed open incident" if confirmed_only else "open incident"
+    parts = [format_count(counts["open"], noun) if counts["open"] else f"No {noun}"]
     headings = {
         "held": "not alerted",
         "waiting": "waiting",

@@ -95,14 +95,21 @@ class WeekReport:
     sections: tuple[WeekSection, ...]
 
 
-def week_headline(worse: int, better: int, fixed: int, open_at_end: int, *, is_over: bool) -> str:
-    """Sum a week up: ``2 changes for the worse, 1 for the better, 1 incident fixed; 3 open at its end``."""
-    parts = [format_count(worse, "change") + " for the worse"] if worse else []
-    counted = f"{better:,}" if worse else format_count(better, "change")
+def week_headline(
+    worse: int, better: int, fixed: int, open_at_end: int, *, is_over: bool, confirmed_only: bool = False
+) -> str:
+    """Sum a week up: ``2 changes for the worse, 1 for the better, 1 incident fixed; 3 open at its end``.
+
+    With ``confirmed_only`` all counts are of what an A/B rerun confirmed, and the words say so.
+    """
+    kind = "confirmed " if confirmed_only else ""
+    parts = [format_count(worse, f"{kind}change") + " for the worse"] if worse else []
+    counted = f"{better:,}" if worse else format_count(better, f"{kind}change")
     parts += [f"{counted} for the better"] if better else []
-    parts += [f"{format_count(fixed, 'incident')} fixed"] if fixed else []
+    parts += [f"{format_count(fixed, f'{kind}incident')} fixed"] if fixed else []
     when = "at its end" if is_over else "now"
-    return f"{', '.join(parts) or 'Nothing changed'}; {open_at_end or 'none'} open {when}"
+    nothing = "No change is confirmed" if confirmed_only else "Nothing changed"
+    return f"{', '.join(parts) or nothing}; {open_at_end or 'none'} open {when}"
 
 
 def format_week_text(report: WeekReport, address_of: Callable[[str], str]) -> str:

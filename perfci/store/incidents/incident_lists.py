@@ -33,6 +33,13 @@ SECTIONS: Mapping[str, sa.ColumnElement[bool]] = {
 """Sections of the incidents page; every incident is in exactly one."""
 
 
+_DETAIL = sa.type_coerce(INCIDENTS.c.detail, sa.Text)
+CONFIRMED = sa.and_(
+    _DETAIL.contains('"confirmed_series":'), sa.not_(_DETAIL.contains('"confirmed_series":0'))
+)
+"""The incidents that an A/B rerun confirmed in at least one series, as their last evaluation says."""
+
+
 def list_incidents(
     tx: Session,
     project_id: int,
@@ -54,10 +61,10 @@ def list_incidents(
 
 
 def list_incidents_of_section(
-    tx: Session, project_id: int, section: str, *, limit: int | None = None
+    tx: Session, project_id: int, section: str, *, limit: int | None = None, confirmed_only: bool = False
 ) -> list[IncidentRecord]:
     """List the incidents of one section of a page, newest number first."""
-    return load_incidents(tx, project_id, SECTIONS[section], limit=limit)
+    return load_incidents(tx, project_id, SECTIONS[section], *_keep(confirmed_only), limit=limit)
 
 
 def count_and_load_open_incidents(
@@ -69,10 +76,11 @@ def count_and_load_open_incidents(
 
 
 def list_fixed_incidents(
-    tx: Session, project_id: int, since: datetime | None, *, limit: int
+    tx: Session, project_id: int, since: datetime | None, *, limit: int, confirmed_only: bool = False
 ) -> list[IncidentRecord]:
     """List the incidents that were fixed or reverted since a moment, newest number first."""
     changed = [INCIDENTS.c.changed_at >= since] if since is not None else []
+    changed += _keep(confirmed_only)
     states = (IncidentState.FIXED, IncidentState.REVERTED)
     return load_incidents(tx, project_id, *changed, states=states, with_detail=False, limit=limit)
 
@@ -85,14 +93,22 @@ def list_incidents_changed_since(
     return load_incidents(tx, project_id, changed, with_detail=False, limit=limit)
 
 
-def count_open_incidents(tx: Session, project_id: int) -> int:
+def count_open_incidents(tx: Session, project_id: int, *, confirmed_only: bool = False) -> int:
     """Count the open incidents."""
     counted = sa.select(sa.func.count()).select_from(INCIDENTS)
-    return tx.scalar(counted.where(INCIDENTS.c.project_id == project_id, OPEN)) or 0
+    chosen = (INCIDENTS.c.project_id == project_id, OPEN, *_keep(confirmed_only))
+    return tx.scalar(counted.where(*chosen)) or 0
 
 
-def count_incidents_by_section(tx: Session, project_id: int) -> dict[str, int]:
+def count_incidents_by_section(
+    tx: Session, project_id: int, *, confirmed_only: bool = False
+) -> dict[str, int]:
     """Count the incidents of each section."""
     counted = [sa.func.count(sa.case((condition, 1))).label(name) for name, condition in SECTIONS.items()]
-    row = tx.execute(sa.select(*counted).where(INCIDENTS.c.project_id == project_id)).one()
+    chosen = (INCIDENTS.c.project_id == project_id, *_keep(confirmed_only))
+    row = tx.execute(sa.select(*counted).where(*chosen)).one()
     return dict(zip(SECTIONS, row, strict=True))
+
+
+def _keep(confirmed_only: bool) -> list[sa.ColumnElement[bool]]:
+    return [CONFIRMED] if confirmed_only else []

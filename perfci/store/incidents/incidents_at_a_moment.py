@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from perfci.model import IncidentState
+from perfci.store.incidents.incident_lists import CONFIRMED
 from perfci.store.incidents.incident_records import DATA_KIND, OPEN_STATES, PAGE, IncidentRecord
 from perfci.store.incidents.incident_store import EVENTS, INCIDENTS, load_incidents
 
@@ -39,13 +40,19 @@ class IncidentAtMoment:
 
 
 def load_incidents_at_moment(
-    tx: Session, project_id: int, moment: datetime, *, settled_since: datetime
+    tx: Session,
+    project_id: int,
+    moment: datetime,
+    *,
+    settled_since: datetime,
+    confirmed_only: bool = False,
 ) -> list[IncidentAtMoment]:
     """Load the incidents first seen before a moment, newest number first, without those that were settled
     before ``settled_since`` and are so today."""
     long_settled = sa.and_(INCIDENTS.c.state.in_(SETTLED_STATES), INCIDENTS.c.changed_at < settled_since)
     is_current = sa.or_(INCIDENTS.c.gone_at.is_(None), INCIDENTS.c.gone_at >= settled_since)
-    chosen = (INCIDENTS.c.first_seen < moment, sa.not_(long_settled), is_current)
+    kept = [CONFIRMED] if confirmed_only else []
+    chosen = (INCIDENTS.c.first_seen < moment, sa.not_(long_settled), is_current, *kept)
     records = load_incidents(tx, project_id, *chosen, with_detail=False)
     states, assignees = _load_states_and_assignees(tx, project_id, chosen, moment)
     return [

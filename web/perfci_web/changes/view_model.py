@@ -104,7 +104,7 @@ def build_change_filter(query: ChangesQuery, lens: LensView, window: TimeWindow)
     """Join an address and the lens; what one commit moved is shown whenever it was."""
     return ChangeFilter(
         worse=query.moved == "worse" if query.moved else None,
-        confirmed_only=query.state == CONFIRMED_ONLY,
+        confirmed_only=query.state == CONFIRMED_ONLY or lens.lens.confirmed_only,
         commit=query.commit,
         branch=lens.lens.branch,
         since=None if query.commit else window.since,
@@ -126,7 +126,7 @@ def build_changes_view(
         project=project.slug,
         query=replace(query, page=page),
         headline=changes_headline(
-            counts.total, counts.worse, window.text, confirmed_only=query.state == CONFIRMED_ONLY
+            counts.total, counts.worse, window.text, confirmed_only=chosen.confirmed_only
         ),
         rows=tuple(map(ChangeRow, changes)),
         counts=counts,

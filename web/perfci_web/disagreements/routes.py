@@ -75,6 +75,8 @@ def _load_disagreements(
     if after:
         commit = require_commit(tx, project.slug, after)
         since, text = commit.committed_at, f"since {commit.short_sha}"
-    chosen = ChangeFilter(branch=lens.lens.branch, since=since, places=lens.places)
+    chosen = ChangeFilter(
+        confirmed_only=lens.lens.confirmed_only, branch=lens.lens.branch, since=since, places=lens.places
+    )
     changes = load_recorded_changes(tx, project.id, chosen, limit=MAX_CHANGES)
     return lens, text, view_model.find_disagreements(changes)

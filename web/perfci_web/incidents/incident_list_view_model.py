@@ -153,16 +153,23 @@ class IncidentListView:
     evaluation: EvaluationRecord
 
 
-def build_incident_list(tx: Session, project: Project, evaluation: EvaluationRecord) -> IncidentListView:
-    """Build the list from stored incidents; each is in exactly one section."""
-    counts = incident_lists.count_incidents_by_section(tx, project.id)
+def build_incident_list(
+    tx: Session, project: Project, evaluation: EvaluationRecord, *, confirmed_only: bool = False
+) -> IncidentListView:
+    """Build the list from stored incidents; each is in exactly one section.
+
+    ``confirmed_only`` leaves those that an A/B rerun confirmed, and neither retests nor slow drifts.
+    """
+    if confirmed_only:
+        evaluation = replace(evaluation, retests=(), creeps=())
+    counts = incident_lists.count_incidents_by_section(tx, project.id, confirmed_only=confirmed_only)
     sections = []
     for name, count in counts.items():
         if count:
-            entries = add_commits(tx, project, load_section_entries(tx, project.id, name))
+            entries = add_commits(tx, project, load_section_entries(tx, project.id, name, confirmed_only))
             sections.append(IncidentSection(name, SECTION_TITLES[name], tuple(entries), count))
     sentence = incident_sections.section_counts_sentence(
-        counts, len(evaluation.retests), len(evaluation.creeps)
+        counts, len(evaluation.retests), len(evaluation.creeps), confirmed_only=confirmed_only
     )
     return IncidentListView(project.slug, sentence, evaluation.pages_per_week, tuple(sections), evaluation)
 
@@ -176,13 +183,16 @@ class OpenIncidents:
 
 
 def load_or_derive_open_incidents(
-    tx: Session, project_record: Project, standards: ProjectPolicies
+    tx: Session, project_record: Project, standards: ProjectPolicies, *, confirmed_only: bool = False
 ) -> OpenIncidents:
-    """Load the open incidents; a project that was never evaluated has them derived here."""
-    count = incident_lists.count_open_incidents(tx, project_record.id)
-    entries = load_section_entries(tx, project_record.id, "open")
+    """Load the open incidents, or the confirmed ones; a project that was never evaluated has them derived
+    here."""
+    count = incident_lists.count_open_incidents(tx, project_record.id, confirmed_only=confirmed_only)
+    entries = load_section_entries(tx, project_record.id, "open", confirmed_only)
     if not entries and not stored.was_project_evaluated(tx, project_record.id):
         entries = _derive_open_entries(tx, project_record, standards)
+        if confirmed_only:
+            entries = [entry for entry in entries if entry.detail.get("confirmed_series")]
         count = len(entries)
     return OpenIncidents(count, tuple(add_commits(tx, project_record, entries)))
 
@@ -263,8 +273,12 @@ def sort_incidents_by_evidence(records: Sequence[IncidentRecord]) -> list[Incide
     return sorted(records, key=sort_key)
 
 
-def load_section_entries(tx: Session, project_id: int, section: str) -> list[IncidentEntry]:
-    records = incident_lists.list_incidents_of_section(tx, project_id, section, limit=MAX_IN_SECTION)
+def load_section_entries(
+    tx: Session, project_id: int, section: str, confirmed_only: bool = False
+) -> list[IncidentEntry]:
+    records = incident_lists.list_incidents_of_section(
+        tx, project_id, section, limit=MAX_IN_SECTION, confirmed_only=confirmed_only
+    )
     if section != "open":
         return [IncidentEntry(record) for record in records]
     records = sort_incidents_by_evidence(records)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from perfci.model import Series
 from perfci.net.url_segments import encode_segment
+from perfci.number_format import format_count
 from perfci.report.escaping import make_printable
 from perfci.report.incidents.cause_evidence import (
     CauseInputs,
@@ -43,7 +44,7 @@ from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
-from perfci_web.lens import Lens, build_time_window
+from perfci_web.lens import Lens, build_time_window, current_lens
 from perfci_web.load_series_trends import load_series_trends, show_commits_around
 from perfci_web.series.cause_evidence import count_reruns, load_cause_inputs
 from perfci_web.url_lookups import PageNotFound, Suggestion, build_project_links, require_project
@@ -106,7 +107,9 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
             # A project that was never evaluated is evaluated here, and nothing is stored.
             page = incident_list_view_model.build_list_from_evaluation(_evaluate(tx, record), context.clock())
         else:
-            page = incident_list_view_model.build_incident_list(tx, record, evaluation)
+            page = incident_list_view_model.build_incident_list(
+                tx, record, evaluation, confirmed_only=current_lens().confirmed_only
+            )
         changed_entry = _load_changed_incident(tx, record)
         series = {
             change.series
@@ -123,6 +126,7 @@ def render_incident_list(project: str, rejected: RejectedForm) -> str:
         alert_quality=alert_quality,
         group_by_age=lambda entries: incident_list_view_model.group_entries_by_age(entries, until),
         links=links,
+        lens=current_lens(),
         places=SeriesPlaces(series),
         may_change=may_triage(record),
         changed_entry=changed_entry,
@@ -242,7 +246,8 @@ def _load_serialized_incidents(project: str) -> dict[str, Any]:
         record = require_project(tx, project)
         overview = load_incidents_with_evaluation(tx, record)
         if overview is not None:
-            return serialize_stored_incident_overview(overview)
+            serialized = serialize_stored_incident_overview(overview)
+            return _keep_confirmed(serialized) if current_lens().confirmed_only else serialized
         evaluation = _evaluate(tx, record)
     return serialize_derived_incident_overview(
         project,
@@ -252,6 +257,13 @@ def _load_serialized_incidents(project: str) -> dict[str, Any]:
         evaluation.commits,
         evaluation.pages_per_week,
     )
+
+
+def _keep_confirmed(serialized: dict[str, Any]) -> dict[str, Any]:
+    """Leave the incidents that an A/B rerun confirmed."""
+    incidents = [each for each in serialized["incidents"] if each.get("confirmed_series")]
+    sentence = f"{format_count(len(incidents), 'confirmed incident')}, open or not"
+    return serialized | {"sentence": sentence, "incidents": incidents, "retests": [], "slow_drifts": []}
 
 
 def _load_trends(tx: Session, project: Project, incident: IncidentDetail) -> Mapping[Series, Trend]:

@@ -33,7 +33,7 @@ from perfci.store.queries.series_points import load_series_points_records
 from perfci.store.unresolved_results import count_unresolved_results
 from perfci_web.application_context import current_actor, may_triage, web_context
 from perfci_web.incidents.incident_list_view_model import load_or_derive_open_incidents
-from perfci_web.lens import SINCE_KEY, LensView, TimeWindow, build_time_window, load_lens
+from perfci_web.lens import SINCE_KEY, LensView, TimeWindow, build_time_window, current_lens, load_lens
 from perfci_web.load_series_trends import (
     VerdictsAndChangePoints,
     load_series_trends,
@@ -171,7 +171,12 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
     trends = show_whole_histories(tx, changed).values()
     trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
     policies = context.load_policies(project_record)
-    open_incidents = load_or_derive_open_incidents(tx, project_record, policies)
+    confirmed_only = current_lens().confirmed_only
+    if confirmed_only:
+        trends_by_label = [_keep_confirmed_marks(trend) for trend in trends_by_label]
+    open_incidents = load_or_derive_open_incidents(
+        tx, project_record, policies, confirmed_only=confirmed_only
+    )
     page = view_model.build_overview(
         record,
         _load_coverage(tx, project),
@@ -186,8 +191,13 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
     )
     lens, now = load_lens(tx, project_record), context.clock()
     window = build_time_window(lens.lens, now, record.last_measured_at)
-    fixed = list_fixed_incidents(tx, project_record.id, window.since, limit=view_model.MAX_FIXED)
-    incidents = view_model.build_incident_rows(open_incidents, fixed, window)
+    fixed = list_fixed_incidents(
+        tx, project_record.id, window.since, limit=view_model.MAX_FIXED, confirmed_only=confirmed_only
+    )
+    incidents = view_model.build_incident_rows(open_incidents, fixed, window, confirmed_only=confirmed_only)
+    against = request.args.get(AGAINST_KEY, "").strip()
+    # A mean over separate runs is no A/B rerun.
+    scorecard = (None, "") if confirmed_only else load_scorecard(tx, project_record, policies, against)
     return LoadedOverview(
         page,
         view_model.summarize(page, incidents, now),
@@ -196,8 +206,13 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
         lens,
         window,
         count_unresolved_results(tx, project_record.id),
-        *load_scorecard(tx, project_record, policies, request.args.get(AGAINST_KEY, "").strip()),
+        *scorecard,
     )
+
+
+def _keep_confirmed_marks(trend: Trend) -> Trend:
+    """The trend with nothing but the changes that an A/B rerun confirmed."""
+    return replace(trend, marks=tuple(mark for mark in trend.marks if mark.state == "confirmed"))
 
 
 def _load_coverage(tx: Session, project: str) -> view_model.HeadCoverage:

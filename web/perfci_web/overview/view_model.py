@@ -124,6 +124,7 @@ class IncidentRows:
     older: int
     fixed: tuple[IncidentRecord, ...]
     summary: str
+    confirmed_only: bool = False
 
     @property
     def series(self) -> list[Series]:
@@ -136,9 +137,16 @@ class IncidentRows:
 
 
 def build_incident_rows(
-    opened: OpenIncidents, fixed: Sequence[IncidentRecord], window: TimeWindow
+    opened: OpenIncidents,
+    fixed: Sequence[IncidentRecord],
+    window: TimeWindow,
+    *,
+    confirmed_only: bool = False,
 ) -> IncidentRows:
-    """Choose the incidents to show: the newest first; old ones are only counted, unless all are old."""
+    """Choose the incidents to show: the newest first; old ones are only counted, unless all are old.
+
+    With ``confirmed_only`` they are those that an A/B rerun confirmed, and the summary says so.
+    """
     by_age = group_entries_by_age(opened.entries, window.until)
     recent = [entry for title, group in by_age for entry in group if title != AGE_GROUPS[-1][1]]
     shown = (recent or list(opened.entries))[:MAX_INCIDENTS]
@@ -148,14 +156,19 @@ def build_incident_rows(
         tuple(shown),
         opened.count - len(shown),
         tuple(fixed),
-        recent_incidents_summary(opened.count, new=new, fixed=len(fixed), window=window.text),
+        recent_incidents_summary(
+            opened.count, new=new, fixed=len(fixed), window=window.text, confirmed_only=confirmed_only
+        ),
+        confirmed_only,
     )
 
 
 def summarize(page: Overview, incidents: IncidentRows, now: datetime) -> PageSummary:
     """The first sentences of the page: that results ended comes first, then what became of incidents."""
     summary = page.sentence
-    if incidents.are_stored:
+    if incidents.confirmed_only:
+        summary = PageSummary(incidents.summary)
+    elif incidents.are_stored:
         summary = PageSummary(incidents.summary, page.sentence.detail)
     without_data = now - page.last_measured_at if page.last_measured_at else timedelta()
     if without_data > SILENT_AFTER:

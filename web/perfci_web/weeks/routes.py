@@ -15,6 +15,7 @@ from perfci.report.incidents.week_report import (
     week_of,
 )
 from perfci_web.application_context import web_context
+from perfci_web.lens import CONFIRMED_KEY, current_lens
 from perfci_web.url_lookups import build_project_links, require_project
 from perfci_web.view_parts.atom_feed import FeedEntry, build_atom_response
 from perfci_web.weeks.view_model import build_address_maker, build_week_report
@@ -36,7 +37,11 @@ def week_page(project: str, week: Week) -> str:
     report = _load_report(project, week)
     newest = week_of(web_context().clock())
     return render_template(
-        "weeks/week.html", report=report, newest=newest, links=build_project_links(project)
+        "weeks/week.html",
+        report=report,
+        newest=newest,
+        links=build_project_links(project),
+        kept={CONFIRMED_KEY: "1"} if current_lens().confirmed_only else {},
     )
 
 
@@ -83,4 +88,11 @@ def _load_report(project: str, week: Week) -> WeekReport:
     context = web_context()
     with context.store.read() as tx:
         record = require_project(tx, project)
-        return build_week_report(tx, record, week, build_project_links(project), context.clock())
+        return build_week_report(
+            tx,
+            record,
+            week,
+            build_project_links(project),
+            context.clock(),
+            confirmed_only=current_lens().confirmed_only,
+        )

@@ -35,17 +35,28 @@ FIXED_STATES = (IncidentState.FIXED, IncidentState.REVERTED)
 
 
 def build_week_report(
-    tx: Session, project: Project, week: Week, links: ProjectLinks, now: datetime
+    tx: Session,
+    project: Project,
+    week: Week,
+    links: ProjectLinks,
+    now: datetime,
+    *,
+    confirmed_only: bool = False,
 ) -> WeekReport:
-    """Build the report of a week: changes by the dates of their commits, incidents by their events."""
+    """Build the report of a week: changes by the dates of their commits, incidents by their events.
+
+    ``confirmed_only`` leaves what an A/B rerun confirmed.
+    """
     is_over = week.end <= now
-    in_week = ChangeFilter(since=week.start, until=week.end)
+    in_week = ChangeFilter(since=week.start, until=week.end, confirmed_only=confirmed_only)
     counts = count_recorded_changes(tx, project.id, in_week)
     changes = {
         worse: load_recorded_changes(tx, project.id, replace(in_week, worse=worse), limit=MAX_RANKED)
         for worse in (True, False)
     }
-    incidents = load_incidents_at_moment(tx, project.id, week.end, settled_since=week.start)
+    incidents = load_incidents_at_moment(
+        tx, project.id, week.end, settled_since=week.start, confirmed_only=confirmed_only
+    )
     fixed = [each for each in incidents if each.state in FIXED_STATES and each.state_since >= week.start]
     opened = [each for each in incidents if each.is_open]
     missing = [each for each in opened if each.is_missing_data]
@@ -67,7 +78,9 @@ def build_week_report(
         WeekSection("Open at its end" if is_over else "Open now", list_incidents(measured), len(measured)),
         WeekSection("Missing data", list_incidents(missing), len(missing)),
     )
-    headline = week_headline(counts.worse, better, len(fixed), len(measured), is_over=is_over)
+    headline = week_headline(
+        counts.worse, better, len(fixed), len(measured), is_over=is_over, confirmed_only=confirmed_only
+    )
     filled = tuple(section for section in sections if section.count)
     return WeekReport(project.slug, week, is_over, headline, filled)
 
