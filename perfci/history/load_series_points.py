@@ -88,9 +88,11 @@ def load_project_points_records(tx: Transaction, project: str) -> Mapping[int, S
     )
 
 
-def load_noise_between_runs(tx: Transaction, series_ids: Collection[int]) -> dict[int, float]:
+def load_noise_between_runs(
+    tx: Transaction, series_ids: Collection[int], *, project: str | None = None
+) -> dict[int, float]:
     """Load the noise of series by id; one that was measured rarely has none."""
-    records = load_points_records(tx, series_ids)
+    records = load_points_records(tx, series_ids, project=project)
     return {row_id: record.noise for row_id, record in records.items() if record.noise is not None}
 
 

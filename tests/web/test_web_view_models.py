@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 from web_builders import (
     COMMITS,
@@ -55,6 +56,7 @@ from perfci.report.comparisons.comparison_rows import (
     build_verdict_rows,
     choose_axis_span,
 )
+from perfci.report.comparisons.row_table import RowTable
 from perfci.report.series_trend import Dot, Trend, build_trend
 from perfci.store.projects import Project
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
@@ -379,7 +381,7 @@ def a_comparison(*verdicts: Verdict, levels: bool = False) -> compare.Comparison
     base, head = (Side(item.sha, "", item) for item in (a_commit(STEP - 1), a_commit(STEP)))
     records = tuple(map(a_decision, verdicts))
     return compare.build_comparison_view(
-        "p", LoadedComparison(base, head, records, tuple(rows), (), (), (), 0)
+        "p", LoadedComparison(base, head, records, RowTable.from_rows(rows), (), (), (), 0)
     )
 
 
@@ -429,7 +431,7 @@ def test_cuts_the_table_of_a_comparison_by_search_filter_and_page() -> None:
     assert (matching.total, matching.pages, matching.shown) == (10, 1, "all")
     assert (beyond.total, beyond.page, beyond.pages, len(beyond.rows)) == (120, 3, 3, 20)
     assert build_comparison_table(rows, TableQuery()).shown == "attention"
-    assert build_comparison_table(rows[1:], TableQuery()).shown == "all"
+    assert build_comparison_table(rows.take(np.arange(1, len(rows))), TableQuery()).shown == "all"
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,13 @@ from statistics import median
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.history.series_histories import OK_READINGS, ReadingSet, compute_result_summaries
-from perfci.model import ResultSummary, Series, Status
+from perfci.model import ResultSummary, Status
 from perfci.store.queries.comparisons.results_of_runs import StoredRunResult, load_results_of_runs
 from perfci.store.queries.judging_inputs import (
     load_process_statuses_and_clocks,
-    load_processes_by_result,
     load_processes_of_ok_results,
 )
-from perfci.verdicts.cpu_time_share import MIN_CPU_SHARE, is_cpu_bound
-from perfci.verdicts.judged_series import StatusAndClock, select_judged_series_by_status
+from perfci.verdicts.judged_series import StatusAndClock
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,41 +64,3 @@ def _join_results(
     newest = max(results, key=lambda result: (result.status is Status.OK, result.id))
     usable = tuple(result.id for result in results if result.status is Status.OK)
     return SeriesLevel(median(levels) if levels else None, newest.status, newest.reason, readings, usable)
-
-
-def select_judged_series_of_sides(
-    tx: Transaction, sides: Sequence[Mapping[Series, SeriesLevel]]
-) -> list[Series]:
-    """Those of the series of two sides that verdicts are given on; the others are context metrics."""
-    readings: dict[Series, ReadingSet] = {}
-    for side in sides:
-        for series, each in side.items():
-            readings[series] = readings.get(series, ReadingSet()) | each.readings
-
-    def select_waiting(wall_by_cpu: Mapping[Series, Series]) -> set[Series]:
-        return {cpu for cpu, wall in wall_by_cpu.items() if not _is_cpu_bound(tx, sides, cpu, wall)}
-
-    return select_judged_series_by_status(readings, select_waiting)
-
-
-def _is_cpu_bound(
-    tx: Transaction, sides: Sequence[Mapping[Series, SeriesLevel]], cpu: Series, wall: Series
-) -> bool:
-    """Whether the levels show that a benchmark computes; where they do not, its samples decide."""
-    both = [(side[cpu], side[wall]) for side in sides if cpu in side and wall in side]
-    for cpu_level, wall_level in both:
-        if cpu_level.level and wall_level.level and cpu_level.level >= MIN_CPU_SHARE * wall_level.level:
-            return True
-    ids = [result_id for pair in both for level in pair for result_id in level.result_ids]
-    processes = load_processes_by_result(tx, ids)
-    return is_cpu_bound(
-        *(
-            [
-                process
-                for pair in both
-                for result_id in pair[place].result_ids
-                for process in processes[result_id]
-            ]
-            for place in (0, 1)
-        )
-    )

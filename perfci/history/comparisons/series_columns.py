@@ -23,7 +23,8 @@ class SeriesColumns:
     """Series by place, in the order of their ids.
 
     ``cells`` and ``labels`` sort as the names do; ``processes`` are equal where the same processes measured
-    several metrics, ``spots`` where machine and variant are.
+    several metrics, ``cases`` where only machine and variant may differ, ``machines`` and ``variants`` where
+    these are equal.
     ``walls`` is the place of the series that reads a CPU time by the wall clock, -1 without one.
     """
 
@@ -33,7 +34,9 @@ class SeriesColumns:
     cells: Column
     labels: Column
     processes: Column
-    spots: Column
+    cases: Column
+    machines: Column
+    variants: Column
     walls: Column
     cost_signs: Column
     search_texts: Sequence[str]
@@ -61,7 +64,9 @@ class SeriesColumns:
             _rank([item.cell for item in series]),
             _rank([item.label for item in series]),
             np.array(processes, np.int64),
-            np.array(_number((item.machine, item.variant) for item in series), np.int64),
+            np.array(_number(map(_key_without_place, series)), np.int64),
+            np.array(_number(item.machine for item in series), np.int64),
+            np.array(_number(item.variant for item in series), np.int64),
             np.array(walls, np.int64),
             np.array([item.metric.cost_sign for item in series], np.float64),
             [build_search_text(item) for item in series],
@@ -88,6 +93,10 @@ def load_series_columns(tx: Transaction, project: str) -> SeriesColumns:
     return load_or_derive_of_series(
         tx, project, "series columns", lambda: SeriesColumns.build(load_all_project_series(tx, project))
     )
+
+
+def _key_without_place(series: Series) -> Hashable:
+    return series.benchmark, series.parameters, series.metric, series.harness
 
 
 def _number(keys: Iterable[Hashable]) -> list[int]:

@@ -22,7 +22,6 @@ from perfci.report.verdict_text import (
     verdict_label,
     verdict_tone,
 )
-from perfci.verdicts.related_metrics import is_felt_by_users
 
 LIKELY_SIGMAS = 3.0
 """A difference of separate runs is likely beyond this many standard deviations of such a difference."""
@@ -60,6 +59,9 @@ SEVERITY = (
     Outcome.WITHIN_NOISE,
 )
 """The order of rows by default."""
+
+NEEDING_ATTENTION = (Outcome.WORSE, Outcome.LIKELY_WORSE, Outcome.LIKELY_BETTER, Outcome.UNDECIDED)
+"""Outcomes that somebody has to look at."""
 
 OUTCOME_OF_KIND: Mapping[VerdictKind, Outcome] = {
     VerdictKind.REGRESSION: Outcome.WORSE,
@@ -237,8 +239,8 @@ class ComparisonRow:
         tail = self.verdict.tail if self.verdict is not None else None
         if tail is not None and tail.kind is VerdictKind.REGRESSION:
             return True
-        attention = (Outcome.WORSE, Outcome.LIKELY_WORSE, Outcome.LIKELY_BETTER, Outcome.UNDECIDED)
-        return self.outcome in attention or (self.outcome is Outcome.MISSING and not self.is_unavailable)
+        is_missing = self.outcome is Outcome.MISSING and not self.is_unavailable
+        return is_missing or self.outcome in NEEDING_ATTENTION
 
     @property
     def is_unavailable(self) -> bool:
@@ -269,29 +271,6 @@ def build_verdict_rows(
                 )
             )
     return rows
-
-
-def sort_by_severity(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """Sort rows: the worst outcome first, of equal ones what users feel, what is farthest outside its noise,
-    and what moved most.
-    """
-
-    def sort_key(row: ComparisonRow) -> tuple[bool, bool, int, bool, float, float, str]:
-        order = SEVERITY.index(row.outcome)
-        is_quiet = row.verdict is not None and not is_felt_by_users(row.series)
-        size = abs(row.log_ratio)
-        return row.is_context, row.explains, order, is_quiet, -row.sigmas, -size, row.series.label
-
-    return sorted(rows, key=sort_key)
-
-
-def sort_by_change(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    """Sort rows by the size of the change, the worst first and the best last."""
-    return sorted(rows, key=lambda row: (-row.log_ratio * row.series.metric.cost_sign, row.series.label))
-
-
-def sort_by_name(rows: Iterable[ComparisonRow]) -> list[ComparisonRow]:
-    return sorted(rows, key=lambda row: row.series.label)
 
 
 def choose_axis_span(rows: Sequence[ComparisonRow]) -> float:

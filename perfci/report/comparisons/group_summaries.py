@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from perfci.model import Interval, Series
-from perfci.report.comparisons.comparison_rows import SEVERITY, ComparisonRow, Outcome
+from perfci.report.comparisons.comparison_rows import SEVERITY, Outcome
+from perfci.report.comparisons.row_table import Column, RowTable
 
 NORMAL_95 = 1.959964
 """Half the width of a 95 % interval of a normal distribution, in standard deviations."""
@@ -25,7 +27,7 @@ class GroupSummary:
     """
 
     name: str
-    rows: tuple[ComparisonRow, ...]
+    rows: RowTable
     counts: Mapping[Outcome, int]
     common: int
     excluded: int
@@ -42,24 +44,24 @@ GROUPINGS: Mapping[str, Callable[[Series], str]] = {
 """What rows can be grouped by."""
 
 
-def group_rows(rows: Iterable[ComparisonRow], grouping: str) -> list[GroupSummary]:
+def group_rows(rows: RowTable, grouping: str) -> list[GroupSummary]:
     """Group rows in the order of their first ones; without a known grouping, all are one group."""
     name_of = GROUPINGS.get(grouping)
-    groups: dict[str, list[ComparisonRow]] = {}
-    for row in rows:
-        groups.setdefault(name_of(row.series) if name_of else "", []).append(row)
-    return [summarize_rows(members, name) for name, members in groups.items()]
+    groups: dict[str, list[int]] = {}
+    for number, series in enumerate(rows.series):
+        groups.setdefault(name_of(series) if name_of else "", []).append(number)
+    return [summarize_rows(rows.take(np.array(members)), name) for name, members in groups.items()]
 
 
-def summarize_rows(rows: Sequence[ComparisonRow], name: str = "") -> GroupSummary:
+def summarize_rows(rows: RowTable, name: str = "") -> GroupSummary:
     """Summarize rows; context metrics and verdicts that explain others are counted nowhere."""
-    counted = [row for row in rows if not row.is_context and not row.explains]
-    common = [row for row in counted if row.ratio is not None and row.ratio > 0]
-    outcomes = Counter(row.outcome for row in counted)
+    counted = rows.columns[~rows.columns["is_context"] & ~rows.columns["explains"]]
+    common = counted[counted["ratio"] > 0]
+    counts = np.bincount(counted["outcome"], minlength=len(SEVERITY)).tolist()
     return GroupSummary(
         name,
-        tuple(rows),
-        {outcome: outcomes[outcome] for outcome in SEVERITY if outcomes[outcome]},
+        rows,
+        {outcome: count for outcome, count in zip(SEVERITY, counts, strict=True) if count},
         len(common),
         len(counted) - len(common),
         _geometric_mean_of_cost(common),
@@ -67,23 +69,22 @@ def summarize_rows(rows: Sequence[ComparisonRow], name: str = "") -> GroupSummar
     )
 
 
-def _geometric_mean_of_cost(rows: Sequence[ComparisonRow]) -> float | None:
+def _geometric_mean_of_cost(columns: Column) -> float | None:
     """exp of the mean of the log ratios, each with the sign of its cost."""
-    if not rows:
+    if not len(columns):
         return None
-    return math.exp(math.fsum(row.log_ratio * row.series.metric.cost_sign for row in rows) / len(rows))
+    return math.exp(math.fsum((columns["log_ratio"] * columns["cost_sign"]).tolist()) / len(columns))
 
 
-def _interval_of_mean(rows: Sequence[ComparisonRow]) -> Interval | None:
+def _interval_of_mean(columns: Column) -> Interval | None:
     """The 95 % interval of the geometric mean of these very benchmarks.
 
     The standard error of each log ratio is the width of its interval over twice 1.96. The errors of
     interleaved pairs are independent, so that of the mean is the root of their sum of squares over n.
     """
-    mean = _geometric_mean_of_cost(rows)
-    intervals = [row.interval for row in rows if row.verdict is not None and row.interval]
-    if mean is None or len(intervals) < len(rows) or any(interval.lo <= 0 for interval in intervals):
+    mean = _geometric_mean_of_cost(columns)
+    if mean is None or not np.isfinite(columns["log_width"]).all():
         return None
-    widths = [math.log(interval.hi / interval.lo) / (2 * NORMAL_95) for interval in intervals]
-    error = math.sqrt(math.fsum(width**2 for width in widths)) / len(rows)
+    widths = (columns["log_width"] / (2 * NORMAL_95)).tolist()
+    error = math.sqrt(math.fsum(width**2 for width in widths)) / len(widths)
     return Interval(mean * math.exp(-NORMAL_95 * error), mean * math.exp(NORMAL_95 * error))

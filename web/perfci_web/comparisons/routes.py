@@ -103,7 +103,7 @@ def compare_page(project: str, base: str, head: str) -> str:
         page=page,
         table=table,
         links=links,
-        places=SeriesPlaces(page.series),
+        places=SeriesPlaces([*table.neighbours, *page.unavailable_series]),
         trends=trends,
         trend_commits=SPARKLINE_COMMITS,
         groupings=tuple(GROUPINGS),

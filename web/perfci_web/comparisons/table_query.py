@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
-from perfci.report.comparisons.comparison_rows import (
-    ComparisonRow,
-    Outcome,
-    choose_axis_span,
-    sort_by_change,
-    sort_by_name,
-    sort_by_severity,
-)
+import numpy as np
+
+from perfci.model import Series
+from perfci.report.comparisons.comparison_rows import ComparisonRow, Outcome, choose_axis_span
 from perfci.report.comparisons.group_summaries import GROUPINGS, GroupSummary, group_rows
+from perfci.report.comparisons.row_table import ORDERS, OUTCOME_CODES, Column, Order, RowTable
 from perfci.store.queries.query_records import series_matches_search
 from perfci_web.view_parts.list_search_and_paging import PAGE_ROWS
 
@@ -40,12 +40,6 @@ FILTER_TITLES: Mapping[str, str] = {
 }
 """The filters by the word in the address, in the order in which they are offered."""
 
-SORTS: Mapping[str, Callable[[Iterable[ComparisonRow]], list[ComparisonRow]]] = {
-    "severity": sort_by_severity,
-    "change": sort_by_change,
-    "name": sort_by_name,
-}
-
 SIMPLE, EXPERT = "", "expert"
 
 
@@ -56,7 +50,7 @@ class TableQuery:
     search: str = ""
     show: str = ""
     group: str = ""
-    sort: str = "severity"
+    sort: Order = "severity"
     columns: str = SIMPLE
     page: int = 1
 
@@ -72,7 +66,7 @@ class TableQuery:
             "page": self.page if self.page > 1 else "",
         }
 
-    def changed(self, **fields: str) -> dict[str, object]:
+    def changed(self, **fields: Any) -> dict[str, object]:
         """The query of a link to another view of the table, from its first page."""
         return replace(self, page=1, **fields).address_fields
 
@@ -88,7 +82,7 @@ def parse_table_query(arguments: Mapping[str, str]) -> TableQuery:
         search=values["q"],
         show=values["show"] if values["show"] in FILTER_TITLES else "",
         group=values["group"] if values["group"] in GROUPINGS else "",
-        sort=values["sort"] if values["sort"] in SORTS else "severity",
+        sort=next((order for order in ORDERS if order == values["sort"]), "severity"),
         columns=EXPERT if values["columns"] == EXPERT else SIMPLE,
         page=max(1, int(page)) if page.isdecimal() and len(page) < 10 else 1,
     )
@@ -107,22 +101,24 @@ class FilterTab:
 class ComparisonTable:
     """The page of a table that an address selects.
 
-    ``shown`` is the filter in force. ``groups`` hold the rows of this page; ``summaries`` what the whole
-    groups came to, by name. ``total`` counts the rows of the filter.
+    ``shown`` is the filter in force. ``groups`` are the rows of this page by the name of their group;
+    ``summaries`` what the whole groups came to, by name. ``total`` counts the rows of the filter, and
+    ``neighbours`` are the series that tell how to name the places of those that are shown.
     """
 
     query: TableQuery
     shown: str
     tabs: tuple[FilterTab, ...]
-    groups: tuple[GroupSummary, ...]
+    groups: Mapping[str, Sequence[ComparisonRow]]
     summaries: Mapping[str, GroupSummary]
     total: int
     page: int
     pages: int
+    neighbours: Sequence[Series]
 
     @property
     def rows(self) -> list[ComparisonRow]:
-        return [row for group in self.groups for row in group.rows]
+        return [row for rows in self.groups.values() for row in rows]
 
     @property
     def span(self) -> float:
@@ -134,46 +130,50 @@ class ComparisonTable:
         return self.query.columns == EXPERT
 
 
-def build_comparison_table(rows: Sequence[ComparisonRow], query: TableQuery) -> ComparisonTable:
+def build_comparison_table(rows: RowTable, query: TableQuery) -> ComparisonTable:
     """Search, filter, sort, group and cut the rows of a comparison."""
-    matches = [row for row in rows if not query.search or series_matches_search(row.series, query.search)]
+    matches = rows
+    if query.search:
+        is_match = [series_matches_search(series, query.search) for series in rows.series]
+        matches = rows.where(np.array(is_match, bool))
     tabs = tuple(
-        FilterTab(name, title, sum(_is_shown(row, name) for row in matches))
+        FilterTab(name, title, int(_is_shown(matches.columns, name).sum()))
         for name, title in FILTER_TITLES.items()
     )
     shown = query.show or (ATTENTION if tabs[0].count else ALL)
-    chosen = SORTS[query.sort](row for row in matches if _is_shown(row, shown))
+    chosen = matches.where(_is_shown(matches.columns, shown)).sort(query.sort)
     grouped = group_rows(chosen, query.group)
-    ordered = [(group.name, row) for group in grouped for row in group.rows]
+    ordered = [(group, number) for group in grouped for number in range(len(group.rows))]
     pages = max(1, -(-len(ordered) // PAGE_ROWS))
     page = min(query.page, pages)
-    on_page = ordered[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
-    names = dict.fromkeys(name for name, _ in on_page)
+    groups: dict[str, list[ComparisonRow]] = {}
+    labels: set[int] = set()
+    for group, cut in groupby(ordered[(page - 1) * PAGE_ROWS : page * PAGE_ROWS], key=itemgetter(0)):
+        on_page = group.rows.take(np.array([number for _, number in cut]))
+        groups[group.name] = list(on_page)
+        labels.update(on_page.columns["label"].tolist())
     return ComparisonTable(
         replace(query, page=page),
         shown,
         tuple(tab for tab in tabs if tab.count or tab.name in (ALL, shown)),
-        tuple(_cut_group(name, on_page) for name in names),
+        groups,
         {group.name: group for group in grouped},
         len(ordered),
         page,
         pages,
+        rows.list_neighbours(labels),
     )
 
 
-def _cut_group(name: str, rows: Iterable[tuple[str, ComparisonRow]]) -> GroupSummary:
-    (group,) = group_rows([row for group_name, row in rows if group_name == name], "")
-    return replace(group, name=name)
-
-
-def _is_shown(row: ComparisonRow, show: str) -> bool:
-    """Whether a filter leaves a row; context metrics and explaining verdicts have filters of their own."""
+def _is_shown(columns: Column, show: str) -> Column:
+    """Which rows a filter leaves; context metrics and explaining verdicts have filters of their own."""
+    is_left: Column = ~columns["is_context"] & ~columns["explains"]
     if show == CONTEXT:
-        return row.is_context
-    if show == EXPLAINING:
-        return row.explains
-    if row.is_context or row.explains:
-        return False
-    if show == ATTENTION:
-        return row.needs_attention
-    return show == ALL or row.outcome in OUTCOME_FILTERS[show]
+        is_left = columns["is_context"]
+    elif show == EXPLAINING:
+        is_left = columns["explains"]
+    elif show == ATTENTION:
+        is_left &= columns["needs_attention"]
+    elif show != ALL:
+        is_left &= np.isin(columns["outcome"], [OUTCOME_CODES[each] for each in OUTCOME_FILTERS[show]])
+    return is_left

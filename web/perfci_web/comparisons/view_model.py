@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from perfci.model import Commit, Environment, Series, Verdict, VerdictKind
 from perfci.number_format import format_count, format_signed_percent
-from perfci.report.comparisons.comparison_rows import (
-    ComparisonRow,
-    Outcome,
-    sort_by_severity,
-)
+from perfci.report.comparisons.comparison_rows import ComparisonRow, Outcome
 from perfci.report.comparisons.group_summaries import GroupSummary, summarize_rows
+from perfci.report.comparisons.row_table import RowTable
 from perfci.report.page_summaries import PageSummary, comparison_summary
 from perfci.report.serializers import serialize_commit, serialize_series, serialize_verdict
 from perfci.report.verdict_text import (
@@ -36,12 +35,14 @@ from perfci_web.view_parts.table_row_groups import (
 
 @dataclass(frozen=True)
 class ComparisonView:
-    """The page of a comparison; ``rows`` are the worst first, without what neither side can measure."""
+    """The page of a comparison; ``rows`` are the worst first, without what neither side can measure;
+    ``decided`` are those of them that have a verdict."""
 
     project: str
     base: Side
     head: Side
-    rows: tuple[ComparisonRow, ...]
+    rows: RowTable
+    decided: tuple[ComparisonRow, ...]
     verdicts: tuple[Verdict, ...]
     unavailable: tuple[MissingReason, ...]
     environment: tuple[tuple[str, str, str], ...]
@@ -57,28 +58,28 @@ class ComparisonView:
     @property
     def primary_verdicts(self) -> list[Verdict]:
         """The verdicts, one for each change."""
-        return [row.verdict for row in self.rows if row.verdict is not None and not row.explains]
+        return [row.verdict for row in self.decided if row.verdict is not None and not row.explains]
 
     @property
     def counts(self) -> list[VerdictKindCount]:
         return count_verdicts_by_kind(self.primary_verdicts)
 
-    @property
-    def separate_rows(self) -> list[ComparisonRow]:
+    @cached_property
+    def separate_rows(self) -> RowTable:
         """The rows of separate runs, which no verdict was given on; without context metrics."""
-        return [row for row in self.rows if row.verdict is None and not row.is_context]
+        columns = self.rows.columns
+        return self.rows.where(~columns["has_verdict"] & ~columns["is_context"])
 
     @property
-    def series(self) -> list[Series]:
-        """All series that the page lists."""
-        unavailable = (series for reason in self.unavailable for series in reason.series)
-        return [*(row.series for row in self.rows), *unavailable]
+    def unavailable_series(self) -> list[Series]:
+        """The series that neither side can measure."""
+        return [series for reason in self.unavailable for series in reason.series]
 
     @property
     def is_same_commit(self) -> bool:
         return self.base.commit.sha == self.head.commit.sha and not self.base.is_place
 
-    @property
+    @cached_property
     def sentence(self) -> PageSummary:
         if self.verdicts:
             return comparison_summary(self.primary_verdicts, compared=True)
@@ -87,14 +88,18 @@ class ComparisonView:
 
 def build_comparison_view(project: str, loaded: LoadedComparison) -> ComparisonView:
     """Sort the rows of a comparison, and set apart what neither side can measure."""
-    rows = sort_by_severity(loaded.rows)
+    table = loaded.rows.sort("severity")
     verdicts = rank_verdicts_by_severity(record.verdict for record in loaded.verdicts)
-    unavailable = [row for row in rows if row.is_unavailable and _may_be_unavailable(row)]
+    may_be = np.flatnonzero(table.columns["is_unavailable"])
+    is_left_out = np.zeros(len(table), bool)
+    is_left_out[may_be] = [_may_be_unavailable(row) for row in table.take(may_be)]
+    unavailable, rows = table.where(is_left_out), table.where(~is_left_out)
     return ComparisonView(
         project=project,
         base=loaded.base,
         head=loaded.head,
-        rows=tuple(row for row in rows if row not in unavailable) if unavailable else tuple(rows),
+        rows=rows,
+        decided=tuple(rows.where(rows.columns["has_verdict"])),
         verdicts=tuple(verdicts),
         unavailable=group_series_by_reason(
             (row.head.reason or row.base.reason, row.series) for row in unavailable
@@ -116,7 +121,7 @@ def _summarize_separate_runs(page: ComparisonView) -> PageSummary:
     ends = (
         f"{page.base.name or page.base.commit.short_sha} and {page.head.name or page.head.commit.short_sha}"
     )
-    if not page.separate_rows:
+    if not len(page.separate_rows):
         return PageSummary(f"Nothing was measured at both {ends}")
     counts = page.overall.counts
     order = (
@@ -128,7 +133,7 @@ def _summarize_separate_runs(page: ComparisonView) -> PageSummary:
     )
     parts = [f"{counts[outcome]:,} {outcome.value}" for outcome in order if outcome in counts]
     headline = f"Separate runs of {ends}: {', '.join(parts)}"
-    worst = page.separate_rows[0]
+    [worst] = page.separate_rows.build([0])
     if worst.outcome is not Outcome.LIKELY_WORSE or worst.ratio is None:
         return PageSummary(headline)
     base, head = format_in_common_unit((worst.base_level, worst.head_level), worst.series.metric)

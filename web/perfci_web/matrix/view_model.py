@@ -18,6 +18,7 @@ from perfci.number_format import (
 )
 from perfci.report.comparisons.comparison_rows import NOT_MEASURED, ComparisonRow, SideLevel
 from perfci.report.comparisons.group_summaries import NORMAL_95, GroupSummary, summarize_rows
+from perfci.report.comparisons.row_table import RowTable
 from perfci.report.serializers import serialize_series
 from perfci.report.verdict_text import format_interval, verdict_label
 from perfci_web.matrix.axes import Axis, AxisValue, axis_value, find_axis
@@ -332,7 +333,9 @@ def _build_margin(cells: Sequence[MatrixCell], factor: float, query: MatrixQuery
     if query.vs:
         compared = [cell.row for cell in cells if cell.row is not None]
         total = sum(not cell.is_reference for cell in cells)
-        return _build_compared_margin(summarize_rows(compared), total, bool(query.reference))
+        return _build_compared_margin(
+            summarize_rows(RowTable.from_rows(compared)), total, bool(query.reference)
+        )
     levels = [cell.level.level for cell in cells if cell.level.level is not None]
     if not levels or min(levels) <= 0:
         return Margin("", "")
