@@ -8,6 +8,8 @@ from flask.testing import FlaskClient
 from page_reading import BF16, HERE, SERIES, P, read, words
 from web_builders import FAILED_AT, STEP, a_commit
 
+from tests.support.png_sizes import read_png_size
+
 FP32 = f"?{HERE}&p.batch=8&p.dtype='fp32'"
 POINT = f"{P}/point/train.Step.time_step/cpu_time"
 SHA = a_commit(STEP).sha
@@ -22,7 +24,16 @@ def test_a_point_shows_samples_environment_and_what_changed(client: FlaskClient)
     assert "got 18.3 % slower [15.9, 20.8], confirmed on new pairs" in text
     assert re.search(r"torch ?2\.13\.0", text)
     assert "withheld: it needs 64 samples" in text
-    assert html.count('class="pc-dot"') == 20
+    # Once for a screen, once for a phone, where labels keep their size.
+    assert html.count('class="pc-dot"') == 2 * 20
+    assert (
+        re.findall(r'<div class="(\w+)"><svg class="pc-samples" viewBox="0 0 (\d+)', html)
+        == [
+            ("wide", "640"),
+            ("narrow", "348"),
+        ]
+        * 2
+    )
     assert "perfci run" in text
 
 
@@ -101,6 +112,22 @@ def test_a_graph_draws_different_units_apart(client: FlaskClient) -> None:
     assert html.count('<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend"') == 2
     assert "In seconds" in words(html)
     assert "In bytes" in words(html)
+
+
+def test_the_picture_of_a_graph_has_all_its_panels(client: FlaskClient) -> None:
+    keys = [KEYS[0], f"train.Step.peakmem_step/peak_memory?{HERE}"]
+    one = client.get(f"{P}/graph.svg", query_string={"s": KEYS[:1]}).text
+    svg = client.get(f"{P}/graph.svg", query_string={"s": keys}).text
+    png = client.get(f"{P}/graph.png", query_string={"s": keys})
+
+    assert svg.count('class="pc-trend"') == 2
+    tops = [int(top) for top in re.findall(r'<svg y="(\d+)"', svg)]
+    width, height = (int(size) for size in re.search(r'width="(\d+)" height="(\d+)"', svg).groups())  # type: ignore[union-attr]
+    assert tops == [0, height // 2]
+    assert height > 1.9 * int(re.search(r'height="(\d+)"', one)[1])  # type: ignore[index]
+    assert len(set(re.findall(r' id="([^"]+)"', svg))) == len(re.findall(r' id="([^"]+)"', svg))
+    assert read_png_size(png.data) == (2 * width, 2 * height)
+    assert one.startswith('<svg xmlns="http://www.w3.org/2000/svg" class="pc-trend"')
 
 
 def test_a_graph_says_which_series_it_does_not_know(client: FlaskClient) -> None:

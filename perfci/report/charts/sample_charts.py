@@ -18,7 +18,11 @@ LEFT_PX, RIGHT_PX, STRIP_PX = 70.0, 12.0, 26.0
 
 
 def render_sample_strips(
-    processes: Sequence[Sequence[float]], scale: DisplayScale, *, width: int = 640
+    processes: Sequence[Sequence[float]],
+    scale: DisplayScale,
+    *,
+    width: int = 640,
+    max_dots: int = MAX_STRIP_DOTS,
 ) -> str:
     """Draw the samples of each process from left to right in the order they were taken.
 
@@ -30,7 +34,7 @@ def render_sample_strips(
         return ""
     low, high = _padded_range(samples)
     height = STRIP_PX * len(shown) + 8
-    parts, each = [], max(1, MAX_STRIP_DOTS // len(shown))
+    parts, each = [], max(1, max_dots // len(shown))
     for row, process in enumerate(shown):
         top = 4 + STRIP_PX * row
         middle = top + STRIP_PX / 2

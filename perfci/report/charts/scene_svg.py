@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import chain
 
@@ -82,6 +82,23 @@ def render_scene_svg(
     if standalone:
         parts = [*parts, *_draw_title(scene), *_draw_legend(scene)]
     return _wrap(parts, scene, id_prefix, standalone)
+
+
+def render_scenes_below_each_other(scenes: Sequence[Scene]) -> str:
+    """Draw several scenes as one picture that stands alone, each with its name and legend."""
+    if len(scenes) == 1:
+        return render_scene_svg(scenes[0], standalone=True)
+    parts, top = [], 0
+    for number, scene in enumerate(scenes, start=1):
+        picture = render_scene_svg(scene, id_prefix=f"panel{number}", standalone=True)
+        parts.append(f'<svg y="{top}"{picture.removeprefix("<svg")}')
+        top += TITLE_HEIGHT_PX + scene.frame.height + _legend_height(scene)
+    width = max(scene.frame.width for scene in scenes)
+    names = "; ".join(make_printable(scene.name, 300) for scene in scenes)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {top}" width="{width}"'
+        f' height="{top}" role="img" aria-label="{escape(names)}">{"".join(parts)}</svg>'
+    )
 
 
 def _wrap(parts: list[str], scene: Scene, id_prefix: str, standalone: bool) -> str:

@@ -9,9 +9,9 @@ from flask import Blueprint, Response, jsonify, render_template, request
 from perfci.net.url_segments import encode_segment
 from perfci.report.charts.build_graph_scene import build_graph_scene
 from perfci.report.charts.png import render_png
-from perfci.report.charts.scene_svg import render_scene_svg
+from perfci.report.charts.scene_svg import render_scenes_below_each_other
 from perfci.report.serializers import serialize_trend
-from perfci_web.graphs.view_model import MAX_KEYS, GraphView, load_graph
+from perfci_web.graphs.view_model import MAX_KEYS, load_graph
 from perfci_web.series.chart_view import (
     build_view_controls,
     narrow,
@@ -102,15 +102,12 @@ def graph_csv(project: str) -> Response:
 
 
 def _draw_picture(project: str) -> str:
-    graph = load_graph(project, request.args)
-    return draw_graph_picture(graph)
-
-
-def draw_graph_picture(graph: GraphView) -> str:
-    """The first panel of a graph as an SVG; an empty one where nothing is drawn."""
-    view = parse_chart_view(request.args)
-    for panel in graph.panels:
-        scene = build_graph_scene(*panel.scene_inputs, view, normalized=graph.normalized)
-        if scene is not None:
-            return render_scene_svg(scene, standalone=True)
-    return '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'
+    """All panels of a graph as an SVG; an empty one where nothing is drawn."""
+    graph, view = load_graph(project, request.args), parse_chart_view(request.args)
+    scenes = [
+        build_graph_scene(*panel.scene_inputs, view, normalized=graph.normalized) for panel in graph.panels
+    ]
+    drawn = [scene for scene in scenes if scene is not None]
+    if not drawn:
+        return '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>'
+    return render_scenes_below_each_other(drawn)

@@ -27,6 +27,21 @@ MLPerf LoadGen's early stopping, see ``perfci.bench.streams.request_metrics``.
 FIRST_ENVIRONMENT_NAMES = ("torch", "driver", "cuda", "python", "clock", "governor", "kernel")
 
 
+WIDE_PX, NARROW_PX = 640, 348
+"""Widths of the charts, on a phone as wide as its text, so that labels keep their size."""
+
+NARROW_DOTS = 300
+"""Samples that the strips of a phone draw: more are no more than a line there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WideAndNarrow:
+    """A chart for a screen and for a phone, of which a page shows one."""
+
+    wide: Markup
+    narrow: Markup
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """How far a value lies from another one."""
@@ -89,15 +104,21 @@ class PointView:
         return samples_of(self.point)
 
     @property
-    def strips(self) -> Markup:
+    def strips(self) -> WideAndNarrow:
         """The samples of each process in the order they were taken."""
-        return Markup(render_sample_strips([process.samples for process in self.processes], self.scale))
+        processes = [process.samples for process in self.processes]
+        narrow = render_sample_strips(processes, self.scale, width=NARROW_PX, max_dots=NARROW_DOTS)
+        return WideAndNarrow(Markup(render_sample_strips(processes, self.scale)), Markup(narrow))
 
     @property
-    def distribution(self) -> Markup:
+    def distribution(self) -> WideAndNarrow:
         """The distribution of the samples over that of the commit before."""
         others = samples_of(self.previous_point) if self.previous_point else []
-        return Markup(render_distribution(self.samples, others, self.scale))
+        wide, narrow = (
+            Markup(render_distribution(self.samples, others, self.scale, width=width))
+            for width in (WIDE_PX, NARROW_PX)
+        )
+        return WideAndNarrow(wide, narrow)
 
     @property
     def percentiles(self) -> tuple[SamplePercentile, ...]:
