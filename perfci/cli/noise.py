@@ -11,10 +11,10 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
-from perfci.history.false_alarm_calibration import compute_calibration
+from perfci.history.project_noise import compute_project_noise
 from perfci.project_policies import build_policy
-from perfci.report.calibration_text import format_calibration
-from perfci.report.serializers import serialize_calibration
+from perfci.report.noise_text import format_project_noise
+from perfci.report.serializers import serialize_project_noise
 
 
 @click.command("noise")
@@ -28,8 +28,8 @@ def noise_command(json_file: str | None) -> None:
     config = current_config()
     with closing(open_store_to_read(config)) as store, store.read() as tx:
         policy = build_policy(config.settings)
-        calibration = compute_calibration(tx, config.project, policy, datetime.now(UTC))
+        noise = compute_project_noise(tx, config.project, policy, datetime.now(UTC))
     if json_file:
-        write_json(json_file, serialize_calibration(config.project, calibration))
+        write_json(json_file, serialize_project_noise(config.project, noise))
     if json_file != "-":
-        click.echo(format_calibration(calibration), nl=False)
+        click.echo(format_project_noise(noise), nl=False)

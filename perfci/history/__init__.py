@@ -1,1 +1,1 @@
-"""Evaluate stored results: points, change points, calibration, and verdicts judged again by a new policy."""
+"""Evaluate stored results: points, change points, noise, and verdicts judged again by a new policy."""

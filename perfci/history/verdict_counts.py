@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perfci.model import Stage, VerdictKind
 from perfci.verdicts.comparison_rule import MOVE_KINDS
-from perfci.verdicts.false_alarm_calibration import (
+from perfci.verdicts.project_noise import (
     CandidateCounts,
     ConfirmationCounts,
     FalseAlarmMeter,

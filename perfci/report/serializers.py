@@ -1,4 +1,4 @@
-"""Serialize series, verdicts, trends, incidents and calibrations to JSON fields."""
+"""Serialize series, verdicts, trends, incidents and the noise of projects to JSON fields."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from perfci.report.incidents.retest_and_creep_text import (
 from perfci.report.page_summaries import trend_summary
 from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence
 from perfci.report.verdict_text import change_levels_phrase, status_label, tail_phrase, verdict_sentence
-from perfci.verdicts.false_alarm_calibration import (
-    Calibration,
-    CalibrationWindow,
-    FalseAlarmMeter,
-    FalseAlarmRate,
-    SeriesNoiseFloor,
-)
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident
+from perfci.verdicts.project_noise import (
+    FalseAlarmMeter,
+    FalseAlarmRate,
+    NoiseWindow,
+    ProjectNoise,
+    SeriesNoiseFloor,
+)
 
 JsonFields = dict[str, Any]
 
@@ -284,14 +284,14 @@ def serialize_creep(creep: Creep) -> JsonFields:
     }
 
 
-def serialize_calibration(project: str, calibration: Calibration) -> JsonFields:
-    """Serialize the calibration of a project to JSON fields."""
-    moment = calibration.last_compared_at
+def serialize_project_noise(project: str, noise: ProjectNoise) -> JsonFields:
+    """Serialize the noise of a project to JSON fields."""
+    moment = noise.last_compared_at
     return {
         "project": project,
         "last_aa_run_at": moment.isoformat(timespec="seconds") if moment else None,
-        "windows": [_serialize_window(window) for window in calibration.windows],
-        "noise_floors": [serialize_noise_floor(floor) for floor in calibration.floors],
+        "windows": [_serialize_window(window) for window in noise.windows],
+        "noise_floors": [serialize_noise_floor(floor) for floor in noise.floors],
     }
 
 
@@ -306,7 +306,7 @@ def serialize_noise_floor(floor: SeriesNoiseFloor) -> JsonFields:
     }
 
 
-def _serialize_window(window: CalibrationWindow) -> JsonFields:
+def _serialize_window(window: NoiseWindow) -> JsonFields:
     candidates, confirmations = window.candidates, window.confirmations
     return {
         "days": window.days,

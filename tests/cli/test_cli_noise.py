@@ -85,7 +85,7 @@ def test_shows_false_alarm_rates_as_a_table(stored: Path, capsys: pytest.Capture
     assert read(stored, capsys) == expected
 
 
-def test_writes_calibration_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writes_the_noise_as_json(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(read(stored, capsys, "--json"))
 
     ever, lately = document["windows"]

@@ -11,7 +11,7 @@ from perfci.history.verdict_counts import (
     count_retracted_confirmations,
 )
 from perfci.model import Stage, VerdictKind
-from perfci.verdicts.false_alarm_calibration import CandidateCounts, ConfirmationCounts, FalseAlarmRate
+from perfci.verdicts.project_noise import CandidateCounts, ConfirmationCounts, FalseAlarmRate
 
 LOOK, FRESH = Stage.SCREENING, Stage.CONFIRMATION
 WORSE, BETTER, SAME, OPEN = (

@@ -1,4 +1,4 @@
-"""The calibration page and its JSON, against a real database of nightly A/A runs."""
+"""The page of noise and its JSON, against a real database of nightly A/A runs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from perfci import __version__, number_format
 from perfci.model import Commit, Verdict
-from perfci.report import calibration_text, series_places, series_trend, verdict_text
+from perfci.report import noise_text, series_places, series_trend, verdict_text
 from perfci.report.charts import interval_bar as interval_bars
 from perfci.report.charts import scene_svg, svg_charts
 from perfci.report.comparisons.comparison_rows import LIKELY_SIGMAS, ComparisonRow
@@ -82,7 +82,7 @@ def register_filters_and_globals(
         "arrow": verdict_text.direction_arrow,
         "navigation": build_navigation,
         "asset": lambda name: f"{request.script_root}{static_files.asset_url_path(name)}",
-        "calibration_text": calibration_text,
+        "noise_text": noise_text,
         "canonical_address": link_preview.canonical_address,
         "canonical_path": link_preview.canonical_path,
         "change_levels_phrase": verdict_text.change_levels_phrase,

@@ -18,7 +18,7 @@ from perfci.report.verdict_text import (
     tail_phrase,
 )
 from perfci.verdicts.incidents.incident_builder import is_provisional
-from perfci.verdicts.incidents.machine_shifts import MAX_SUSPICION, PROVISIONAL_CAUSES, UNMEASURED_CAUSE
+from perfci.verdicts.incidents.machine_shifts import MAX_TIME_UNMEASURED, PROVISIONAL_CAUSES, UNMEASURED_CAUSE
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident, Disposition, ExpectedChangeMatch
 from perfci.verdicts.incidents.step_causes import is_next_commit
 from perfci.verdicts.related_metrics import group_related
@@ -138,7 +138,7 @@ def incident_explanation(incident: Incident, commits: CommitsBySha) -> str:
     if incident.cause == UNMEASURED_CAUSE:
         return (
             "The machine was suspected, but no new pairs were measured within "
-            f"{format_count(MAX_SUSPICION.days, 'day')}, so it counts as a change of the code."
+            f"{format_count(MAX_TIME_UNMEASURED.days, 'day')}, so it counts as a change of the code."
         )
     if incident.confirmed_count:
         if incident.confirmed_count >= len(incident.members):
@@ -183,7 +183,7 @@ def _machine_explanation(incident: Incident) -> str:
     if is_provisional(incident):
         return (
             f"{text} The machine is suspected; new pairs tell it from a change of the code. Without them, it "
-            f"counts as one after {format_count(MAX_SUSPICION.days, 'day')}."
+            f"counts as one after {format_count(MAX_TIME_UNMEASURED.days, 'day')}."
         )
     return f"{text} New pairs of one of them show no change: the machine was disturbed, not the code."
 

@@ -45,7 +45,7 @@ def store_artifact_runs(
 ) -> tuple[list[str], list[str]]:
     """Store compared runs, each session completely or not at all; return those sessions and the refusals.
 
-    Untrusted runs never enter a history or the calibration by A/A runs.
+    Untrusted runs never enter a history or the noise that A/A runs show.
     """
     refused: list[str] = []
     runs = [

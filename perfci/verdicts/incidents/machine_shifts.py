@@ -8,8 +8,8 @@ next run, had a disturbed machine.
 
 A trade of one benchmark against another also points both ways, and a slower allocator slows all
 suites down. So without a canary, and while the new level lasts, the machine is only suspected:
-fresh pairs of a few series are ordered, which confirm a change of the code or the suspicion. A
-suspicion that nobody measures ends: then it is a change of the code like any other.
+fresh pairs of a few series are ordered, which confirm a change of the code or of the machine. A
+suspected shift that nobody measures ends: then it is a change of the code like any other.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ MIN_JUMPS = 4
 PROVISIONAL_CAUSES = frozenset({"machine_wide", "bad_session"})
 """Causes that fresh pairs have to tell from a change of the code."""
 
-MAX_SUSPICION = timedelta(days=7)
-"""How long a suspicion waits for these pairs. The jobs that measure what was ordered run nightly or weekly,
+MAX_TIME_UNMEASURED = timedelta(days=7)
+"""How long a suspected shift waits for these pairs. Jobs that measure what was ordered run nightly or weekly,
 and what nobody measures may be a slowdown of the code."""
 
 UNMEASURED_CAUSE = "unmeasured_suspicion"
@@ -132,13 +132,13 @@ def _blame_machine(
     session: str = "",
 ) -> StepCause:
     """The machine as the cause, until fresh pairs tell it from the code: without any for
-    ``MAX_SUSPICION``, by its newest measurement, the code is the cause after all."""
+    ``MAX_TIME_UNMEASURED``, by its newest measurement, the code is the cause after all."""
     machines = {step.change.series.machine for step in steps}
     first = [visit.started_at for step in steps if (visit := context.first_session_visit(step.change))]
     of_machines = (visits for (_, machine), visits in context.visits.items() if machine in machines)
     newest = [visit.started_at for visits in of_machines for visit in visits]
     is_answered = bool(find_refuted_steps_nearby(steps, refuted))
-    if first and not is_answered and max(newest) - min(first) > MAX_SUSPICION:
+    if first and not is_answered and max(newest) - min(first) > MAX_TIME_UNMEASURED:
         return StepCause(name=UNMEASURED_CAUSE, session=session)
     return StepCause(IncidentKind.MACHINE, name, session=session)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from flask import Blueprint, Response, jsonify, render_template
 from sqlalchemy.orm import Session
 
-from perfci.history.false_alarm_calibration import compute_noise_floors
+from perfci.history.project_noise import compute_noise_floors
 from perfci.net.url_segments import encode_segment
 from perfci.service.missing_data.find_missing_data import find_late_reports
 from perfci.service.worker.lease import JUDGE_LEASE

@@ -14,7 +14,7 @@ from perfci.number_format import format_age, format_count, format_rough_duration
 from perfci.service.missing_data.find_missing_data import MissingData
 from perfci.store.incidents.reporting_schedules_and_run_arrivals import ReportingSchedule
 from perfci.store.queries.machine_activity import MachineActivity
-from perfci.verdicts.false_alarm_calibration import SeriesNoiseFloor
+from perfci.verdicts.project_noise import SeriesNoiseFloor
 
 RECENT_DAYS = (7, 30)
 """The times that runs are counted over."""

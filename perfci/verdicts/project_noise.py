@@ -1,4 +1,4 @@
-"""Calibration of a project: how often A/A runs raise false alarms, and the noise floor of each series."""
+"""The noise of a project: how often A/A runs raise false alarms, and the noise floor of each series."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class ConfirmationCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationWindow:
-    """Calibration over the last ``days``; None for all time."""
+class NoiseWindow:
+    """The noise over the last ``days``; None for all time."""
 
     days: int | None
     comparisons: int
@@ -103,9 +103,9 @@ class SeriesNoiseFloor:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class ProjectNoise:
     """How far verdicts can be trusted; ``last_compared_at`` is the time of the last A/A run."""
 
-    windows: Sequence[CalibrationWindow]
+    windows: Sequence[NoiseWindow]
     floors: Sequence[SeriesNoiseFloor]
     last_compared_at: datetime | None

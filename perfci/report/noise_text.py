@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from perfci.number_format import format_count, format_percent
 from perfci.report.escaping import make_printable
 from perfci.report.text_table import align_table
-from perfci.verdicts.false_alarm_calibration import (
-    Calibration,
-    CalibrationWindow,
+from perfci.verdicts.project_noise import (
     CandidateCounts,
     ConfirmationCounts,
     FalseAlarmMeter,
     FalseAlarmRate,
+    NoiseWindow,
+    ProjectNoise,
     SeriesNoiseFloor,
 )
 
@@ -35,14 +35,14 @@ REFUTED_NOTE = "A refuted candidate is not a false alarm: it raised no alert."
 NO_AA_RUNS = "No A/A run yet. Run `perfci compare HEAD HEAD`, preferably every night."
 
 
-def format_calibration(calibration: Calibration) -> str:
-    """Format the whole calibration for a terminal."""
-    all_time = calibration.windows[0]
+def format_project_noise(noise: ProjectNoise) -> str:
+    """Format the noise of a project for a terminal."""
+    all_time = noise.windows[0]
     parts = [false_alarm_sentence(all_time)]
     if all_time.comparisons:
         rows = []
-        for window in calibration.windows:
-            rows.append(_meter_row(format_calibration_window_span(window), window.overall))
+        for window in noise.windows:
+            rows.append(_meter_row(format_noise_window_span(window), window.overall))
             for name, meter in window.suites.items():
                 rows.append(_meter_row(f"  suite {name}" if name else "  unknown suite", meter))
             for kind, meter in window.classes.items():
@@ -52,12 +52,12 @@ def format_calibration(calibration: Calibration) -> str:
         screening_outcomes_sentence(all_time.candidates),
         confirmations_sentence(all_time.confirmations),
     ]
-    if calibration.floors:
-        parts.append(format_noise_floor_table(calibration.floors))
+    if noise.floors:
+        parts.append(format_noise_floor_table(noise.floors))
     return "\n\n".join(parts) + "\n"
 
 
-def false_alarm_sentence(window: CalibrationWindow) -> str:
+def false_alarm_sentence(window: NoiseWindow) -> str:
     """Summarize the false alarms of all A/A runs of a window in one sentence."""
     if not window.comparisons:
         return NO_AA_RUNS
@@ -110,7 +110,7 @@ def confirmations_sentence(confirmations: ConfirmationCounts) -> str:
     return f"{changes} confirmed. Retracted since: {confirmations.retracted or 'none'}."
 
 
-def format_calibration_window_span(window: CalibrationWindow) -> str:
+def format_noise_window_span(window: NoiseWindow) -> str:
     """Format the time span of a window, such as ``last 30 days``."""
     return "all time" if window.days is None else f"last {window.days} days"
 

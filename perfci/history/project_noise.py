@@ -1,4 +1,4 @@
-"""False alarm calibration: how often A/A runs raise false alarms, and the noise floor of each series."""
+"""The noise of a project: how often A/A runs raise false alarms, and the noise floor of each series."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from perfci.store.queries.false_alarm_inputs import (
 )
 from perfci.store.queries.query_records import VerdictCount
 from perfci.store.verdict_decision_records import load_aa_results_by_series
-from perfci.verdicts.false_alarm_calibration import (
-    Calibration,
-    CalibrationWindow,
+from perfci.verdicts.judging_policy import Policy
+from perfci.verdicts.project_noise import (
     FalseAlarmMeter,
+    NoiseWindow,
+    ProjectNoise,
     SeriesNoiseFloor,
 )
-from perfci.verdicts.judging_policy import Policy
 
 MeterName = TypeVar("MeterName", bound=str)
 
@@ -38,10 +38,10 @@ RECENT_DAYS = 30
 """Length of the recent window, beside the one over all time: a month of nightly runs."""
 
 
-def compute_calibration(tx: Transaction, project: str, policy: Policy, now: datetime) -> Calibration:
-    """Compute the calibration of a project over all time and over the last month."""
+def compute_project_noise(tx: Transaction, project: str, policy: Policy, now: datetime) -> ProjectNoise:
+    """Compute the noise of a project over all time and over the last month."""
     windows = [_compute_window(tx, project, policy, days, now) for days in (None, RECENT_DAYS)]
-    return Calibration(windows, compute_noise_floors(tx, project, policy), count_aa_sessions(tx, project)[1])
+    return ProjectNoise(windows, compute_noise_floors(tx, project, policy), count_aa_sessions(tx, project)[1])
 
 
 def compute_noise_floors(tx: Transaction, project: str, policy: Policy) -> list[SeriesNoiseFloor]:
@@ -61,11 +61,11 @@ def compute_noise_floors(tx: Transaction, project: str, policy: Policy) -> list[
 
 def _compute_window(
     tx: Transaction, project: str, policy: Policy, days: int | None, now: datetime
-) -> CalibrationWindow:
+) -> NoiseWindow:
     since = EPOCH if days is None else now - timedelta(days=days)
     counts = count_aa_verdicts(tx, project, since)
     sequences = list(load_verdicts_of_changed_pairs(tx, project, since))
-    return CalibrationWindow(
+    return NoiseWindow(
         days,
         count_aa_sessions(tx, project, since)[0],
         count_aa_false_alarms(_count_verdicts(counts)),
