@@ -13,15 +13,21 @@ from flask.testing import FlaskClient
 from web_builders import NOW
 
 from perfci.model import IncidentKind
+from perfci.report.change_id import format_change_id
 from perfci.store import Store
+from perfci.store.column_conversions import series_identity
 from perfci.store.writes.find_or_add_rows import upsert_commits
 from perfci_web import create_app
-from tests.support.builders import PROJECT, a_commit, a_sha
+from tests.support.builders import PROJECT, a_commit, a_series, a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 
 P = "/acme:model"
 GAIN = "0000002 Change number 40 Ada · 3 Mar 2026 #2 new"
 LOSS = "0000000 Change number 12 Ada · 2 Mar 2026 #1 new"
+TRAIN_GAIN, TRAIN_LOSS, SERVE_LOSS = (
+    format_change_id(series_identity(PROJECT, a_series(name)), a_sha(at))
+    for name, at in (("train", 40), ("train", 12), ("serve.<b>", 12))
+)
 
 
 @pytest.fixture
@@ -53,9 +59,9 @@ def rows(client: FlaskClient, path: str) -> list[str]:
 
 def test_shows_a_loss_despite_a_later_gain(client: FlaskClient) -> None:
     assert rows(client, f"{P}/changes?since=all") == [
-        f"train time −20.0 % not confirmed 1.000 s → 0.8000 s waterfall {GAIN}",
-        f"train time +20.0 % not confirmed 1.000 s → 1.200 s waterfall {LOSS}",
-        f"serve.<b> time +5.0 % not confirmed 1.000 s → 1.050 s waterfall {LOSS}",
+        f"train time {TRAIN_GAIN} −20.0 % not confirmed 1.000 s → 0.8000 s waterfall {GAIN}",
+        f"train time {TRAIN_LOSS} +20.0 % not confirmed 1.000 s → 1.200 s waterfall {LOSS}",
+        f"serve.<b> time {SERVE_LOSS} +5.0 % not confirmed 1.000 s → 1.050 s waterfall {LOSS}",
     ]
 
 
@@ -143,11 +149,38 @@ def test_serves_the_changes_as_json(client: FlaskClient) -> None:
     ]
 
 
+def test_a_change_has_one_name_everywhere(client: FlaskClient) -> None:
+    def read(path: str) -> str:
+        return client.get(path, follow_redirects=True).text
+
+    assert re.fullmatch("C[0-9a-f]{8}", TRAIN_LOSS)
+    assert len({TRAIN_GAIN, TRAIN_LOSS, SERVE_LOSS}) == 3
+    changes = client.get(f"{P}/changes.json?since=all").get_json()["items"]
+    members = client.get(f"{P}/incidents/1.json").get_json()["members"]
+    assert [change["id"] for change in changes] == [TRAIN_GAIN, TRAIN_LOSS, SERVE_LOSS]
+    assert {member["id"] for member in members} == {TRAIN_LOSS, SERVE_LOSS}
+    for path in (f"{P}/incidents/1", f"{P}/incidents/1.csv"):
+        assert TRAIN_LOSS in read(path)
+        assert SERVE_LOSS in read(path)
+    assert client.get(f"/api/v1/projects{P}/incidents/1").get_json()["members"][0]["id"] == TRAIN_LOSS
+
+
+def test_the_search_box_knows_a_change_by_its_name(client: FlaskClient) -> None:
+    answer = client.get(f"{P}/search?q={TRAIN_LOSS.lower()}")
+
+    assert answer.status_code == 302
+    assert answer.location.startswith(f"{P}/s/train/time?")
+    assert answer.location.endswith(f"pin={a_sha(12)[:10]}")
+    [result] = client.get(f"{P}/search.json?q={TRAIN_LOSS}").get_json()["results"]
+    assert (result["kind"], result["name"]) == ("change", TRAIN_LOSS)
+    assert client.get(f"{P}/search.json?q=C00000000").get_json()["results"] == []
+
+
 def test_serves_the_changes_as_csv(client: FlaskClient) -> None:
     lines = client.get(f"{P}/changes.csv?since=all&moved=better").text.splitlines()
 
-    assert lines[0].startswith("commit,committed_at,author,benchmark,parameters,metric,")
-    assert lines[1].startswith(f"{a_sha(40)},2026-03-03T")
+    assert lines[0].startswith("id,commit,committed_at,author,benchmark,parameters,metric,")
+    assert lines[1].startswith(f"{TRAIN_GAIN},{a_sha(40)},2026-03-03T")
     assert lines[1].endswith(",1.0,0.8,-0.19999999999999996,,,False,2,new")
 
 

@@ -35,7 +35,7 @@ def test_tells_size_age_and_owner_of_open_incidents(client: FlaskClient) -> None
     page = client.get("/acme:model/").get_data(as_text=True).replace("<wbr>", "")
 
     assert "<h1>6 new incidents in the last 7 days; 6 incidents are open.</h1>" in page
-    assert page.count("1 day ago · suspect") == 6
+    assert page.count("1 day ago · candidate commit") == 6
     assert page.count("nobody owns it") == 6
     assert page.count('<strong class="worse">+20.0 %</strong>') == 6
     assert "take it" not in page

@@ -73,7 +73,7 @@ def show_command(name: str, json_file: str | None) -> None:
         if json_file:
             write_json(json_file, serialize_incident_detail(project, detail))
         if json_file != "-":
-            click.echo("\n".join(format_stored_incident(detail)))
+            click.echo("\n".join(format_stored_incident(project.slug, detail)))
         return
     evaluation = derive_incidents()
     incident = find_derived_incident(evaluation, name)

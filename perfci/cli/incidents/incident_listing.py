@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_read
 from perfci.model import IncidentKind
+from perfci.report.change_id import format_change_id
 from perfci.report.incidents import (
     activity_log_text,
     incident_sections,
@@ -25,6 +26,7 @@ from perfci.service.incidents.load_incidents import (
     load_incidents_with_evaluation,
 )
 from perfci.store import projects
+from perfci.store.column_conversions import series_identity
 from perfci.store.incidents import incident_store
 from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci.store.projects import Project
@@ -106,7 +108,7 @@ def format_stored_list_entry(record: IncidentRecord) -> Iterator[str]:
     yield from (f"    {line}" for line in (explanation, record.reason, assignee) if line)
 
 
-def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
+def format_stored_incident(project: str, incident: IncidentDetail) -> Iterator[str]:
     """One incident with its series, candidate commits and history."""
     record = incident.record
     yield from format_stored_list_entry(record)
@@ -116,7 +118,8 @@ def format_stored_incident(incident: IncidentDetail) -> Iterator[str]:
         yield from ("", "Changed series, largest first")
         for member, series in incident.members:
             tail = incident.tails.get(member.series_id)
-            yield f"  {words.member_change_detail(member.to_change_point(series), tail)}"
+            name = format_change_id(series_identity(project, series), member.commit)
+            yield f"  {name}  {words.member_change_detail(member.to_change_point(series), tail)}"
     if candidates := record.detail.get("candidate_commits"):
         yield from ("", "Candidate commits, most likely first")
         for candidate in candidates:

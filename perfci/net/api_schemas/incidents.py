@@ -85,8 +85,9 @@ class IncidentShape(Shape):
 class IncidentSeriesShape(Shape):
     """``series_id`` names the series everywhere in the API; ``relative_change`` is after/before - 1, with
     its 95 % interval, absent for changes stored before intervals were. ``tail`` is absent for changes that
-    were not measured on pairs."""
+    were not measured on pairs. ``id`` is what the change is called everywhere."""
 
+    id: str = ""
     series_id: HexKey
     series: dict[str, Any]
     sentence: str

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from perfci.model import Series, TailVerdict
+from perfci.report.change_id import format_change_id
 from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_change_size, serialize_series, serialize_tail_verdict
 from perfci.service.incidents.load_incidents import IncidentDetail, IncidentOverview
@@ -89,9 +90,10 @@ def serialize_incident_member(
     project: str, member: IncidentMember, series: Series, tail: TailVerdict | None
 ) -> dict[str, Any]:
     """Serialize a series of an incident with its change, and what its tail did in the pairs."""
-    change = member.to_change_point(series)
+    change, identity = member.to_change_point(series), series_identity(project, series)
     return {
-        "series_id": series_identity(project, series),
+        "id": format_change_id(identity, member.commit),
+        "series_id": identity,
         "series": serialize_series(series),
         "sentence": words.member_change_sentence(change),
         "last_good": member.last_good,

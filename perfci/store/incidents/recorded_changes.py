@@ -119,6 +119,14 @@ def load_recorded_changes(
     return [_build_change(row, series[row.series_id], commits.get(row.commit_id)) for row in rows]
 
 
+def load_change_keys(tx: Session, project_id: int) -> list[tuple[int, str, str]]:
+    """Load of every recorded change the id and identity of its series, and its commit."""
+    query = sa.select(IMPACTS.c.series_id, SeriesRow.identity, IMPACTS.c.commit).join(
+        SeriesRow, IMPACTS.c.series_id == SeriesRow.id
+    )
+    return [tuple(row) for row in tx.connection().execute(query.where(IMPACTS.c.project_id == project_id))]
+
+
 def count_recorded_changes(tx: Session, project_id: int, chosen: ChangeFilter) -> ChangeCounts:
     """Count recorded changes, those for the worse, and those an A/B rerun confirmed."""
     counted = [

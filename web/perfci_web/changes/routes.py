@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
+from perfci.report.change_id import format_change_id
 from perfci.report.change_list_text import change_description, change_title
 from perfci.report.incidents.incident_text import member_change_sentence
 from perfci.report.serializers import serialize_change_size, serialize_series
@@ -57,7 +58,7 @@ def changes_page(project: str) -> str:
 @blueprint.get(f"{CHANGES_PATH}.json")
 def changes_json(project: str) -> Response:
     changes = _load_all_changes(project, view_model.MAX_EXPORTED)
-    items = [_serialize_change(recorded) for recorded in changes]
+    items = [_serialize_change(project, recorded) for recorded in changes]
     return jsonify({"project": project, "items": items})
 
 
@@ -65,7 +66,7 @@ def changes_json(project: str) -> Response:
 def changes_csv(project: str) -> Response:
     rows = []
     for recorded in _load_all_changes(project, view_model.MAX_EXPORTED):
-        fields = _serialize_change(recorded)
+        fields = _serialize_change(project, recorded)
         series, interval = fields.pop("series"), fields.pop("relative_change_interval")
         lo, hi = interval or (None, None)
         rows.append({**fields, **flatten_series_fields(series), "ci_lo": lo, "ci_hi": hi})
@@ -102,6 +103,7 @@ def old_changes_json(project: str) -> BaseResponse:
 
 
 CSV_COLUMNS = (
+    "id",
     "commit",
     "committed_at",
     "author",
@@ -156,9 +158,10 @@ def _load_all_changes(project: str, limit: int) -> list[RecordedChange]:
         return load_recorded_changes(tx, record.id, chosen, limit=limit)
 
 
-def _serialize_change(recorded: RecordedChange) -> dict[str, Any]:
+def _serialize_change(project: str, recorded: RecordedChange) -> dict[str, Any]:
     commit = recorded.commit
     return {
+        "id": format_change_id(series_identity(project, recorded.change.series), recorded.change.commit),
         "commit": recorded.change.commit,
         "committed_at": commit.committed_at.isoformat() if commit and commit.committed_at else None,
         "author": commit.author if commit else "",

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from sqlalchemy.orm import Session
 
 from perfci.model import Series
+from perfci.report.change_id import format_change_id
 from perfci.report.change_list_text import changes_headline, confirmation_label
 from perfci.report.incidents import notification_text
+from perfci.store.column_conversions import series_identity
 from perfci.store.incidents.recorded_changes import (
     ChangeCounts,
     ChangeFilter,
@@ -53,9 +55,10 @@ class ChangesQuery:
 
 @dataclass(frozen=True, slots=True)
 class ChangeRow:
-    """One line of the page."""
+    """One line of the page; ``id`` is what the change is called everywhere."""
 
     recorded: RecordedChange
+    id: str
 
     @property
     def series(self) -> Series:
@@ -128,7 +131,15 @@ def build_changes_view(
         headline=changes_headline(
             counts.total, counts.worse, window.text, confirmed_only=chosen.confirmed_only
         ),
-        rows=tuple(map(ChangeRow, changes)),
+        rows=tuple(
+            ChangeRow(
+                recorded,
+                format_change_id(
+                    series_identity(project.slug, recorded.change.series), recorded.change.commit
+                ),
+            )
+            for recorded in changes
+        ),
         counts=counts,
         total_ever=count_recorded_changes(tx, project.id, ChangeFilter()).total,
         pages=pages,

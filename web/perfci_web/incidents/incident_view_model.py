@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from perfci.model import ChangePoint, IncidentKind, IncidentState, Series, TailVerdict
+from perfci.report.change_id import format_change_id
 from perfci.report.charts.scene import Scene
 from perfci.report.charts.small_multiples import SmallMultiple, build_small_multiples
 from perfci.report.incidents import activity_log_text, notification_text
@@ -48,6 +49,11 @@ class IncidentSeriesRow:
     tail: TailVerdict | None = None
     trend: Trend | None = None
     picture: Scene | None = None
+
+    @property
+    def change_id(self) -> str:
+        """What the change is called everywhere."""
+        return format_change_id(self.identity, self.change.commit)
 
     @property
     def key(self) -> str:

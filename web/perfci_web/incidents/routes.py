@@ -76,6 +76,7 @@ LIST_COLUMNS = (
     "issue_url",
 )
 MEMBER_COLUMNS = (
+    "id",
     *SERIES_COLUMNS,
     "last_good",
     "commit",

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.net.url_segments import encode_segment
+from perfci.report.change_id import format_change_id
 from perfci.report.charts.png import render_png
 from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.serializers import serialize_trend
@@ -113,6 +114,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         cause=cause,
         muted=[mute for mute in mutes if mute.matches(record.series)],
         marks=marks,
+        format_change_id=format_change_id,
         archived=archived[0] if archived else None,
         identity=series_identity(project, record.series),
         may_change=may_triage(stored_project),
