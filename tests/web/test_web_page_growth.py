@@ -1,10 +1,12 @@
-"""A page takes as many statements for a long history as for a short one."""
+"""A page takes as many statements, and reads as many rows, for a long history as for a short one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,12 +14,17 @@ import sqlalchemy as sa
 from perfci.store import open_store
 from perfci_web import create_app
 from perfci_web.page_urls import encode_project_segment
-from tests.support.builders import PROJECT
+from perfci_web.place_slugs import machine_slug
+from tests.support.builders import PROJECT, a_machine
 from tools.bench_pages import fill_deep_store
 from tools.fill_store import commit_sha
 
 ROOT = f"/{encode_project_segment(PROJECT)}"
 SERIES, SHORT, LONG = 12, 10, 200
+MORE_STEPS = 3
+"""Thousands of instructions that the blocks of longer histories may take."""
+
+SERIES_PAGE = "s/Deep.time_00000/time{}?m=" + machine_slug(a_machine())
 
 PAGES = (
     "",
@@ -28,6 +35,10 @@ PAGES = (
     "benchmarks?q=time",
     "benchmarks.csv",
     "b/Deep.time_00000",
+    SERIES_PAGE.format(""),
+    SERIES_PAGE.format("/figure"),
+    SERIES_PAGE.format(".svg"),
+    SERIES_PAGE.format(".csv"),
     "changes",
     "incidents",
     f"commit/{commit_sha(5)}",
@@ -49,11 +60,35 @@ def counted_statements() -> Iterator[list[str]]:
         sa.event.remove(sa.Engine, "before_cursor_execute", count)
 
 
+@contextmanager
+def counted_steps() -> Iterator[list[int]]:
+    """Count how far SQLite went in all statements, in thousands of its instructions."""
+    steps: list[int] = []
+
+    def begin(connection: sa.Connection, *_: object) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(lambda: steps.append(1), 1000)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", begin)
+    try:
+        yield steps
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", begin)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the database did for a page: statements, and thousands of instructions."""
+
+    statements: int
+    steps: int
+
+
 @pytest.fixture(scope="module")
-def statements_by_commits(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, int]]:
-    """How many statements each page took, by the number of commits in the store."""
+def work_by_commits(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, Work]]:
+    """What each page took, by the number of commits in the store."""
     folder: Path = tmp_path_factory.mktemp("growth")
-    counts: dict[int, dict[str, int]] = {}
+    counts: dict[int, dict[str, Work]] = {}
     for commits in (SHORT, LONG):
         with closing(open_store(f"sqlite:///{folder / str(commits)}.db", create=True)) as store:
             fill_deep_store(store, SERIES, commits)
@@ -61,16 +96,26 @@ def statements_by_commits(tmp_path_factory: pytest.TempPathFactory) -> dict[int,
             counts[commits] = {}
             for page in PAGES:
                 assert client.get(f"{ROOT}/{page}").status_code == 200, page
-                with counted_statements() as statements:
+                with counted_statements() as statements, counted_steps() as steps:
                     client.get(f"{ROOT}/{page}")
-                counts[commits][page] = len(statements)
+                counts[commits][page] = Work(len(statements), len(steps))
     return counts
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_longer_history_takes_no_more_statements(
-    statements_by_commits: dict[int, dict[str, int]], page: str
+    work_by_commits: dict[int, dict[str, Work]], page: str
 ) -> None:
-    short, long = statements_by_commits[SHORT][page], statements_by_commits[LONG][page]
+    short, long = work_by_commits[SHORT][page], work_by_commits[LONG][page]
 
-    assert long <= short
+    assert long.statements <= short.statements
+
+
+@pytest.mark.parametrize("part", ["/figure", ".svg", ".csv"])
+def test_no_chart_reads_the_results_of_its_history(
+    work_by_commits: dict[int, dict[str, Work]], part: str
+) -> None:
+    """Reading one row for each commit takes at least four thousand instructions more."""
+    short, long = (work_by_commits[commits][SERIES_PAGE.format(part)] for commits in (SHORT, LONG))
+
+    assert long.steps <= short.steps + MORE_STEPS

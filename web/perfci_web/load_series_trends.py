@@ -300,11 +300,15 @@ class _Chart:
 
     def __post_init__(self) -> None:
         start, end = self.range
-        marks = clip_marks(self.trend.marks, start, end)
-        kinds = classify_points(self.trend.columns[start:end])
-        merged = merge_neighbours(kinds, list_unmerged_places(end - start, marks), self.max_dots)
-        object.__setattr__(self, "groups", [(group + start).tolist() for group in merged])
-        middles = [group[len(group) // 2] for group in self.groups]
+        if end - start <= self.max_dots:
+            groups, middles = _single_places(start, end), list(range(start, end))
+        else:
+            marks = clip_marks(self.trend.marks, start, end)
+            kinds = classify_points(self.trend.columns[start:end])
+            merged = merge_neighbours(kinds, list_unmerged_places(end - start, marks), self.max_dots)
+            groups = [(group + start).tolist() for group in merged]
+            middles = [group[len(group) // 2] for group in groups]
+        object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "commit_ids", self.columns.levels["commit_id"][middles].tolist())
 
     @property
@@ -317,10 +321,11 @@ class _Chart:
     def draw(self, commits: Mapping[int, Commit], points: Mapping[int, Point]) -> Trend:
         """Build the trend."""
         dots = list(self._build_dots(commits))
-        for index, (group, commit_id) in enumerate(zip(self.groups, self.commit_ids, strict=True)):
-            if len(group) == 1 and commit_id in points:
-                [dot] = build_dots([points[commit_id]])
-                dots[index] = replace(dot, index=group[0])
+        numbers = {commit_id: index for index, commit_id in enumerate(self.commit_ids)} if points else {}
+        for commit_id, point in points.items():
+            index = numbers[commit_id]
+            [dot] = build_dots([point])
+            dots[index] = replace(dot, index=self.groups[index][0])
         start, end = self.range
         levels = tuple(
             replace(level, first=level.first + start, last=level.last + start)
@@ -336,14 +341,15 @@ class _Chart:
         lows, highs = details["lo"].tolist(), details["hi"].tolist()
         processes = details["processes"].tolist()
         for places, commit_id in zip(self.groups, self.commit_ids, strict=True):
-            middle, count = places[len(places) // 2], len(places)
-            commit, status = commits[commit_id], STATUS_OF_CODE[statuses[middle]]
+            count = len(places)
+            middle = places[count // 2]
             level, lo, hi, total = values[middle], lows[middle], highs[middle], processes[middle]
             if count > 1:
                 total = sum(processes[place] for place in places)
-            if math.isnan(level):
+            if level != level:  # faster than math.isnan, once for each commit
                 level = lo = hi = None
             elif count > 1:
                 level = median([values[place] for place in places])
                 lo, hi = min(lows[place] for place in places), max(highs[place] for place in places)
-            yield Dot(middle, commit, status, level, lo, hi, total, merged=count)
+            status = STATUS_OF_CODE[statuses[middle]]
+            yield Dot(middle, commits[commit_id], status, level, lo, hi, total, merged=count)

@@ -94,6 +94,23 @@ def count_commits_by_branch(tx: Session, project_id: int) -> dict[str, int]:
     return dict(tx.execute(query).all())
 
 
+def load_changing_machines(tx: Session, project: str) -> frozenset[Machine]:
+    """Load the machines that runs of a project had several environments on, which readers share."""
+
+    def load() -> frozenset[Machine]:
+        query = (
+            sa.select(RunRow.machine_id)
+            .join(SessionRow, RunRow.session_id == SessionRow.id)
+            .where(project_id_condition(SessionRow.project_id, project))
+            .group_by(RunRow.machine_id)
+            .having(sa.func.min(RunRow.environment_id) < sa.func.max(RunRow.environment_id))
+        )
+        machines = load_machines_by_id(tx)
+        return frozenset(machines[machine_id] for machine_id in tx.scalars(query))
+
+    return load_or_derive(tx, project, "changing machines", load)
+
+
 def load_machines_last_seen(tx: Session, project: str) -> Sequence[tuple[Machine, datetime]]:
     """Load each machine class with when its last run ended, which readers share, the last first.
 

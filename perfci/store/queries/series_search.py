@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -25,6 +25,7 @@ from perfci.store.tables.measurements import (
     RunRow,
     SeriesRow,
 )
+from perfci.store.tables.series_points import SeriesPointsRow
 from perfci.store.transactions import in_chunks
 
 
@@ -75,13 +76,26 @@ def find_series_of_benchmark(
         for row_id, series in load_project_series(tx, project, *named).items()
         if parameters is None or dict(series.parameters) == dict(parameters)
     }
-    last: dict[int, datetime] = {}
-    started = sa.select(ResultRow.series_id, sa.func.max(RunRow.started_at)).join(
-        RunRow, ResultRow.run_id == RunRow.id
-    )
-    for some in in_chunks(matching):
-        last |= dict(
-            tx.execute(started.where(ResultRow.series_id.in_(some)).group_by(ResultRow.series_id)).all()
-        )
+    last = _load_last_starts(tx, matching)
     records = load_series_with_newest_commits(tx, project, load_series_with_clocks(tx, project, matching))
     return sorted(records, key=lambda record: (last.get(record.id, EPOCH), record.id), reverse=True)
+
+
+def _load_last_starts(tx: Session, series_ids: Collection[int]) -> dict[int, datetime]:
+    """Load when the last run of each series began: of one with stored points, of its newest commit."""
+    last: dict[int, datetime] = {}
+    started = sa.func.max(RunRow.started_at)
+    of_results = sa.select(ResultRow.series_id, started).join(RunRow, ResultRow.run_id == RunRow.id)
+    of_newest = (
+        sa.select(SeriesPointsRow.series_id, started)
+        .join(RunRow, RunRow.commit_id == SeriesPointsRow.last_commit_id)
+        .join(
+            ResultRow,
+            sa.and_(ResultRow.run_id == RunRow.id, ResultRow.series_id == SeriesPointsRow.series_id),
+        )
+        .where(SeriesPointsRow.stale.is_(False))
+    )
+    for query, column in ((of_newest, SeriesPointsRow.series_id), (of_results, ResultRow.series_id)):
+        for some in in_chunks([row_id for row_id in series_ids if row_id not in last]):
+            last |= dict(tx.execute(query.where(column.in_(some)).group_by(column)).all())
+    return last

@@ -20,6 +20,7 @@ from perfci.store.chart_notes import ChartNote, list_chart_notes
 from perfci.store.incidents.incident_store import load_incident_numbers_of_series
 from perfci.store.projects import Project
 from perfci.store.queries.branch_commits import load_branch_commits
+from perfci.store.queries.measured_places import load_changing_machines
 from perfci.store.queries.measured_samples import load_environments_of_history
 from perfci.store.queries.query_records import SeriesRecord
 from perfci.verdicts.history.trend_sensitivity import TrendSensitivity, estimate_trend_sensitivity
@@ -111,14 +112,18 @@ def load_series(
         load_branch_commits(tx, project.slug).commits,
         estimate_sensitivity(project, trend) if is_judged else None,
         {commit: number for (_, commit), number in numbers.items()},
-        _load_environment_changes(tx, record, trend),
+        _load_environment_changes(tx, project, record, trend),
         load_earlier_history(tx, record, records),
         tuple(list_chart_notes(tx, project.id, series_id=record.id)),
     )
 
 
-def _load_environment_changes(tx: Session, record: SeriesRecord, trend: Trend) -> dict[str, str]:
+def _load_environment_changes(
+    tx: Session, project: Project, record: SeriesRecord, trend: Trend
+) -> dict[str, str]:
     """What changed in the environment, by the first commit that was measured in the new one."""
+    if record.series.machine not in load_changing_machines(tx, project.slug):
+        return {}
     environments = load_environments_of_history(tx, record.id)
     shas = [dot.commit.sha for dot in trend.dots if dot.commit.sha in environments]
     return describe_environment_changes([(sha, environments[sha]) for sha in shas])

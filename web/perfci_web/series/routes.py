@@ -54,7 +54,7 @@ from perfci_web.url_lookups import (
     build_project_links,
     require_project,
 )
-from perfci_web.view_parts.csv_response import build_csv_response
+from perfci_web.view_parts.csv_response import build_csv_response_of_cells
 from perfci_web.view_parts.revalidation import revalidate
 
 blueprint = Blueprint("series", __name__)
@@ -178,9 +178,10 @@ def series_png(project: str, benchmark: str, metric: str) -> Response:
 @blueprint.get(f"{SERIES_PATH}.csv")
 @revalidate
 def series_csv(project: str, benchmark: str, metric: str) -> Response:
-    rows = serialize_trend(load_trend(project, benchmark, metric))["points"]
+    trend = load_trend(project, benchmark, metric)
     file_name = f"{encode_segment(benchmark)}-{encode_segment(metric)}.csv"
-    return build_csv_response(view_model.POINT_COLUMNS, rows, file_name)
+    rows = map(view_model.format_point_cells, trend.dots)
+    return build_csv_response_of_cells(view_model.POINT_COLUMNS, rows, file_name)
 
 
 def _find_complete_address(project: str, record: SeriesRecord | None, benchmark: str, metric: str) -> str:

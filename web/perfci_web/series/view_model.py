@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from perfci.model import CPU_METRIC_PREFIX, Commit, Series
 from perfci.number_format import format_quantity
+from perfci.report.escaping import escape_csv_cell
 from perfci.report.page_summaries import PageSummary, unmeasurable_series_summary
 from perfci.report.series_places import SeriesPlaces
 from perfci.report.series_trend import ChangeMark, Dot, Trend
@@ -34,6 +35,21 @@ POINT_COLUMNS = (
     "processes",
     "reason",
 )
+
+
+def format_point_cells(dot: Dot) -> tuple[str, ...]:
+    """Format the cells of one commit of a series, under ``POINT_COLUMNS``."""
+    commit, moment = dot.commit, dot.commit.committed_at
+    numbers = ("" if value is None else repr(value) for value in (dot.level, dot.lo, dot.hi))
+    return (
+        commit.sha,
+        moment.isoformat(timespec="seconds") if moment else "",
+        escape_csv_cell(commit.subject),
+        dot.status.value,
+        *numbers,
+        repr(dot.processes),
+        escape_csv_cell(dot.reason),
+    )
 
 
 @dataclass(frozen=True, slots=True)
