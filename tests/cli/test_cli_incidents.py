@@ -13,7 +13,9 @@ import pytest
 
 from perfci.cli import run_cli
 from perfci.model import Environment, Series
+from perfci.report.change_id import format_change_id
 from perfci.store import Store, open_store
+from perfci.store.column_conversions import series_identity
 from perfci.store.queries.measured_samples import load_history
 from perfci.store.queries.series_search import search_series
 from perfci.store.verdicts_and_change_points import add_verdicts
@@ -29,6 +31,7 @@ from tests.support.builders import (
     a_sha,
     a_verdict,
 )
+from tests.support.evaluations import a_budgeted_incident, a_move, reconcile
 from tests.support.level_histories import find_change_points, simulate_points, stepped_level
 from tests.support.stored_runs import replace_change_points
 
@@ -206,3 +209,16 @@ def test_a_budget_of_zero_pages_holds_everything_back(
 
     document = json.loads(capsys.readouterr().out)
     assert [incident["disposition"] for incident in document["incidents"]] == ["note", "held_back"]
+
+
+def test_names_the_changes_of_a_stored_incident(
+    working_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change = a_move("train")
+    with closing(open_store(f"sqlite:///{working_folder}/perfci.db", create=True)) as store:
+        reconcile(store, NOON, a_budgeted_incident("a1", change))
+
+    assert incidents("show", "1") == 0
+
+    name = format_change_id(series_identity(PROJECT, change.series), change.commit)
+    assert f"\n  {name}  train got 20.0 % slower: 1.000 s → 1.200 s\n" in capsys.readouterr().out

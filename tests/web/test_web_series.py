@@ -5,8 +5,10 @@ from pathlib import Path
 
 from flask.testing import FlaskClient
 from page_reading import BF16, MANY, MANY_BF16, SERIES, P, read, words
-from web_builders import COMMITS, FAILED_AT, STEP, a_commit, a_store, fill
+from web_builders import COMMITS, FAILED_AT, PROJECT, STEP, STEP_TIME, a_commit, a_store, fill
 
+from perfci.report.change_id import format_change_id
+from perfci.store.column_conversions import series_identity
 from perfci_web import create_app
 from perfci_web.series.view_model import MAX_ROWS
 
@@ -21,6 +23,15 @@ def test_shows_the_series_page_without_javascript(client: FlaskClient) -> None:
     assert len(re.findall("m[^mz]+z", narrow)) == COMMITS
     assert html.count('<th scope="row">') == MAX_ROWS + 1
     assert a_commit(STEP).sha in html
+
+
+def test_names_its_change_on_the_page_in_the_shared_sentence_and_in_the_data(client: FlaskClient) -> None:
+    name = format_change_id(series_identity(PROJECT, STEP_TIME), a_commit(STEP).sha)
+    text = words(read(client, f"{SERIES}{BF16}"))
+
+    assert text.count(name) == 3  # in the table, the shared sentence and the Markdown
+    assert f"({name})" in text
+    assert [change["id"] for change in client.get(f"{SERIES}.json{BF16}").json["changes"]] == [name]
 
 
 def test_lists_failures_with_their_reason(client: FlaskClient) -> None:

@@ -160,7 +160,9 @@ def series_json(project: str, benchmark: str, metric: str) -> Response:
         record, _ = find_series(tx, project, benchmark, metric)
         notes = list_chart_notes(tx, require_project(tx, project).id, series_id=record.id)
     shapes = [serialize_chart_note(note).model_dump(mode="json") for note in notes]
-    return jsonify({"project": project} | serialize_trend(trend) | {"notes": shapes})
+    fields, identity = serialize_trend(trend), series_identity(project, trend.series)
+    changes = [{"id": format_change_id(identity, each["commit"])} | each for each in fields["changes"]]
+    return jsonify({"project": project} | fields | {"changes": changes, "notes": shapes})
 
 
 @blueprint.get(f"{SERIES_PATH}.svg")
