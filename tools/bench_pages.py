@@ -1,11 +1,12 @@
 """What pages of the dashboard cost: CPU of one request, compressed size, elements, growth over commits.
 
     python -m tools.bench_pages [--series 10000] [--flat-commits 50]
-        [--deep-series 2000] [--commits 500 1700 5000] [--store URL]
+        [--deep-series 2000] [--commits 500 1700 5000] [--store URL] [--clients 8]
 
 A flat store has many series over few commits, a deep one fewer series over many; ``--store`` measures one
-that exists, such as an imported history. Requests go to the application itself, in this process: no socket
-and no other process is in the figures, and CPU time depends less on neighbours than the clock.
+that exists, such as an imported history, and ``--clients 0`` leaves out requests at the same time. Requests
+go to the application itself, in this process: no socket and no other process is in the figures, and CPU time
+depends less on neighbours than the clock.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ RUNS, RESULTS = RunRow.__table__, ResultRow.__table__
 @dataclass(frozen=True)
 class Cost:
     """What one address took, in milliseconds: the least CPU, which neighbours only swell, the slowest request
-    alone and of eight clients; its compressed size and its HTML elements."""
+    alone and of several clients; its compressed size and its HTML elements."""
 
     cpu_ms: float
     alone_ms: float
@@ -70,7 +71,7 @@ class Cost:
     elements: int
 
 
-def measure_store(name: str, store: Store) -> Iterator[tuple[str, Cost]]:
+def measure_store(name: str, store: Store, clients: int) -> Iterator[tuple[str, Cost]]:
     """Request every page of the project of a store."""
     client = create_app(store).test_client()
     with store.read() as tx:
@@ -103,10 +104,10 @@ def measure_store(name: str, store: Store) -> Iterator[tuple[str, Cost]]:
         if response.status_code != 200:
             print(f"{name} {page}: {response.status}, left out")
             continue
-        yield page, measure_address(client, address, response.get_data())
+        yield page, measure_address(client, address, response.get_data(), clients)
 
 
-def measure_address(client: FlaskClient, address: str, body: bytes) -> Cost:
+def measure_address(client: FlaskClient, address: str, body: bytes, clients: int) -> Cost:
     """Request one address several times alone, then from several clients at once."""
     cpu, clock = [], []
     for _ in range(REQUESTS):
@@ -117,14 +118,14 @@ def measure_address(client: FlaskClient, address: str, body: bytes) -> Cost:
     return Cost(
         min(cpu),
         max(clock),
-        max(request_together(client.application, address)),
+        max(request_together(client.application, address, clients), default=0.0),
         len(gzip.compress(body, 6)) / 1000,
         len(re.findall(rb"<[a-z]", body)),
     )
 
 
-def request_together(app: Flask, address: str) -> list[float]:
-    """How long the requests of eight clients at once take, in milliseconds."""
+def request_together(app: Flask, address: str, clients: int) -> list[float]:
+    """How long the requests of several clients at once take, in milliseconds."""
     took: list[float] = []
 
     def request() -> None:
@@ -134,7 +135,7 @@ def request_together(app: Flask, address: str) -> list[float]:
             client.get(address)
             took.append(1000 * (time.perf_counter() - began))
 
-    threads = [threading.Thread(target=request) for _ in range(CLIENTS)]
+    threads = [threading.Thread(target=request) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -147,9 +148,9 @@ def report_costs(name: str, costs: Iterator[tuple[str, Cost]]) -> Iterator[Figur
         is_text = page.endswith("csv")
         limit = CSV_CPU_MS if is_text else HTML_CPU_MS
         size = JSON_KB if page.startswith("figure") else PAGE_KB
-        text = (
-            f"{cost.cpu_ms:.0f} ms CPU, {cost.alone_ms:.0f} ms alone, {cost.together_ms:.0f} ms of {CLIENTS}"
-        )
+        text = f"{cost.cpu_ms:.0f} ms CPU, {cost.alone_ms:.0f} ms alone"
+        if cost.together_ms:
+            text += f", {cost.together_ms:.0f} ms together"
         text += f", {cost.kilobytes:.1f} kB, {cost.elements:,} elements"
         small = is_text or (cost.kilobytes <= size and cost.elements <= ELEMENTS)
         limits = f"{limit:.0f} ms" if is_text else f"{limit:.0f} ms, {size:.0f} kB"
@@ -241,7 +242,7 @@ def store_incidents(store: Store) -> None:
 def measure_all(arguments: argparse.Namespace, folder: Path) -> Iterator[Figure]:
     for url in arguments.store:
         with closing(open_store(url, create=False)) as store:
-            yield from report_costs(url.rpartition("/")[2], measure_store(url, store))
+            yield from report_costs(url.rpartition("/")[2], measure_store(url, store, arguments.clients))
     stores = [("flat", arguments.series, arguments.flat_commits)] if arguments.series else []
     stores += [(f"deep {commits}", arguments.deep_series, commits) for commits in arguments.commits]
     cpu: dict[str, list[float]] = {}
@@ -249,7 +250,7 @@ def measure_all(arguments: argparse.Namespace, folder: Path) -> Iterator[Figure]
         with closing(open_store(f"sqlite:///{folder / f'{series}-{commits}.db'}", create=True)) as store:
             fill_deep_store(store, series, commits)
             store_incidents(store)
-            costs = list(measure_store(name, store))
+            costs = list(measure_store(name, store, arguments.clients))
             for page, cost in costs:
                 if name != "flat":
                     cpu.setdefault(page, []).append(cost.cpu_ms)
@@ -267,6 +268,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--deep-series", type=int, default=2_000)
     parser.add_argument("--commits", type=int, nargs="*", default=[500, 1_700, 5_000])
     parser.add_argument("--store", nargs="*", default=[])
+    parser.add_argument("--clients", type=int, default=CLIENTS)
     return parser.parse_args(arguments)
 
 
