@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from perfci_web import create_app
 from perfci_web.page_urls import encode_project_segment
 from perfci_web.place_slugs import machine_slug
 from tests.support.builders import PROJECT, a_machine
+from tests.support.databases import KINDS, fresh_database
 from tools.bench_pages import fill_deep_store
 from tools.fill_store import commit_sha
 
@@ -23,6 +25,8 @@ ROOT = f"/{encode_project_segment(PROJECT)}"
 SERIES, SHORT, LONG = 12, 10, 200
 MORE_STEPS = 3
 """Thousands of instructions that the blocks of longer histories may take."""
+
+NONCE = re.compile(r'nonce="[^"]*"')
 
 SERIES_PAGE = "s/Deep.time_00000/time{}?m=" + machine_slug(a_machine())
 
@@ -119,3 +123,17 @@ def test_no_chart_reads_the_results_of_its_history(
     short, long = (work_by_commits[commits][SERIES_PAGE.format(part)] for commits in (SHORT, LONG))
 
     assert long.steps <= short.steps + MORE_STEPS
+
+
+def test_both_databases_give_the_same_pages(tmp_path: Path) -> None:
+    pages: dict[str, dict[str, str]] = {}
+    for kind in KINDS:
+        with fresh_database(kind, tmp_path) as url, closing(open_store(url, create=False)) as store:
+            fill_deep_store(store, SERIES, SHORT)
+            client = create_app(store).test_client()
+            answers = {page: client.get(f"{ROOT}/{page}") for page in PAGES}
+            assert {answer.status_code for answer in answers.values()} == {200}
+            pages[kind] = {page: NONCE.sub("", answer.text) for page, answer in answers.items()}
+
+    differing = [page for page in PAGES if pages["sqlite"][page] != pages["postgresql"][page]]
+    assert differing == []
