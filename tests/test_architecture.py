@@ -153,6 +153,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "incidents": {"compare", "history"},
         "variants": {"compare"},
         "goals": {"compare", "variants"},
+        "search": set(),
     },
     "store": {
         "tables": set(),

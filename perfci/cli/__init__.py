@@ -18,6 +18,7 @@ VERB_HELP = {
     "init": "write perfci.toml, a starter suite and a workflow into this repository",
     "run": "measure a commit or a range of commits in rounds, and judge it",
     "compare": "measure two commits in interleaved pairs and report what changed",
+    "bisect": "find the commit of a range that moved a benchmark",
     "show": "show the values of a commit, or what lies between two commits",
     "order": "order measurements, list and cancel them",
     "work": "carry out ordered measurements on this machine",

@@ -1,0 +1,1 @@
+"""Search a range of commits for the one that moved a level."""
