@@ -1,13 +1,15 @@
-"""``perfci bisect GOOD..BAD --bench REGEX``: find the commit that moved a benchmark."""
+"""``perfci bisect GOOD..BAD --bench REGEX``: find the commit that moved a benchmark, or an incident."""
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from perfci.cli.incidents.incident_listing import find_stored_incident
 from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import (
     bench_option,
@@ -36,7 +38,13 @@ NAMED, NOT_NAMED, UNFINISHED = 0, 1, 3
 
 
 @click.command("bisect")
-@click.argument("revisions", metavar="GOOD..BAD")
+@click.argument("revisions", default="", metavar="[GOOD..BAD]")
+@click.option(
+    "--incident",
+    default="",
+    metavar="NUMBER",
+    help="search the range of an incident for what moved most in it",
+)
 @bench_option
 @click.option("--metric", default="", metavar="NAME", help="the metric that moved  [default: the first one]")
 @click.option(
@@ -59,6 +67,7 @@ NAMED, NOT_NAMED, UNFINISHED = 0, 1, 3
 @global_options
 def bisect_command(
     revisions: str,
+    incident: str,
     bench: str,
     metric: str,
     enter_merges: bool,
@@ -71,6 +80,8 @@ def bisect_command(
 ) -> int:
     """Find the commit after GOOD and up to BAD that moved one benchmark, along the first-parent line.
 
+    With --incident, what moved most in a stored incident is searched in its range.
+
     Each process measures the commit that is expected to tell most. A commit is named when it has 95 % of the
     probability and differs from the one before it on fresh processes; else the smallest range is. A call
     that was interrupted goes on with what it had measured.
@@ -78,6 +89,10 @@ def bisect_command(
     """
     repository, progress = current_repository(), TerminalProgress()
     config = load_repository_config(repository)
+    if incident:
+        if revisions or bench or metric:
+            raise PerfciError("--incident says what is searched; leave out GOOD..BAD, --bench and --metric")
+        revisions, bench, metric = find_largest_change(incident)
     commits = list_bisected_commits(repository, revisions)
     budget_s, rules = parse_time_budget(budget), replace(SearchRules(), max_processes=max_processes)
     with create_suite_runner(repository, config, suite, smoke=smoke) as runner:
@@ -107,6 +122,18 @@ def bisect_command(
     if json_file != "-":
         click.echo("\n\n".join(format_bisect_result(status) for status in statuses))
     return bisect_exit_code(statuses[-1])
+
+
+def find_largest_change(incident: str) -> tuple[str, str, str]:
+    """The range, the cell as a pattern and the metric of what moved most in a stored incident."""
+    stored = find_stored_incident(incident)
+    if stored is None:
+        raise PerfciError(f"There is no incident {incident}; `perfci incidents list` has their numbers.")
+    members = [row for row in stored[1].members if row[0].dropped_at is None]
+    if not members:
+        raise PerfciError(f"Incident {incident} is of no series: there is no change to search for.")
+    member, series = max(members, key=lambda row: abs(math.log1p(row[0].relative_change)))
+    return f"{member.last_good}..{member.commit}", f"^{re.escape(series.cell)}$", series.metric.name
 
 
 def list_bisected_commits(repository: GitRepository, revisions: str) -> list[Commit]:

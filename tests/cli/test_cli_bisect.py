@@ -117,6 +117,17 @@ def test_enters_the_merge_that_did_it(project: GitProject, capsys: pytest.Captur
     assert (outer["commit"], inner["commit"]) == (merge, culprit)
 
 
+def test_searches_an_incident(project: GitProject, capsys: pytest.CaptureFixture[str]) -> None:
+    run_cli(["run", "HEAD~9..HEAD", "--rounds", "2", "--bench", "track_bytes"])
+    capsys.readouterr()
+
+    assert run_cli(["bisect", "--incident", "1", "--json"]) == 0
+
+    (search,) = json.loads(capsys.readouterr().out)
+    assert (search["benchmark"], search["metric"]) == ("suite.track_bytes", "peak")
+    assert (search["outcome"], search["commit"]) == ("named", sha(project, "HEAD~3"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
