@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 from web_builders import NOW
 
-from perfci.model import ChangePoint
+from perfci.model import CandidateCommit, ChangePoint
 from perfci.store import Store
 from perfci.store.incidents.incident_records import DATA_KIND
 from perfci.store.incidents.incident_store import add_incident
@@ -22,7 +22,7 @@ from perfci.verdicts.incidents.paging_budget import ExpectedChangeMatch
 from perfci_web import create_app
 from perfci_web.incidents.incident_list_view_model import load_queue
 from perfci_web.incidents.incident_view_model import find_queue_place
-from tests.support.builders import a_sha
+from tests.support.builders import a_commit, a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 P = "/acme:model/incidents"
@@ -48,6 +48,20 @@ def text(client: FlaskClient, path: str) -> str:
 def post(client: FlaskClient, path: str, **form: object) -> tuple[int, str]:
     answer = client.post(path, data=form)
     return answer.status_code, unescape(answer.get_data(as_text=True)).replace("<wbr>", "")
+
+
+def test_tells_how_to_find_which_of_several_candidates_it_was(empty_store: Store) -> None:
+    candidates = tuple(CandidateCommit(a_commit(number), 1, 1.0) for number in (20, 19, 18))
+    incident = a_budgeted_incident("c1", a_move("x", at=20), good=17, bad=20, candidates=candidates)
+    reconcile(empty_store, NOW, incident)
+    page = text(create_app(empty_store).test_client(), f"{P}/1")
+
+    command = rf"perfci bisect {a_sha(17)[:10]}\.\.{a_sha(20)[:10]} --bench '\^x[^<]*\$' --metric \w+"
+    assert re.search(rf"A bisect says which of them:</p>.*{command}", page, re.DOTALL)
+
+
+def test_offers_no_bisect_where_there_is_one_candidate(client: FlaskClient) -> None:
+    assert "perfci bisect" not in text(client, f"{P}/1")
 
 
 def test_shows_changed_series_candidate_commits_and_state(client: FlaskClient) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 
-from perfci.model import ChangePoint, Commit, Incident, IncidentKind, TailVerdict
+from perfci.model import ChangePoint, Commit, Incident, IncidentKind, Series, TailVerdict
 from perfci.number_format import format_count, format_day, format_signed_percent
 from perfci.report.escaping import make_printable
 from perfci.report.verdict_text import (
@@ -265,3 +265,9 @@ def format_compare_command(base: str, head: str, cells: Iterable[str]) -> str:
     names = list(dict.fromkeys(cells))[:MAX_COMMAND_CELLS]
     pattern = "|".join(f"^{re.escape(name)}$" for name in names)
     return f"perfci compare {base[:10]} {head[:10]} --bench {shlex.quote(pattern)}"
+
+
+def format_bisect_command(base: str, head: str, series: Series) -> str:
+    """Build ``perfci bisect BASE..HEAD --bench REGEX --metric NAME`` for a series."""
+    pattern, metric = shlex.quote(f"^{re.escape(series.cell)}$"), shlex.quote(series.metric.name)
+    return f"perfci bisect {base[:10]}..{head[:10]} --bench {pattern} --metric {metric}"

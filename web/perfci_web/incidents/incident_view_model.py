@@ -12,6 +12,7 @@ from perfci.report.change_id import format_change_id
 from perfci.report.charts.scene import Scene
 from perfci.report.charts.small_multiples import SmallMultiple, build_small_multiples
 from perfci.report.incidents import activity_log_text, notification_text
+from perfci.report.incidents.incident_text import format_bisect_command
 from perfci.report.series_trend import Trend
 from perfci.service.incidents.incident_update_rules import ALLOWED_TRANSITIONS
 from perfci.service.incidents.load_incidents import IncidentDetail
@@ -196,3 +197,11 @@ def list_candidate_commits(page: IncidentView) -> Sequence[Mapping[str, Any]]:
         return ()
     commits: Sequence[Mapping[str, Any]] = page.entry.detail.get("candidate_commits", ())
     return commits
+
+
+def build_bisect_command(page: IncidentView) -> str:
+    """The command that finds which of several candidate commits moved the largest change, else nothing."""
+    record = page.entry.record
+    if not (record.last_good and page.rows and len(list_candidate_commits(page)) > 1):
+        return ""
+    return format_bisect_command(record.last_good, record.commit, page.rows[0].change.series)

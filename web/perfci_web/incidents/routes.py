@@ -173,6 +173,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         "incidents/incident.html",
         page=page,
         candidates=incident_view_model.list_candidate_commits(page),
+        bisect_command=incident_view_model.build_bisect_command(page),
         ends=ends,
         queue=incident_view_model.find_queue_place(queue, number),
         changed_entry=changed_entry,
