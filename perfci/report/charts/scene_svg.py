@@ -55,11 +55,17 @@ BAR_LEGEND = (
 )
 
 
+MAX_TOOLTIPS = 120
+"""Dots in a page's picture that still have tooltips: more are merged ones too close to point at, and their
+texts are a quarter of the page; its table, its script and the picture that stands alone have them."""
+
+
 def render_scene_svg(
     scene: Scene, *, id_prefix: str = "trend", standalone: bool = False, with_tooltips: bool = True
 ) -> str:
     """Draw a scene; ``standalone`` adds name, place, legend and the style that a page would supply."""
     frame = scene.frame
+    with_tooltips = with_tooltips and (standalone or len(scene.dots) <= MAX_TOOLTIPS)
     parts = [svg_background(frame.width, frame.height)] if standalone else []
     plot_area = svg_rect(frame.left, frame.top - 6, frame.right, frame.bottom)
     parts += [
