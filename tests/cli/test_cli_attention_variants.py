@@ -29,7 +29,7 @@ SUITE = """
     import model
     import torch
     from perfci.bench import Bench, Measurement, Metric, exact, metrics, peak_tensor_bytes, informational
-    from perfci.bench.parity import VariantNumericsRecord, check_parity, default_tolerance
+    from perfci.bench.parity import NumericsRecord, check_parity, default_tolerance
     from perfci.bench.timers.timed_blocks import time_blocks
 
     class Attention(Bench):
@@ -45,8 +45,8 @@ SUITE = """
             torch.manual_seed(0)
             inputs = [torch.randn(1, 4, length, 64) for _ in range(3)]
             def forward(): return getattr(model, attn)(*inputs)
-            right = VariantNumericsRecord((), outputs=model.sdpa(*inputs))
-            check_parity(VariantNumericsRecord((), outputs=forward()), right, default_tolerance("fp32"))
+            right = NumericsRecord((), outputs=model.sdpa(*inputs))
+            check_parity(NumericsRecord((), outputs=forward()), right, default_tolerance("fp32"))
             timing = time_blocks(forward, warmup_s=0.02, budget_s=0.05)
             loss = exact(float(forward().square().mean()))
             peak = exact(peak_tensor_bytes(forward))
