@@ -30,8 +30,8 @@ WRONG = {
     "run --bench (": "--bench '(' is no regular expression: missing ), unterminated subpattern at position 0",
     "run --suite gone": "there is no suite folder gone; make one with `perfci init`, or name yours with "
     "--suite",
-    "compare --vary attn=a,b --results out": "--results is for comparisons of commits: it does not go "
-    "with --vary",
+    "compare --files a.json b.json --results out": "--results is for what is measured: it does not go "
+    "with --files",
     "compare HEAD --budget soon": "--budget 'soon': a number with a unit was expected, such as 90s, 20m "
     "or 1h",
     "run --config gone.toml": "there is no configuration file gone.toml",

@@ -54,7 +54,7 @@ def load_variant_comparisons(
         sa.select(*COMPARISONS.c, SessionRow.uid.label("session_uid"), _has_invalid_run(COMPARISONS))
         .join(SessionRow, COMPARISONS.c.session_id == SessionRow.id)
         .where(COMPARISONS.c.project_id == project_id)
-        .order_by(COMPARISONS.c.id.desc())
+        .order_by(COMPARISONS.c.created_at.desc(), COMPARISONS.c.id.desc())
         .limit(limit)
     )
     if sha:
@@ -62,7 +62,9 @@ def load_variant_comparisons(
     if session_uid:
         query = query.where(SessionRow.uid == session_uid)
     if before is not None:
-        query = query.where(COMPARISONS.c.id < before)
+        moment = sa.select(COMPARISONS.c.created_at).where(COMPARISONS.c.id == before).scalar_subquery()
+        same_moment = sa.and_(COMPARISONS.c.created_at == moment, COMPARISONS.c.id < before)
+        query = query.where(sa.or_(COMPARISONS.c.created_at < moment, same_moment))
     rows = tx.execute(query).all()
     steps = _load_steps(tx, [row.id for row in rows])
     return [
