@@ -171,6 +171,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "notify": set(),
         "incidents": {"notify"},
         "missing_data": {"incidents", "notify"},
+        "evidence": {"incidents"},
         "pulls": {"accounts", "uploads", "orders"},
         "worker": {"uploads", "notify", "incidents", "missing_data", "pulls", "orders"},
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from sqlalchemy.orm import Session as Transaction
@@ -69,6 +69,9 @@ AAResultsBySeries = Mapping[Series, Sequence[AAResult]]
 RecordedDecision = tuple[VerdictRecord, DecisionRecord]
 """A stored verdict and how it was reached."""
 
+SeparateRunsReplay = Callable[[Verdict, DecisionRecord], Verdict | None]
+"""Judges the runs that a verdict compared once more; None where their results are gone."""
+
 
 def verify_stored_verdicts(store: Store, project: str) -> VerificationResult:
     """Recompute every verdict, superseded ones too, except those from before looks were stored."""
@@ -89,26 +92,33 @@ def _find_differences(
     What verdicts of the ids ``before_tails`` say of the tail is not compared: they say nothing.
     """
     aa_results: dict[int, AAResultsBySeries] = {}
+
+    def replay_runs(verdict: Verdict, decision: DecisionRecord) -> Verdict | None:
+        return replay_separate_runs(tx, verdict, decision, parse_recorded_rule(decision))
+
     for uid in dict.fromkeys(record.session_uid for record, _ in recorded):
         own = [(record, decision) for record, decision in recorded if record.session_uid == uid]
         for verdict_id in {decision.aa_verdicts_until for _, decision in own} - aa_results.keys():
             aa_results[verdict_id] = load_aa_results_by_series(tx, project, verdict_id)
         samples = SessionSamples.from_rows(load_session_processes(tx, uid))
-        yield from _verify_session(tx, own, samples, aa_results, before_tails)
+        yield from find_session_differences(own, samples, aa_results, before_tails, replay_runs)
 
 
-def _verify_session(
-    tx: Transaction,
+def find_session_differences(
     recorded: Sequence[RecordedDecision],
     samples: SessionSamples,
     aa_results: Mapping[int, AAResultsBySeries],
     before_tails: Container[int],
+    replay_runs: SeparateRunsReplay,
 ) -> Iterator[VerdictDifference]:
+    """Recompute the verdicts of one session; ``aa_results`` are by the verdict up to which they were known.
+
+    All verdicts among which false discoveries were controlled together have to be given.
+    """
     verdicts: list[Verdict | None] = []
     for record, decision in recorded:
         if decision.method == METHOD_SEPARATE_RUNS:
-            rule = parse_recorded_rule(decision)
-            verdicts.append(replay_separate_runs(tx, record.verdict, decision, rule))
+            verdicts.append(replay_runs(record.verdict, decision))
             continue
         looks = _replay_looks(record.verdict, decision, samples, aa_results[decision.aa_verdicts_until])
         for stored, replayed in zip(decision.looks, looks, strict=True):

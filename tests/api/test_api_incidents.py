@@ -10,7 +10,9 @@ import pytest
 from api_client import NOW, Api
 from werkzeug.test import TestResponse
 
+from perfci.formats.evidence.evidence_bundle import read_bundle
 from perfci.net.url_segments import encode_segment
+from perfci.service.evidence.verify_evidence import verify_evidence
 from perfci.store import Store
 from tests.support.builders import PROJECT
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
@@ -75,6 +77,17 @@ def test_returns_series_candidates_and_history_of_an_incident(api: Api) -> None:
         3,
     )
     assert [event["action"] for event in document["events"]] == ["state"]
+
+
+def test_serves_the_evidence_of_an_incident(api: Api) -> None:
+    """Nothing was measured of these, so that nothing gives the changes they state."""
+    answer = api.get(f"{P}/incidents/1/evidence")
+
+    assert (answer.status_code, answer.content_type) == (200, "application/gzip")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="incident-1.evidence.tar.gz"'
+    verification = verify_evidence(read_bundle(answer.data))
+    assert [member.stands for member in verification.members] == [False, False, False]
+    assert api.get(f"{P}/incidents/77/evidence").status_code == 404
 
 
 def test_requires_the_current_revision_for_a_change(api: Api) -> None:

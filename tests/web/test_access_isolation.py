@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 OPERATIONS_BY_ID = {operation.name: operation for operation in ALL_OPERATIONS}
 
-EXPORTS = ("export_csv", "export_runs", "export_pytorch", "export_asv")
+EXPORTS = ("export_csv", "export_runs", "export_pytorch", "export_asv", "export_incident_evidence")
 """Readable by everybody but the anonymous, whom they would give a way to keep the server busy."""
 
 OPERATIONS = {

@@ -46,6 +46,11 @@ def current_actor() -> Actor:
     return web_context().authenticator.identify_caller(request)
 
 
+def may_export() -> bool:
+    """Whether the caller of the current request may take exports, which cost more than a page."""
+    return web_context().settings.access.public_exports or current_actor().kind != "anonymous"
+
+
 def may_triage(project: Project) -> bool:
     """Whether the caller of the current request may change incidents and marks of a project."""
     return decide_access(current_actor(), project, AccessRequirement.TRIAGE).allowed

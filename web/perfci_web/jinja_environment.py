@@ -21,7 +21,7 @@ from perfci.report.comparisons.comparison_rows import LIKELY_SIGMAS, ComparisonR
 from perfci.report.escaping import MAX_NAME_LENGTH, make_printable
 from perfci.report.incidents.incident_text import format_compare_command
 from perfci_web import static_files
-from perfci_web.application_context import current_actor
+from perfci_web.application_context import current_actor, may_export
 from perfci_web.authentication.authenticator import Authenticator
 from perfci_web.forge_links import forge_links_of_project
 from perfci_web.overview.view_model import CoverageShare
@@ -99,6 +99,7 @@ def register_filters_and_globals(
         "interval_bar": interval_bar,
         "kind_tone": lambda kind: verdict_text.TONES[kind],
         "move": verdict_text.change_phrase,
+        "may_export": may_export,
         "may_share": may_share,
         "plotly": lambda: f"{request.script_root}{static_files.plotly_url_path()}",
         "common_sparklines": common_sparklines,

@@ -155,12 +155,25 @@ def replay_separate_runs(
     if any(number not in results for number in (*look.base_results, *look.head_results)):
         return None
     joiner = RunJoiner.load(tx, results.values())
+    process_ids = load_process_ids_by_result(tx, results)
+    return judge_recorded_results(verdict, look, rule, results, joiner, process_ids)
+
+
+def judge_recorded_results(
+    verdict: Verdict,
+    look: LookRecord,
+    rule: Rule,
+    results: Mapping[int, RunResult],
+    joiner: RunJoiner,
+    process_ids: Mapping[int, Sequence[int]],
+) -> Verdict:
+    """Judge the results, given by id, that a look at separate runs compared."""
     base, head = (
         joiner.join_results(results[number] for number in side)
         for side in (look.base_results, look.head_results)
     )
     again = separate_runs_verdict(verdict.series, verdict.base, verdict.head, base, head, rule=rule)
-    return replace(again, evidence=list_evidence(load_process_ids_by_result(tx, results), look))
+    return replace(again, evidence=list_evidence(process_ids, look))
 
 
 def list_evidence(process_ids: Mapping[int, Sequence[int]], look: LookRecord) -> tuple[int, ...]:

@@ -55,7 +55,7 @@ DRAIN_FACTOR = 4
 the client would not see the answer."""
 
 EXPORT_NEEDS_LOGIN = (
-    "An export of a whole project is for those who send a token or log in: it takes long. "
+    "An export is for those who send a token or log in: it takes long. "
     "Setting [access] public_exports gives it to everybody."
 )
 
@@ -86,8 +86,6 @@ def execute_operation(context: ApiContext, operation: Operation, **path: Any) ->
     if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
         raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     audit_context = AuditContext(actor, context.clock(), g.request_id)
-    if operation.is_export and actor.kind == "anonymous" and not context.settings.access.public_exports:
-        raise ProblemError("unauthorized", EXPORT_NEEDS_LOGIN)
     project, etag = None, ""
     if "project" in path:
         project = _require_project(context, audit_context, path["project"], operation.need)

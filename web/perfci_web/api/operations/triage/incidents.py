@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from perfci.auth.permissions import AccessRequirement
 from perfci.model import IncidentState
 from perfci.net.api_schemas import incidents as shapes
+from perfci.service.evidence.export_evidence import export_evidence
 from perfci.service.incidents.alert_quality import compute_alert_quality
 from perfci.service.incidents.load_incidents import load_incident_detail
 from perfci.service.incidents.serialize_incidents import (
@@ -13,9 +16,9 @@ from perfci.service.incidents.serialize_incidents import (
     serialize_stored_incident,
 )
 from perfci.store.incidents import incident_lists, incident_store
-from perfci.store.incidents.incident_records import IncidentRecord
+from perfci.store.incidents.incident_records import DATA_KIND, IncidentRecord
 from perfci_web.api import pagination
-from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply
+from perfci_web.api.operation import PROJECT_RULE, Call, Operation, Reply, StreamedAnswer
 from perfci_web.api.problem_details import ProblemError
 
 INCIDENT_RULE = f"{PROJECT_RULE}/incidents/<int(max=2147483647):number>"
@@ -58,6 +61,20 @@ def list_incident_events(call: Call) -> Reply:
             items=tuple(shapes.IncidentEventShape(**serialize_incident_event(event)) for event in events)
         )
     )
+
+
+def export_incident_evidence(call: Call) -> Reply:
+    """Stream the evidence bundle of an incident; it is built when its first byte is taken."""
+    record = require_incident(call)
+    if record.kind == DATA_KIND:
+        raise ProblemError("not-found", "This incident is about missing data: it has no samples to export.")
+    slug = call.required_project.slug
+
+    def build() -> Iterator[bytes]:
+        yield export_evidence(call.store, slug, record.number, call.settings)
+
+    disposition = f'attachment; filename="incident-{record.number}.evidence.tar.gz"'
+    return Reply(build(), content_type="application/gzip", headers={"Content-Disposition": disposition})
 
 
 def get_alert_quality(call: Call) -> Reply:
@@ -126,6 +143,17 @@ OPERATIONS = (
         list_incident_events,
         "The history of an incident, oldest first",
         answers={200: shapes.IncidentEventPage},
+    ),
+    Operation(
+        "export_incident_evidence",
+        "GET",
+        f"{INCIDENT_RULE}/evidence",
+        AccessRequirement.READ,
+        export_incident_evidence,
+        "All that an incident rests on, which perfci verify computes again",
+        answers={200: StreamedAnswer("application/gzip")},
+        etag=True,
+        is_export=True,
     ),
     Operation(
         "get_alert_quality",
