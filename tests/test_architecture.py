@@ -166,7 +166,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
     },
     "service": {
         "accounts": set(),
-        "orders": {"accounts"},
+        "orders": {"accounts", "incidents"},
         "uploads": {"accounts"},
         "notify": set(),
         "incidents": {"notify"},

@@ -23,14 +23,17 @@ from perfci.cli.shared.options import (
 from perfci.cli.shared.repository_and_config import current_repository, load_repository_config
 from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
-from perfci.measure.bisect_range import BisectQuestion, bisect_range, choose_metric
-from perfci.measure.measure_and_store_session import SessionScope
+from perfci.measure.bisect_range import (
+    BisectQuestion,
+    bisect_range,
+    choose_metric,
+    list_bisected_commits,
+    require_one_cell,
+)
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
 from perfci.model import Commit, PerfciError
-from perfci.number_format import format_count
 from perfci.report.commits.bisect_text import format_bisect_progress, format_bisect_result, serialize_bisect
 from perfci.runner.git_repository import GitRepository
-from perfci.runner.suite_cells import Cell
 from perfci.verdicts.search.bisect_status import BisectStatus
 from perfci.verdicts.search.commit_search import SearchRules
 
@@ -93,7 +96,7 @@ def bisect_command(
         if revisions or bench or metric:
             raise PerfciError("--incident says what is searched; leave out GOOD..BAD, --bench and --metric")
         revisions, bench, metric = find_largest_change(incident)
-    commits = list_bisected_commits(repository, revisions)
+    commits = list_bisected_commits(repository, *split_revisions(revisions))
     budget_s, rules = parse_time_budget(budget), replace(SearchRules(), max_processes=max_processes)
     with create_suite_runner(repository, config, suite, smoke=smoke) as runner:
         scope = prepare_session_scope(runner, [commits[0], commits[-1]], bench, progress.report)
@@ -136,26 +139,14 @@ def find_largest_change(incident: str) -> tuple[str, str, str]:
     return f"{member.last_good}..{member.commit}", f"^{re.escape(series.cell)}$", series.metric.name
 
 
-def list_bisected_commits(repository: GitRepository, revisions: str) -> list[Commit]:
-    """GOOD and the first-parent commits from there to BAD, oldest first."""
+def split_revisions(revisions: str) -> tuple[str, str]:
+    """Split GOOD..BAD."""
     good, dots, bad = revisions.partition("..")
     if not dots or not good:
         raise PerfciError(
             f"{revisions!r}: GOOD..BAD was expected, the last good commit and a bad one after it"
         )
-    after = repository.list_commit_or_range(f"{good}..{bad}")
-    return [repository.read_commit(repository.resolve_revision(good)), *after]
-
-
-def require_one_cell(scope: SessionScope) -> Cell:
-    """The one cell that is searched for; several would each have a commit of their own."""
-    if len(scope.cells) == 1:
-        return scope.cells[0]
-    names = ", ".join(cell.name for cell in scope.cells[:5])
-    more = f" and {len(scope.cells) - 5} more" if len(scope.cells) > 5 else ""
-    raise PerfciError(
-        f"--bench matches {format_count(len(scope.cells), 'cell')}, one was expected: {names}{more}"
-    )
+    return good, bad
 
 
 def list_commits_of_named_merge(repository: GitRepository, status: BisectStatus) -> list[Commit]:

@@ -14,6 +14,7 @@ from perfci.config.toml_tables import (
     AppTable,
     ClientTable,
     ConfigTable,
+    EnginesTable,
     EnvironmentTable,
     ForgeTable,
     GoalTable,
@@ -46,6 +47,7 @@ class Settings(ConfigTable):
     server: ServerTable = ServerTable()
     access: AccessTable = AccessTable()
     app: AppTable = AppTable()
+    engines: EnginesTable = EnginesTable()
     client: ClientTable = ClientTable()
     notify: NotifyTable = NotifyTable()
     retention: RetentionTable = RetentionTable()

@@ -303,6 +303,17 @@ class AppTable(ConfigTable):
     order_engine: Literal["github", "local"] = "github"  # who measures what is ordered on a pull request
 
 
+class EnginesTable(ConfigTable):
+    """``[engines]``: who carries out orders."""
+
+    ranges: Literal["local", "ray"] = "local"  # bisects and backfills that pages and comments order
+    ray_address: str = ""  # of the head node of a Ray cluster, host:port
+    ray_folder: str = ""  # the clone on each node; empty = where `perfci work --engine ray` runs
+    # What one order takes of a node; a resource of one machine class keeps orders on its nodes.
+    ray_resources: dict[str, float] = {"perfci": 1}
+    ray_retries: int = Field(default=2, ge=0, le=10)  # after lost workers; a failing benchmark is none
+
+
 class ClientTable(ConfigTable):
     """``[client]``: the server that clients upload to."""
 

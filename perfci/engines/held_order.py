@@ -11,7 +11,7 @@ from perfci.measure.measure_and_store_session import SessionProgress
 from perfci.measure.stage_pace import StagePace
 from perfci.model import PerfciError
 from perfci.net.api_client import ApiError, ServerUnreachable
-from perfci.net.api_schemas.measurement_orders import ClaimedOrder, OrderLeaseShape
+from perfci.net.api_schemas.measurement_orders import ClaimedOrder, OrderFindings, OrderLeaseShape
 from perfci.number_format import format_count
 from perfci.runner.cell_outcomes import CellOutcome
 from perfci.runner.visit_plan import CommitVisit
@@ -28,7 +28,9 @@ class OrderTakenAway(Exception):
 class HeartbeatQueue(Protocol):
     """Where heartbeats go."""
 
-    def send_heartbeat(self, number: int, lease: int, progress: str) -> OrderLeaseShape: ...
+    def send_heartbeat(
+        self, number: int, lease: int, progress: str | None, findings: OrderFindings | None
+    ) -> OrderLeaseShape: ...
 
 
 def is_passing_failure(error: PerfciError) -> bool:
@@ -47,7 +49,9 @@ class HeldOrder:
 
     def __init__(self, queue: HeartbeatQueue, claimed: ClaimedOrder) -> None:
         self.order, self.lease = claimed.order, claimed.lease
+        self.measured = frozenset(claimed.measured)
         self.progress = ""
+        self.findings: OrderFindings | None = None
         self._queue = queue
         self._interval_s = claimed.lease_s / HEARTBEATS_PER_LEASE
         self._ended = threading.Event()
@@ -77,7 +81,7 @@ class HeldOrder:
     def send_heartbeat(self) -> None:
         """Send one heartbeat with the present progress."""
         try:
-            lease = self._queue.send_heartbeat(self.order.id, self.lease, self.progress)
+            lease = self._queue.send_heartbeat(self.order.id, self.lease, self.progress, self.findings)
         except PerfciError as error:
             if not is_passing_failure(error):
                 self._taken_away = f"order {self.order.id} is out of reach: {error}"
@@ -103,6 +107,11 @@ class OrderProgressReporter:
         self._held, self._terminal = held, terminal
         self._pace = StagePace(clock) if clock else StagePace()
         self._noun, self._processes_each = "process", 1
+        self._describe: Callable[[], str] | None = None
+
+    def describe_by(self, describe: Callable[[], str]) -> None:
+        """Let the progress of the order be this text instead of counts."""
+        self._describe = describe
 
     def count_in(self, noun: str, processes_each: int) -> None:
         self._noun, self._processes_each = noun, processes_each
@@ -136,5 +145,8 @@ class OrderProgressReporter:
         self._held.require_held()
 
     def _update(self) -> None:
+        if self._describe is not None:
+            self._held.progress = self._describe()
+            return
         done, total = (count // self._processes_each for count in (self._pace.done, self._pace.total))
         self._held.progress = f"{done} of {format_count(total, self._noun)}{self._pace.time_left_text}"

@@ -9,8 +9,16 @@ from dataclasses import dataclass
 
 from perfci.config import Config
 from perfci.engines.held_order import HeldOrder, OrderProgressReporter
+from perfci.engines.range_orders import (
+    MeasuredRange,
+    OrderedRange,
+    list_ordered_commits,
+    measure_ordered_backfill,
+    measure_ordered_bisect,
+    prepare_range_scope,
+)
 from perfci.formats import run_document
-from perfci.measure.measure_and_store_session import SessionScope
+from perfci.measure.measure_and_store_session import MeasurementSession, SessionScope
 from perfci.measure.open_measurement_session import (
     create_suite_runner,
     prepare_session_scope,
@@ -31,8 +39,13 @@ from perfci.report.verdict_text import SEVERITY_ORDER
 from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.service.incidents.reconcile_incidents import evaluate_and_reconcile
-from perfci.service.orders.check_order_content import check_order_content, read_order_content
-from perfci.service.uploads.send_to_server import load_runs_of_session, open_spool
+from perfci.service.orders.check_order_content import (
+    BACKFILL,
+    BISECT,
+    check_order_content,
+    read_order_content,
+)
+from perfci.service.uploads.send_to_server import load_runs_of_session, open_spool, set_run_purpose
 from perfci.store import Store
 
 RESEND_S = 5.0
@@ -76,6 +89,9 @@ class LocalMeasurement:
         """
         order = held.order
         check_order_content(read_order_content(order))
+        if order.kind in (BISECT, BACKFILL):
+            self._measure_range(held, progress, report_result)
+            return
         head = self.repository.fetch_commit(order.head)
         base = self.repository.fetch_commit(order.base) if order.base else None
         commits = list({commit.sha: commit for commit in (base, head) if commit}.values())
@@ -97,6 +113,47 @@ class LocalMeasurement:
                 report_result(self._build_result(measured))
                 measured.finish()
 
+    def _measure_range(
+        self,
+        held: HeldOrder,
+        progress: OrderProgressReporter,
+        report_result: Callable[[NewOrderResult], None],
+    ) -> None:
+        order = held.order
+        commits = list_ordered_commits(self.repository, order)
+        with create_suite_runner(self.repository, self.config, None, smoke=False) as runner:
+            held.progress = "preparing the commits"
+            scope = prepare_range_scope(runner, commits, order, progress)
+            held.progress = "waiting for the machine"
+            with self.open_machine() as store:
+                scope = replace_declared_with_measured_costs(store, runner, self.config.project, scope)
+                work = OrderedRange(store, runner, self.config, scope, held, progress)
+                measured = self._carry_out_range(work, commits)
+                evaluate_and_reconcile(store, self.config)
+                report_result(measured.result)
+                measured.session.finish()
+
+    def _carry_out_range(self, work: OrderedRange, commits: Sequence[Commit]) -> MeasuredRange:
+        """Carry out an order of a range; what is complete is sent on the way."""
+
+        def send(session: MeasurementSession, measured: Sequence[Commit], purpose: str = "") -> None:
+            if self.client is not None:
+                shas = {commit.sha for commit in measured}
+                runs = load_runs_of_session(work.store, session.uid)
+                sent = [set_run_purpose(run, purpose) for run in runs if run.commit.sha in shas]
+                self._send(self.client, sent, work.held)
+
+        if work.order.kind == BACKFILL:
+            return measure_ordered_backfill(work, commits, self._identify(work.order), send)
+        measured = measure_ordered_bisect(work, commits)
+        send(measured.session, commits, BISECT)
+        return measured
+
+    def _identify(self, order: OrderShape) -> str:
+        """Name an order as no other one; the server's order 3 is another one than the store's."""
+        place = self.client.server_url if self.client else ""
+        return f"order {place}#{order.id}"
+
     def _measure(
         self,
         store: Store,
@@ -108,9 +165,7 @@ class LocalMeasurement:
         progress: OrderProgressReporter,
     ) -> OrderedMeasurement:
         scope = replace_declared_with_measured_costs(store, runner, self.config.project, scope)
-        # The server's order 3 is another one than the store's.
-        place = self.client.server_url if self.client else ""
-        identity = f"order {place}#{order.id}"
+        identity = self._identify(order)
         if base is None:
             return measure_ordered_commit(store, runner, self.config, scope, progress, identity=identity)
         return measure_ordered_pairs(

@@ -13,16 +13,16 @@ from perfci.config import Config
 from perfci.measure.measure_and_store_session import MeasurementSession, SessionProgress, SessionScope
 from perfci.measure.open_measurement_session import open_measurement_session
 from perfci.model import Commit, Metric, PerfciError, Process, Series, Status
+from perfci.number_format import format_count
+from perfci.runner.git_repository import GitRepository
 from perfci.runner.measurement_runner import MeasurementRunner
 from perfci.runner.suite_cells import Cell
 from perfci.runner.visit_plan import CommitVisit
 from perfci.store import Store
+from perfci.store.queries.history_conditions import BISECT_KIND
 from perfci.verdicts.process_levels import process_level
 from perfci.verdicts.search.bisect_status import BisectStatus
 from perfci.verdicts.search.commit_search import CommitSearch, SearchRules
-
-KIND = "bisect"
-"""Kind of the sessions: their processes are of commits that were chosen, and no history."""
 
 MAX_FAILURES = 3
 """Failed processes of one commit that gave results before, until it counts as one that cannot be measured."""
@@ -60,31 +60,44 @@ def bisect_range(
 
     ``on_status`` hears how far it is after every process.
     """
+    bisection = open_bisection(store, runner, config, scope, question, progress, rules=rules)
+    bisection.search_until(time.monotonic() + budget_s, progress, on_status)
+    if bisection.status.conclusion is not None:
+        bisection.session.finish()
+    return bisection.status
+
+
+def open_bisection(
+    store: Store,
+    runner: MeasurementRunner,
+    config: Config,
+    scope: SessionScope,
+    question: BisectQuestion,
+    progress: SessionProgress,
+    *,
+    rules: SearchRules | None = None,
+) -> Bisection:
+    """Open the session of a question, or the unfinished one with what was measured in it."""
     base, head = question.commits[0], question.commits[-1]
     session = open_measurement_session(
         store,
         runner,
         config.project,
         SessionScope({commit.sha: commit for commit in question.commits}, scope.discovery, (question.cell,)),
-        KIND,
+        BISECT_KIND,
         identity=f"{base.sha}..{head.sha} {question.metric.name}",
         on_process=progress.report_process,
         on_message=progress.report,
     )
-    bisection = _Bisection(session, question, CommitSearch(len(question.commits) - 1, rules or SearchRules()))
+    bisection = Bisection(session, question, CommitSearch(len(question.commits) - 1, rules or SearchRules()))
     bisection.replay_stored_processes()
-    ends_at = time.monotonic() + budget_s
-    while (position := bisection.choose_next()) is not None:
-        if time.monotonic() + bisection.costs_s[position] > ends_at:
-            return bisection.status
-        bisection.measure(position, progress)
-        on_status(bisection.status)
-    session.finish()
-    return bisection.status
+    return bisection
 
 
 @dataclass
-class _Bisection:
+class Bisection:
+    """A search with the session that its processes are stored in."""
+
     session: MeasurementSession
     question: BisectQuestion
     search: CommitSearch
@@ -106,6 +119,14 @@ class _Bisection:
         )
         for _, position, process in rows:
             self._take_in(position, process)
+
+    def search_until(self, ends_at: float, progress: SessionProgress, on_status: OnStatus) -> None:
+        """Measure until a conclusion, or until no process fits before a moment of the monotonic clock."""
+        while (position := self.choose_next()) is not None:
+            if time.monotonic() + self.costs_s[position] > ends_at:
+                return
+            self.measure(position, progress)
+            on_status(self.status)
 
     def choose_next(self) -> int | None:
         return self.search.choose_next(self.costs_s)
@@ -188,6 +209,23 @@ class _Bisection:
             )
         self.failures[commit.sha] = reason
         self.search.exclude(position)
+
+
+def list_bisected_commits(repository: GitRepository, good: str, bad: str) -> list[Commit]:
+    """GOOD and the first-parent commits from there to BAD, oldest first."""
+    after = repository.list_commit_or_range(f"{good}..{bad}")
+    return [repository.read_commit(repository.resolve_revision(good)), *after]
+
+
+def require_one_cell(scope: SessionScope) -> Cell:
+    """The one cell that is searched for; several would each have a commit of their own."""
+    if len(scope.cells) == 1:
+        return scope.cells[0]
+    names = ", ".join(cell.name for cell in scope.cells[:5])
+    more = f" and {len(scope.cells) - 5} more" if len(scope.cells) > 5 else ""
+    raise PerfciError(
+        f"--bench matches {format_count(len(scope.cells), 'cell')}, one was expected: {names}{more}"
+    )
 
 
 def choose_metric(scope: SessionScope, cell: Cell, name: str) -> Metric:

@@ -29,10 +29,12 @@ from perfci.net.api_schemas.incidents import IncidentDetailShape, IncidentPage, 
 from perfci.net.api_schemas.invalid_marks import InvalidMarkPage, InvalidMarkShape
 from perfci.net.api_schemas.measurement_orders import (
     ClaimedOrder,
+    IncidentOrder,
     NewOrder,
     NewOrderResult,
     OrderClaim,
     OrderFailure,
+    OrderFindings,
     OrderFinish,
     OrderHeartbeat,
     OrderLeaseShape,
@@ -357,6 +359,11 @@ class ApiClient:
         body = order.model_dump(mode="json", exclude_none=True)
         return self._request(OrderShape, "POST", f"{_project_path(project)}/orders", json=body)
 
+    def place_incident_order(self, project: str, number: int, kind: str, order: IncidentOrder) -> OrderShape:
+        """Order a bisect or a backfill of an incident."""
+        path = f"{_project_path(project)}/incidents/{number}/{kind}"
+        return self._request(OrderShape, "POST", path, json=order.model_dump(mode="json", exclude_none=True))
+
     def cancel_order(self, project: str, number: int) -> OrderShape:
         return self._request(OrderShape, "POST", f"{_order_path(project, number)}/cancel")
 
@@ -366,13 +373,21 @@ class ApiClient:
         answer = self._send("POST", path, json=claim.model_dump(mode="json"))
         return None if answer.status_code == 204 else self._parse(ClaimedOrder, answer)
 
-    def heartbeat_order(self, project: str, number: int, lease: int, progress: str) -> OrderLeaseShape:
-        body = OrderHeartbeat(lease=lease, progress=progress).model_dump(mode="json")
+    def heartbeat_order(
+        self,
+        project: str,
+        number: int,
+        lease: int,
+        progress: str | None,
+        findings: OrderFindings | None = None,
+    ) -> OrderLeaseShape:
+        beat = OrderHeartbeat(lease=lease, progress=progress, findings=findings)
+        body = beat.model_dump(mode="json", exclude_none=True)
         path = f"{_order_path(project, number)}/heartbeat"
         return self._request(OrderLeaseShape, "POST", path, json=body)
 
     def finish_order(self, project: str, number: int, lease: int, result: NewOrderResult) -> OrderShape:
-        body = OrderFinish(lease=lease, result=result).model_dump(mode="json")
+        body = OrderFinish(lease=lease, result=result).model_dump(mode="json", exclude_none=True)
         return self._request(OrderShape, "POST", f"{_order_path(project, number)}/finish", json=body)
 
     def fail_order(self, project: str, number: int, lease: int, problem: str) -> OrderShape:

@@ -312,10 +312,12 @@ def test_a_cancelled_order_stops_the_measurement(
 ) -> None:
     pass_on = StoreOrderQueue.send_heartbeat
 
-    def cancel_at_first_process(self: StoreOrderQueue, number: int, lease: int, progress: str) -> Any:
+    def cancel_at_first_process(
+        self: StoreOrderQueue, number: int, lease: int, progress: str, findings: Any
+    ) -> Any:
         if progress.startswith("0 of "):
             queue.cancel(number)
-        return pass_on(self, number, lease, progress)
+        return pass_on(self, number, lease, progress, findings)
 
     monkeypatch.setattr(StoreOrderQueue, "send_heartbeat", cancel_at_first_process)
     monkeypatch.setattr(held_order, "HEARTBEATS_PER_LEASE", 6000)

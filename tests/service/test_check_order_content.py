@@ -22,8 +22,8 @@ def test_accepts_pairs_of_two_commits_and_one_commit() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"kind": "rm"}, "The kind of an order is one of compare, measure, not 'rm'."),
-        ({"engine": "ray"}, "The engine of an order is one of local, github, not 'ray'."),
+        ({"kind": "rm"}, "The kind of an order is one of compare, measure, bisect, backfill, not 'rm'."),
+        ({"engine": "k8s"}, "The engine of an order is one of local, github, ray, not 'k8s'."),
         ({"suite": "../x"}, "The suite of an order is one of nothing, default, full, not '../x'."),
         ({"head_sha": "HEAD"}, "'HEAD' is not the full id of a commit"),
         ({"base_sha": "--upload-pack=x"}, "'--upload-pack=x' is not the full id of a commit"),
@@ -34,6 +34,20 @@ def test_accepts_pairs_of_two_commits_and_one_commit() -> None:
         ({"bench": "a" * 201}, "at most 200 characters"),
         ({"pairs": 0}, "4 to 200 pairs can be ordered, not 0."),
         ({"kind": "measure", "base_sha": None}, "A number of pairs belongs to a comparison"),
+        ({"metric": "time"}, "A metric belongs to a bisect"),
+        ({"stride": 2}, "A stride belongs to a backfill"),
+        ({"max_processes": 20}, "A number of processes belongs to a bisect or a backfill."),
+        (
+            {"kind": "bisect", "pairs": None, "base_sha": None},
+            "A bisect needs the last good commit as its base",
+        ),
+        ({"kind": "bisect", "pairs": None, "metric": "a\nb"}, "A metric is one line of at most 200"),
+        (
+            {"kind": "bisect", "pairs": None, "max_processes": 9},
+            "10 to 10000 processes were expected, not 9.",
+        ),
+        ({"kind": "bisect", "pairs": None, "budget_s": 1}, "60 to 604800 seconds were expected, not 1."),
+        ({"kind": "backfill", "pairs": None, "budget_s": 60}, "A budget of time belongs to a bisect"),
     ],
 )
 def test_refuses_what_a_machine_should_not_get(changes: dict[str, Any], sentence: str) -> None:

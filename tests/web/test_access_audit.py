@@ -89,6 +89,8 @@ VALID: dict[str, tuple[str, Any]] = {
     "delete_project": (P, None),
     "place_order": (f"{P}/orders", {"base": a_sha(1), "head": a_sha(2)}),
     "cancel_order": (f"{P}/orders/2/cancel", None),
+    "bisect_incident": (f"{P}/incidents/1/bisect", {}),
+    "backfill_incident": (f"{P}/incidents/1/backfill", {}),
     "claim_order": (f"{P}/orders/claim", {"worker": "another box"}),
     "finish_order": (f"{P}/orders/1/finish", {"lease": 1, "result": {"verdict": "unchanged"}}),
     "fail_order": (f"{P}/orders/1/fail", {"lease": 1, "problem": "There is no such commit."}),

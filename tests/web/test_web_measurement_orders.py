@@ -17,6 +17,7 @@ from perfci.service.orders.bench_expression import build_bench_expression
 from perfci.service.orders.carry_out_orders import OrderResult, claim_order, finish_order, heartbeat_order
 from perfci.service.orders.choose_engine import choose_order_engine, require_order_engine
 from perfci.service.orders.place_orders import place_order
+from perfci.service.orders.serve_workers import finish_order_of_worker
 from perfci.store import Store
 from perfci.store.access.github_bindings import BoundRepository, bind_repository
 from perfci.store.jobs.measurement_orders import MeasurementOrder, OrderContent, list_orders
@@ -166,3 +167,57 @@ def test_an_expression_selects_the_first_cells_it_has_room_for() -> None:
     assert [bool(re.search(expression, cell)) for cell in cells] == [True, True, False, False]
     assert re.search(build_bench_expression(["x" * 300]), "x" * 300)
     assert len(build_bench_expression(["(" * 300])) <= 200
+
+
+def test_an_incident_orders_its_bisect_and_shows_how_far_it_is(empty_store: Store) -> None:
+    reconcile(empty_store, NOW, a_budgeted_incident("a1", a_move("x.<script>"), a_move("y")))
+    app = create_app(empty_store, read_only=False, clock=lambda: NOW)
+    client, page = app.test_client(), "/acme:model/incidents/1"
+    answers = [client.post(f"{page}/{kind}") for kind in ("bisect", "bisect", "backfill")]
+    unknown = client.post("/acme:model/incidents/99/bisect")
+    backfill, bisect = load_orders(empty_store, "acme/model")
+    fields = {
+        "benchmark": "x.<script>",
+        "metric": "time",
+        "base": bisect.content.base_sha,
+        "head": bisect.content.head_sha,
+        "candidates": [{"commit": a_sha(7), "probability": 0.9}, {"commit": a_sha(8), "probability": 0.08}],
+        "commits": 64,
+        "commits_left": 2,
+        "processes": 12,
+        "commits_measured": 4,
+        "machine_s": 185.0,
+        "session": "s",
+    }
+    with empty_store.begin() as tx:
+        order = claim_order(tx, "local", "box", NOW)
+        assert order is not None
+        progress = "2 of 64 commits left at 95 %, 12 processes, 3 min 5 s"
+        assert heartbeat_order(tx, order.id, order.lease_token, NOW, progress, {"bisect": fields})
+    shown = words(read(client, page))
+    found = fields | {
+        "outcome": "named",
+        "after": a_sha(6),
+        "commit": a_sha(7),
+        "probability": 0.98,
+        "change": 0.104,
+        "interval": [0.086, 0.121],
+    }
+    with empty_store.begin() as tx:
+        project = find_project(tx, "acme/model")
+        assert project is not None
+        result = OrderResult("named", {}, ("s",), {"bisect": found})
+        context = AuditContext(LOCAL, NOW)
+        assert finish_order_of_worker(tx, context, project, order.id, order.lease_token, result)
+    named, fields_of_incident = words(read(client, page)), client.get(f"{page}.json").json
+    app.extensions["perfci"].group_commit.close()
+
+    assert [answer.status_code for answer in answers] == [303, 303, 303]
+    assert (unknown.status_code, len(bisect.requests)) == (409, 2)
+    assert (bisect.content.kind, backfill.content.kind) == ("bisect", "backfill")
+    assert "Bisect, order 1 running 2 of 64 commits left at 95 %, 12 processes, 3 min 5 s" in shown
+    assert f"90.0 % {a_sha(7)[:10]}" in shown
+    answer = f"{a_sha(7)[:10]} moved it by +10.4 % [+8.6, +12.1], 98 % certain"
+    assert f"Bisect, order 1: {answer}" in named
+    assert (fields_of_incident["state"], fields_of_incident["culprit_sha"]) == ("culprit_found", a_sha(7))
+    assert fields_of_incident["orders"][1]["bisect"]["probability"] == 0.98

@@ -27,6 +27,7 @@ TRIAGE_ENDPOINTS = (
     "chart_notes.add_note",
     "chart_notes.remove_note",
     "measurement_orders.place_ordered_pairs",
+    "measurement_orders.order_incident",
     "measurement_orders.cancel_one_order",
     "short_links.create_short_link",
     "unresolved_results.resolve_result",

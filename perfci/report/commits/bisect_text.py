@@ -58,6 +58,8 @@ def serialize_bisect(status: BisectStatus) -> dict[str, Any]:
             for commit, share in status.ranked_commits
             if share >= 0.001
         ],
+        "commits": len(commits) - 1,
+        "commits_left": status.commits_left,
         "processes": status.processes,
         "commits_measured": len(status.measured),
         "machine_s": status.machine_s,
@@ -70,7 +72,7 @@ def _format_finding(status: BisectStatus) -> list[str]:
     conclusion, commits = status.conclusion, status.commits
     if conclusion is None:
         return ["Not decided yet: the same command goes on from here.", *_format_ranked_commits(status)]
-    change, certainty = _format_change(conclusion.size), _format_certainty(conclusion.probability)
+    change, certainty = _format_step(conclusion.size), format_certainty(conclusion.probability)
     first, last = commits[conclusion.first], commits[conclusion.last]
     match conclusion.outcome:
         case SearchOutcome.NAMED:
@@ -99,12 +101,17 @@ def _format_ranked_commits(status: BisectStatus) -> list[str]:
     return [f"  {format_percent(share):>7}  {_name(commit)}" for commit, share in rows]
 
 
-def _format_change(size: StepSize) -> str:
-    middle, lo, hi = (format_signed_percent(math.expm1(value)) for value in (size.median, size.lo, size.hi))
-    return f"{middle} [{lo.removesuffix(' %')}, {hi.removesuffix(' %')}]"
+def _format_step(size: StepSize) -> str:
+    return format_change(*map(math.expm1, (size.median, size.lo, size.hi)))
 
 
-def _format_certainty(probability: float) -> str:
+def format_change(change: float, lo: float, hi: float) -> str:
+    """Format ``+10.4 % [+8.6, +12.1]``."""
+    middle, low, high = map(format_signed_percent, (change, lo, hi))
+    return f"{middle} [{low.removesuffix(' %')}, {high.removesuffix(' %')}]"
+
+
+def format_certainty(probability: float) -> str:
     """A posterior close to 1 is worth no more digits than its model."""
     return "more than 99 % certain" if probability > 0.99 else f"{100 * probability:.0f} % certain"
 

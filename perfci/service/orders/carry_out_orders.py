@@ -39,12 +39,13 @@ ABANDONED = (
 @dataclass(frozen=True, slots=True)
 class OrderResult:
     """What a measurement came to: the worst verdict, how many there are of each, and the sessions that were
-    measured, by which its runs and verdicts are found.
+    measured, by which its runs and verdicts are found. ``detail`` has the fields of a bisect or a backfill.
     """
 
     verdict: str
     counts: Mapping[str, int] = field(default_factory=dict)
     sessions: tuple[str, ...] = ()
+    detail: Mapping[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As it is stored with the order."""
@@ -67,15 +68,21 @@ def claim_order(
 
 
 def heartbeat_order(
-    tx: Transaction, order_id: int, lease_token: int, at: datetime, progress: str = ""
+    tx: Transaction,
+    order_id: int,
+    lease_token: int,
+    at: datetime,
+    progress: str | None = None,
+    detail: Mapping[str, Any] | None = None,
 ) -> bool:
     """Keep an order for another lease; False if it was closed, or claimed by another worker, meanwhile."""
-    return renew_order_lease(tx, order_id, lease_token, at, ORDER_LEASE, progress[:MAX_PROGRESS_LENGTH])
+    shown = None if progress is None else progress[:MAX_PROGRESS_LENGTH]
+    return renew_order_lease(tx, order_id, lease_token, at, ORDER_LEASE, shown, detail)
 
 
 def finish_order(tx: Transaction, order: MeasurementOrder, at: datetime, result: OrderResult) -> bool:
     """Close an order with its result; False if it was closed, or claimed by another worker, meanwhile."""
-    return close_order(tx, order, DONE, at, result=result.to_json())
+    return close_order(tx, order, DONE, at, result=result.to_json(), detail=result.detail)
 
 
 def fail_order(tx: Transaction, order: MeasurementOrder, at: datetime, problem: str) -> bool:

@@ -15,21 +15,24 @@ from perfci.model import PerfciError
 from perfci.net.api_client import ApiClient, ApiError
 from perfci.net.api_schemas.measurement_orders import (
     ClaimedOrder,
+    IncidentOrder,
     NewOrder,
     NewOrderResult,
     OrderClaim,
+    OrderFindings,
     OrderLeaseShape,
     OrderShape,
 )
 from perfci.service.accounts.projects_members_tokens import require_project
 from perfci.service.audit_context import AuditContext
 from perfci.service.orders import serve_workers
-from perfci.service.orders.carry_out_orders import ORDER_LEASE, OrderResult
+from perfci.service.orders.carry_out_orders import OrderResult
 from perfci.service.orders.check_order_content import build_order_content
 from perfci.service.orders.choose_engine import require_order_engine
+from perfci.service.orders.order_incidents import place_incident_order
 from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.service.orders.select_order_states import select_order_states
-from perfci.service.orders.serialize_orders import serialize_order
+from perfci.service.orders.serialize_orders import dump_findings, serialize_order
 from perfci.service.orders.serve_workers import OrderNotHeld
 from perfci.store import Store
 from perfci.store.jobs.measurement_orders import MeasurementOrder, find_order
@@ -47,6 +50,8 @@ class OrderQueue(Protocol):
 
     def place(self, order: NewOrder) -> OrderShape: ...
 
+    def place_for_incident(self, number: int, kind: str, order: IncidentOrder) -> OrderShape: ...
+
     def list_orders(self, state: str | None, limit: int) -> Sequence[OrderShape]: ...
 
     def get(self, number: int) -> OrderShape: ...
@@ -55,7 +60,9 @@ class OrderQueue(Protocol):
 
     def claim(self, claim: OrderClaim) -> ClaimedOrder | None: ...
 
-    def send_heartbeat(self, number: int, lease: int, progress: str) -> OrderLeaseShape: ...
+    def send_heartbeat(
+        self, number: int, lease: int, progress: str | None, findings: OrderFindings | None
+    ) -> OrderLeaseShape: ...
 
     def finish(self, number: int, lease: int, result: NewOrderResult) -> OrderShape: ...
 
@@ -74,8 +81,14 @@ class StoreOrderQueue:
         content, series = build_order_content(order), order.series or ""
 
         def write(tx: Transaction, context: AuditContext, project: Project) -> MeasurementOrder:
-            require_order_engine(tx, self._settings, project, content.engine)
+            require_order_engine(tx, self._settings, project, content.engine, content.kind)
             return place_order(tx, context, project, content, "cli", incident=order.incident, series=series)
+
+        return self._write(write)
+
+    def place_for_incident(self, number: int, kind: str, order: IncidentOrder) -> OrderShape:
+        def write(tx: Transaction, context: AuditContext, project: Project) -> MeasurementOrder:
+            return place_incident_order(tx, context, self._settings, project, number, kind, order, "cli")
 
         return self._write(write)
 
@@ -104,23 +117,24 @@ class StoreOrderQueue:
             order = serve_workers.claim_order_for_worker(
                 tx, _build_context(), project, claim.engine, claim.worker
             )
-        if order is None:
-            return None
-        lease_s = ORDER_LEASE.total_seconds()
-        return ClaimedOrder(order=serialize_order(order), lease=order.lease_token, lease_s=lease_s)
+            return None if order is None else serve_workers.build_claimed_order(tx, order)
 
-    def send_heartbeat(self, number: int, lease: int, progress: str) -> OrderLeaseShape:
+    def send_heartbeat(
+        self, number: int, lease: int, progress: str | None, findings: OrderFindings | None
+    ) -> OrderLeaseShape:
         with self._store.begin() as tx:
             project = require_project(tx, self._project)
             now = datetime.now(UTC)
-            kept = serve_workers.keep_order_for_worker(tx, project, number, lease, now, progress)
+            kept = serve_workers.keep_order_for_worker(
+                tx, project, number, lease, now, progress, dump_findings(findings)
+            )
         if kept is None:
             raise self._build_missing_error(number)
         return OrderLeaseShape(held=kept[0], state=kept[1])
 
     def finish(self, number: int, lease: int, result: NewOrderResult) -> OrderShape:
         counts = {str(kind): count for kind, count in result.counts.items()}
-        outcome = OrderResult(result.verdict, counts, result.sessions)
+        outcome = OrderResult(result.verdict, counts, result.sessions, dump_findings(result.findings))
         return self._write(
             lambda tx, context, project: serve_workers.finish_order_of_worker(
                 tx, context, project, number, lease, outcome
@@ -168,6 +182,9 @@ class ServerOrderQueue:
     def place(self, order: NewOrder) -> OrderShape:
         return self._client.place_order(self._project, order)
 
+    def place_for_incident(self, number: int, kind: str, order: IncidentOrder) -> OrderShape:
+        return self._client.place_incident_order(self._project, number, kind, order)
+
     def list_orders(self, state: str | None, limit: int) -> Sequence[OrderShape]:
         return [*islice(self._client.list_orders(self._project, state=state), limit)]
 
@@ -180,8 +197,10 @@ class ServerOrderQueue:
     def claim(self, claim: OrderClaim) -> ClaimedOrder | None:
         return self._client.claim_order(self._project, claim)
 
-    def send_heartbeat(self, number: int, lease: int, progress: str) -> OrderLeaseShape:
-        return self._client.heartbeat_order(self._project, number, lease, progress)
+    def send_heartbeat(
+        self, number: int, lease: int, progress: str | None, findings: OrderFindings | None
+    ) -> OrderLeaseShape:
+        return self._client.heartbeat_order(self._project, number, lease, progress, findings)
 
     def finish(self, number: int, lease: int, result: NewOrderResult) -> OrderShape:
         return _raise_where_not_held(lambda: self._client.finish_order(self._project, number, lease, result))

@@ -6,12 +6,15 @@ closes an order again, in the same way and under the same lease, is answered as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session as Transaction
 
 from perfci.model import PerfciError
+from perfci.net.api_schemas.measurement_orders import ClaimedOrder
 from perfci.service.audit_context import AuditContext
 from perfci.service.orders.carry_out_orders import (
     ORDER_LEASE,
@@ -21,6 +24,9 @@ from perfci.service.orders.carry_out_orders import (
     finish_order,
     heartbeat_order,
 )
+from perfci.service.orders.check_order_content import BACKFILL
+from perfci.service.orders.record_bisect_answer import record_bisect_answer
+from perfci.service.orders.serialize_orders import serialize_order
 from perfci.store.jobs.measurement_orders import (
     QUEUED,
     RUNNING,
@@ -31,6 +37,7 @@ from perfci.store.jobs.measurement_orders import (
     renew_order_lease,
 )
 from perfci.store.projects import Project
+from perfci.store.queries.results_of_cells import load_commits_with_results
 
 JOB_TOKEN_REFUSED = (
     "A job's token is for what the job itself measured; a worker needs a token of `perfci token create` "
@@ -56,12 +63,32 @@ def claim_order_for_worker(
     return order
 
 
+def build_claimed_order(tx: Transaction, order: MeasurementOrder) -> ClaimedOrder:
+    """Build what a worker gets: the order, its lease, and what of a backfill has results already."""
+    measured: set[str] = set()
+    if order.content.kind == BACKFILL:
+        pattern = re.compile(order.content.bench)
+        measured = load_commits_with_results(tx, order.project, lambda cell: bool(pattern.search(cell)))
+    return ClaimedOrder(
+        order=serialize_order(order),
+        lease=order.lease_token,
+        lease_s=ORDER_LEASE.total_seconds(),
+        measured=tuple(sorted(measured)),
+    )
+
+
 def keep_order_for_worker(
-    tx: Transaction, project: Project, order_id: int, lease: int, at: datetime, progress: str
+    tx: Transaction,
+    project: Project,
+    order_id: int,
+    lease: int,
+    at: datetime,
+    progress: str | None,
+    detail: Mapping[str, Any] | None = None,
 ) -> tuple[bool, str] | None:
     """Take a heartbeat; return whether the worker holds the order and its state, None without an order."""
     is_of_project = find_order(tx, project.id, order_id) is not None
-    is_held = is_of_project and heartbeat_order(tx, order_id, lease, at, progress)
+    is_held = is_of_project and heartbeat_order(tx, order_id, lease, at, progress, detail)
     order = find_order(tx, project.id, order_id)
     return None if order is None else (is_held, order.state)
 
@@ -80,7 +107,10 @@ def finish_order_of_worker(
         return order.result == result.to_json()
 
     def close(order: MeasurementOrder) -> bool:
-        return finish_order(tx, order, context.at, result)
+        if not finish_order(tx, order, context.at, result):
+            return False
+        record_bisect_answer(tx, context, project, order, result.detail)
+        return True
 
     return _act_as_holder(tx, context, project, order_id, lease, "order.finish", close, is_same)
 

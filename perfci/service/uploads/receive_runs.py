@@ -25,7 +25,13 @@ from perfci.store.queries.comparisons.pull_request_uploads import (
     BASE_POSITION_FIELD,
     PULL_REQUEST_FIELD,
 )
-from perfci.store.queries.history_conditions import HISTORY_KINDS, PULL_REQUEST_KIND, VARIANTS_KIND
+from perfci.store.queries.history_conditions import (
+    BISECT_KIND,
+    HISTORY_KINDS,
+    PULL_REQUEST_KIND,
+    PURPOSE_FIELD,
+    VARIANTS_KIND,
+)
 from perfci.store.queries.series_commits_machines import is_commit_stored
 from perfci.store.transactions import IDS, IdCache
 from perfci.store.writes.find_or_add_rows import NEW_SERIES, load_session_projects_and_kinds
@@ -111,9 +117,12 @@ def derive_session_kind(run: Run, grant: JobGrant | None) -> str:
         return VARIANTS_KIND
     roles = {process.role for result in run.results for process in result.processes}
     is_from_pull = _names_pull_request(run)
+    may_write_history = grant is None or grant.baseline
+    if not is_from_pull and may_write_history and dict(run.origin).get(PURPOSE_FIELD) == BISECT_KIND:
+        return BISECT_KIND
     if not is_from_pull and not run.commit.dirty and roles <= {Role.HISTORY}:
         return KIND_HISTORY
-    if is_from_pull or (grant is not None and not grant.baseline):
+    if is_from_pull or not may_write_history:
         return PULL_REQUEST_KIND
     return KIND_AA if is_aa_run(run) else KIND_COMPARE
 
@@ -173,7 +182,7 @@ def _store_group(
         ids: IdCache = tx.info[IDS]
         if kind == KIND_HISTORY:
             enqueue_work(tx, project.id, "judge", [upload.key for upload in new], at)
-        elif kind != VARIANTS_KIND:
+        elif kind not in (VARIANTS_KIND, BISECT_KIND):
             enqueue_work(tx, project.id, "judge_pr", [upload.run.session for upload in new], at)
         for arrival in {upload.context.actor.name: upload for upload in reversed(new)}.values():
             context = arrival.context

@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from perfci.service.uploads.read_result_files import FileReading
 from perfci.service.uploads.resolve_units import format_metric_option, resolve_imported_run
 from perfci.store import Store
 from perfci.store.queries import measured_samples, runs_and_sessions
+from perfci.store.queries.history_conditions import PURPOSE_FIELD
 from perfci.store.unresolved_results import UnitAnswer
 from perfci.verdicts.expected_change import MergedExpectedChange
 
@@ -75,6 +77,11 @@ def spool_and_send_runs(config: Config, server: str, runs: Iterable[Run]) -> Flu
                 run_document.dump_run(run).encode(), run_document.idempotency_key(run), client.server_url
             )
         return flush_spool(spool, client, build_spool_retry_policy(config))
+
+
+def set_run_purpose(run: Run, purpose: str) -> Run:
+    """Say in the origin of a run what it was measured for; empty for the history."""
+    return replace(run, origin=(*run.origin, (PURPOSE_FIELD, purpose))) if purpose else run
 
 
 def wait_for_pull_request_verdict(

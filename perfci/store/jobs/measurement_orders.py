@@ -40,7 +40,9 @@ class OrderContent:
     """What is to be measured: two open orders of equal content are the same order.
 
     ``base_sha`` is None where one commit is measured; ``bench`` is a regular expression as in ``--bench``,
-    empty for all; ``pairs`` is None where the measurement itself decides how many it needs.
+    empty for all; ``pairs`` is None where the measurement itself decides how many it needs. A bisect looks
+    for the commit after ``base_sha`` that moved ``metric``; a backfill measures every ``stride``-th commit of
+    that range which has no result. Both end after ``max_processes``, a bisect after ``budget_s`` seconds too.
     """
 
     kind: str
@@ -50,6 +52,10 @@ class OrderContent:
     pairs: int | None = None
     suite: str = ""
     engine: str = "local"
+    metric: str = ""
+    max_processes: int | None = None
+    budget_s: int | None = None
+    stride: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,8 @@ class MeasurementOrder:
     """A stored order with all who asked for it, the first of them first.
 
     ``lease_token`` grows with each worker that claims it. ``result`` is what the measurement came to, as
-    JSON; ``problem`` says in a sentence why there is none.
+    JSON; ``problem`` says in a sentence why there is none. ``detail`` has the fields of a bisect or a
+    backfill, while it is carried out and afterwards.
     """
 
     id: int
@@ -91,6 +98,7 @@ class MeasurementOrder:
     progress: str = ""
     problem: str = ""
     result: Mapping[str, Any] | None = None
+    detail: Mapping[str, Any] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -175,6 +183,16 @@ def list_orders(
     return _load_orders(tx, *conditions, newest_first=True, limit=limit)
 
 
+def list_orders_of_incident(
+    tx: Session, project_id: int, incident: int, kinds: Collection[str]
+) -> list[MeasurementOrder]:
+    """List the orders of some kinds that were asked for about an incident, newest first."""
+    mine = sa.select(REQUESTS.c.order_id).where(
+        REQUESTS.c.project_id == project_id, REQUESTS.c.incident == incident
+    )
+    return _load_orders(tx, ORDERS.c.id.in_(mine), ORDERS.c.kind.in_(kinds), newest_first=True)
+
+
 def list_orders_of_pull(tx: Session, project_id: int, pull_number: int) -> list[MeasurementOrder]:
     """List the orders that were asked for on a pull request, oldest first."""
     mine = sa.select(REQUESTS.c.order_id).where(REQUESTS.c.pull_number == pull_number)
@@ -229,10 +247,21 @@ def claim_next_order(
 
 
 def renew_order_lease(
-    tx: Session, order_id: int, lease_token: int, at: datetime, lease: timedelta, progress: str = ""
+    tx: Session,
+    order_id: int,
+    lease_token: int,
+    at: datetime,
+    lease: timedelta,
+    progress: str | None = None,
+    detail: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Send a heartbeat with how far the measurement is; False if the order is closed or another's by now."""
-    values = {"lease_ends_at": at + lease, "progress": progress}
+    """Send a heartbeat with how far the measurement is; False if the order is closed or another's by now.
+
+    What is None stays as it is.
+    """
+    values: dict[str, Any] = {"lease_ends_at": at + lease}
+    values |= {} if progress is None else {"progress": progress}
+    values |= {} if detail is None else {"detail": detail}
     return bool(execute_and_count_rows(tx, _update_held_order(order_id, lease_token).values(values)))
 
 
@@ -272,6 +301,7 @@ def close_order(
     *,
     problem: str = "",
     result: Mapping[str, Any] | None = None,
+    detail: Mapping[str, Any] | None = None,
     by_holder: bool = True,
 ) -> bool:
     """Close an open order as done, failed or cancelled; False if it is closed or, ``by_holder``, another's.
@@ -279,7 +309,8 @@ def close_order(
     ``by_holder`` says that whoever claimed the order closes it, under the lease token of ``order``.
     """
     token = order.lease_token if by_holder else None
-    values = {"state": state, "ended_at": at, "problem": problem, "result": result}
+    values: dict[str, Any] = {"state": state, "ended_at": at, "problem": problem, "result": result}
+    values |= {} if detail is None else {"detail": detail}
     closed = {"dedupe_key": None, "lease_ends_at": None, "progress": ""}
     return _update_order(tx, order.project_id, _update_held_order(order.id, token).values(values | closed))
 
@@ -344,7 +375,17 @@ def _build_order(row: Any, requests: Sequence[OrderRequest]) -> MeasurementOrder
         project_id=row.project_id,
         project=row.slug,
         content=OrderContent(
-            row.kind, row.base_sha, row.head_sha, row.bench, row.pairs, row.suite, row.engine
+            row.kind,
+            row.base_sha,
+            row.head_sha,
+            row.bench,
+            row.pairs,
+            row.suite,
+            row.engine,
+            row.metric,
+            row.max_processes,
+            row.budget_s,
+            row.stride,
         ),
         state=row.state,
         created_at=row.created_at,
@@ -360,4 +401,5 @@ def _build_order(row: Any, requests: Sequence[OrderRequest]) -> MeasurementOrder
         progress=row.progress,
         problem=row.problem,
         result=row.result,
+        detail=row.detail,
     )

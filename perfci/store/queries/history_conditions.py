@@ -27,6 +27,14 @@ PULL_REQUEST_KIND = "pull_request"
 are shown as comparisons, and nothing about the main branch is derived from them.
 """
 
+BISECT_KIND = "bisect"
+"""Kind of the sessions that searched a range: their commits were chosen by what the earlier ones showed, so
+they make up no history.
+"""
+
+PURPOSE_FIELD = "purpose"
+"""What a run says in its origin that it was measured for, where that is not the history."""
+
 Condition = sa.ColumnElement[bool]
 
 

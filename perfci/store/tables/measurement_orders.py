@@ -18,7 +18,8 @@ class MeasurementOrderRow(TableBase):
     ``dedupe_key`` is the hash of its content while it is open and NULL afterwards, so that the database
     lets only one open order of a content exist. ``lease_token`` counts holders; ``lease_ends_at`` is NULL
     where no worker has to send heartbeats. ``external_run`` is the id of a run that an engine started
-    elsewhere, such as GitHub's workflow run.
+    elsewhere, such as GitHub's workflow run. ``detail`` is how far a bisect or a backfill is, or what it
+    came to, in fields; ``stride``, ``max_processes`` and ``budget_s`` bound it.
     """
 
     __tablename__ = "measurement_orders"
@@ -35,6 +36,10 @@ class MeasurementOrderRow(TableBase):
     bench: Mapped[str]
     pairs: Mapped[int | None]
     suite: Mapped[str]
+    metric: Mapped[str] = mapped_column(server_default="")
+    max_processes: Mapped[int | None]
+    budget_s: Mapped[int | None]
+    stride: Mapped[int | None]
     engine: Mapped[str]
     dedupe_key: Mapped[str | None] = mapped_column(String(64), unique=True)
     request_count: Mapped[int] = mapped_column(server_default="0")
@@ -51,6 +56,7 @@ class MeasurementOrderRow(TableBase):
     progress: Mapped[str] = mapped_column(server_default="")
     problem: Mapped[str] = mapped_column(server_default="")
     result: Mapped[Any | None] = mapped_column(JsonText)
+    detail: Mapped[Any | None] = mapped_column(JsonText)
 
 
 class OrderRequestRow(TableBase):

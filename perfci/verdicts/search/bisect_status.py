@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfci.model import Commit, Metric
 from perfci.verdicts.search.commit_search import SearchConclusion, SearchOutcome
+
+LEFT_SHARE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,12 @@ class BisectStatus:
             if conclusion and conclusion.outcome is SearchOutcome.NAMED
             else None
         )
+
+    @property
+    def commits_left(self) -> int:
+        """The fewest commits that have 95 % of the probability together."""
+        cumulative = itertools.accumulate(sorted(self.probabilities, reverse=True))
+        return sum(before < LEFT_SHARE for before in [0.0, *cumulative][: len(self.commits) - 1])
 
     @property
     def ranked_commits(self) -> list[tuple[Commit, float]]:

@@ -92,6 +92,13 @@ class CommitSearch:
         self.unmeasurable.add(position)
         self._enter_next_stage()
 
+    def end(self) -> None:
+        """Conclude from what is known, as if the processes were spent; nothing where the ends were not
+        compared.
+        """
+        self.rules = replace(self.rules, max_processes=len(self.observations))
+        self.conclusion = self.conclusion or self._conclude()
+
     def choose_next(self, costs: Mapping[int, float]) -> int | None:
         """The commit whose process is next, None when the search is over.
 

@@ -44,6 +44,7 @@ from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
+from perfci_web.incidents.range_orders import load_range_orders
 from perfci_web.lens import Lens, build_time_window, current_lens
 from perfci_web.load_series_trends import load_series_trends, show_commits_around
 from perfci_web.series.cause_evidence import count_reruns, load_cause_inputs
@@ -167,7 +168,9 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         cause = _load_cause_inputs(tx, record, incident, trends)
         queue = incident_list_view_model.load_queue(tx, record, find_window_end(tx, record), keep=number)
         changed_entry = _load_changed_incident(tx, record)
-        ends = load_commits_by_sha(tx, project, [incident.record.last_good, incident.record.commit])
+        range_orders = load_range_orders(tx, record, number)
+        named = [sha for order in range_orders for sha in order.named_commits]
+        ends = load_commits_by_sha(tx, project, [incident.record.last_good, incident.record.commit, *named])
         links = build_project_links(project, load_series_of_same_cells(tx, project, page.series))
     return render_template(
         "incidents/incident.html",
@@ -175,6 +178,7 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         candidates=incident_view_model.list_candidate_commits(page),
         bisect_command=incident_view_model.build_bisect_command(page),
         ends=ends,
+        range_orders=range_orders,
         queue=incident_view_model.find_queue_place(queue, number),
         changed_entry=changed_entry,
         main=page.find_main_row(request.args.get(incident_view_model.SERIES_KEY, "")),
@@ -196,8 +200,9 @@ def incident_json(project: str, number: int) -> Response:
         _require_incident(tx, record, number)
         incident = load_incident_detail(tx, record, number)
         cause = _load_cause_inputs(tx, record, incident, _load_trends(tx, record, incident))
+        orders = [row.order.model_dump(mode="json") for row in load_range_orders(tx, record, number)]
     evidence = serialize_cause_evidence(cause) if cause else None
-    return jsonify(serialize_incident_detail(record, incident) | {"evidence": evidence})
+    return jsonify(serialize_incident_detail(record, incident) | {"evidence": evidence, "orders": orders})
 
 
 @blueprint.get(f"{INCIDENT_PATH}.csv")

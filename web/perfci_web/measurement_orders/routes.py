@@ -7,12 +7,14 @@ from sqlalchemy.orm import Session
 from werkzeug.wrappers import Response as BaseResponse
 
 from perfci.model import PerfciError
+from perfci.net.api_schemas.measurement_orders import IncidentOrder
 from perfci.net.url_segments import encode_segment
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.load_incidents import load_incident_detail
 from perfci.service.orders.bench_expression import build_bench_expression
 from perfci.service.orders.check_order_content import COMPARE
 from perfci.service.orders.choose_engine import choose_order_engine
+from perfci.service.orders.order_incidents import place_incident_order
 from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.store.jobs.measurement_orders import (
     CLOSED_STATES,
@@ -84,6 +86,22 @@ def place_ordered_pairs(project: str) -> BaseResponse | tuple[str, int]:
     except PerfciError as error:
         return _render_page(project, str(error)), 409
     return redirect(build_project_links(project).orders(), 303)
+
+
+@blueprint.post(f"/<project:project>/incidents/<int(max={MAX_NUMBER}):number>/<any(bisect, backfill):kind>")
+def order_incident(project: str, number: int, kind: str) -> BaseResponse | tuple[str, int]:
+    """Order the bisect or the backfill of an incident."""
+    context, settings = _build_audit_context(), web_context().settings
+
+    def write(tx: Session) -> None:
+        record = _find_project(tx, project)
+        place_incident_order(tx, context, settings, record, number, kind, IncidentOrder(), "page")
+
+    try:
+        web_context().group_commit.submit(write)
+    except PerfciError as error:
+        return _render_page(project, str(error)), 409
+    return redirect(build_project_links(project).incident(number), 303)
 
 
 @blueprint.post(f"{ORDERS_PATH}/<int(max={MAX_NUMBER}):number>/cancel")

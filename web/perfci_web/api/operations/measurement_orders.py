@@ -9,12 +9,14 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.auth.permissions import AccessRequirement
 from perfci.net.api_schemas import measurement_orders as shapes
 from perfci.service.orders import serve_workers
-from perfci.service.orders.carry_out_orders import ORDER_LEASE, OrderResult
-from perfci.service.orders.check_order_content import build_order_content
+from perfci.service.orders.carry_out_orders import OrderResult
+from perfci.service.orders.check_order_content import BACKFILL, BISECT, build_order_content
 from perfci.service.orders.choose_engine import require_order_engine
+from perfci.service.orders.order_incidents import place_incident_order
 from perfci.service.orders.place_orders import cancel_order, place_order
 from perfci.service.orders.select_order_states import select_order_states
-from perfci.service.orders.serialize_orders import serialize_order
+from perfci.service.orders.serialize_orders import dump_findings, serialize_order
+from perfci.store.incidents.incident_store import find_incident
 from perfci.store.jobs.measurement_orders import (
     MeasurementOrder,
     find_order,
@@ -26,6 +28,7 @@ from perfci_web.api.problem_details import ProblemError
 
 ORDERS_RULE = f"{PROJECT_RULE}/orders"
 ORDER_RULE = f"{ORDERS_RULE}/<number:number>"
+INCIDENT_RULE = f"{PROJECT_RULE}/incidents/<number:number>"
 
 
 def list_project_orders(call: Call) -> Reply:
@@ -53,7 +56,7 @@ def place_new_order(call: Call) -> Reply:
     content = build_order_content(new_order)
 
     def write(tx: Transaction) -> MeasurementOrder:
-        require_order_engine(tx, call.settings, call.required_project, content.engine)
+        require_order_engine(tx, call.settings, call.required_project, content.engine, content.kind)
         return place_order(
             tx,
             call.audit_context,
@@ -62,6 +65,30 @@ def place_new_order(call: Call) -> Reply:
             "api",
             incident=new_order.incident,
             series=new_order.series or "",
+        )
+
+    order = call.group_commit.submit(write)
+    return Reply(serialize_order(order), 201 if len(order.requests) == 1 else 200)
+
+
+def order_incident_bisect(call: Call) -> Reply:
+    return _place_incident_order(call, BISECT)
+
+
+def order_incident_backfill(call: Call) -> Reply:
+    return _place_incident_order(call, BACKFILL)
+
+
+def _place_incident_order(call: Call, kind: str) -> Reply:
+    wanted: shapes.IncidentOrder = call.body
+    number = call.path["number"]
+
+    def write(tx: Transaction) -> MeasurementOrder:
+        project = call.required_project
+        if find_incident(tx, project.id, number) is None:
+            raise ProblemError("not-found", "There is no incident of this number here.")
+        return place_incident_order(
+            tx, call.audit_context, call.settings, project, number, kind, wanted, "api"
         )
 
     order = call.group_commit.submit(write)
@@ -83,19 +110,13 @@ def claim_order(call: Call) -> Reply:
     claim: shapes.OrderClaim = call.body
     _require_worker(call)
 
-    def write(tx: Transaction) -> MeasurementOrder | None:
-        return serve_workers.claim_order_for_worker(
+    def write(tx: Transaction) -> shapes.ClaimedOrder | None:
+        order = serve_workers.claim_order_for_worker(
             tx, call.audit_context, call.required_project, claim.engine, claim.worker
         )
+        return None if order is None else serve_workers.build_claimed_order(tx, order)
 
-    order = call.group_commit.submit(write)
-    if order is None:
-        return Reply(None)
-    return Reply(
-        shapes.ClaimedOrder(
-            order=serialize_order(order), lease=order.lease_token, lease_s=ORDER_LEASE.total_seconds()
-        )
-    )
+    return Reply(call.group_commit.submit(write))
 
 
 def heartbeat_order(call: Call) -> Reply:
@@ -110,6 +131,7 @@ def heartbeat_order(call: Call) -> Reply:
             heartbeat.lease,
             call.audit_context.at,
             heartbeat.progress,
+            dump_findings(heartbeat.findings),
         )
 
     kept = call.group_commit.submit(write)
@@ -122,7 +144,8 @@ def heartbeat_order(call: Call) -> Reply:
 def finish_order(call: Call) -> Reply:
     finish: shapes.OrderFinish = call.body
     counts = {str(kind): count for kind, count in finish.result.counts.items()}
-    result = OrderResult(finish.result.verdict, counts, finish.result.sessions)
+    findings = dump_findings(finish.result.findings)
+    result = OrderResult(finish.result.verdict, counts, finish.result.sessions, findings)
     return _close(
         call,
         lambda tx: serve_workers.finish_order_of_worker(
@@ -209,6 +232,26 @@ OPERATIONS = (
         place_new_order,
         "Order a measurement: 201 new, 200 joined an open order of the same content",
         body=shapes.NewOrder,
+        answers={201: shapes.OrderShape, 200: shapes.OrderShape},
+    ),
+    Operation(
+        "bisect_incident",
+        "POST",
+        f"{INCIDENT_RULE}/bisect",
+        AccessRequirement.TRIAGE,
+        order_incident_bisect,
+        "Order the search for the commit that moved what moved most in an incident",
+        body=shapes.IncidentOrder,
+        answers={201: shapes.OrderShape, 200: shapes.OrderShape},
+    ),
+    Operation(
+        "backfill_incident",
+        "POST",
+        f"{INCIDENT_RULE}/backfill",
+        AccessRequirement.TRIAGE,
+        order_incident_backfill,
+        "Order results of the commits of an incident's range that have none",
+        body=shapes.IncidentOrder,
         answers={201: shapes.OrderShape, 200: shapes.OrderShape},
     ),
     Operation(
