@@ -154,6 +154,7 @@ INSIDE: dict[str, dict[str, set[str]]] = {
         "variants": {"compare"},
         "goals": {"compare", "variants"},
         "search": set(),
+        "explain": set(),
     },
     "store": {
         "tables": set(),

@@ -83,7 +83,7 @@ def prune_samples_command(age: str, dry_run: bool, json_file: str | None) -> Non
     """Reduce old raw samples to one level per process, and quartiles.
 
     Verdicts on histories stay the same. Samples that verdicts rest on, comparisons and differing counts are
-    kept.
+    kept. Of profiles of that age the files go, traces among them; what they explained stays.
     """
     days, now = parse_days(age), datetime.now(UTC)
     if days is None:
@@ -95,3 +95,6 @@ def prune_samples_command(age: str, dry_run: bool, json_file: str | None) -> Non
     if json_file != "-":
         done = "would be pruned" if dry_run else "pruned"
         click.echo(f"{pruned.processes} processes {done}, {pruned.samples} samples less")
+        if pruned.profile_files:
+            verb = "would be deleted" if dry_run else "deleted"
+            click.echo(f"{pruned.profile_files} files of profiles {verb}")

@@ -127,7 +127,11 @@ class MeasurementRunner:
         return run_interleaved_cells(worker_visits, rows)
 
     def profile_cells(
-        self, sha: str, cells: Sequence[Cell], output_folders: Mapping[str, Path]
+        self,
+        sha: str,
+        cells: Sequence[Cell],
+        output_folders: Mapping[str, Path],
+        sampled_cpu_s: float | None = None,
     ) -> Iterator[CellOutcome]:
         """Profile cells, each into its folder; those without one run in NVTX ranges and write nothing."""
         prepared = self._prepared[sha]
@@ -136,7 +140,8 @@ class MeasurementRunner:
         else:
             roots = dict.fromkeys([str(prepared.tree), *prepared.paths], "")
             roots[str(self._commit_suite(prepared).folder)] = self._suite_display_path
-            request = ProfileRequest({name: str(folder) for name, folder in output_folders.items()}, roots)
+            folders = {name: str(folder) for name, folder in output_folders.items()}
+            request = ProfileRequest(folders, roots, sampled_cpu_s)
             outcomes = (
                 self._parent(prepared)
                 .get_or_fork_worker()

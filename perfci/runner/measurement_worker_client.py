@@ -33,10 +33,14 @@ CellResult = tuple[CellOutcome, Discovery]
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """Profiling request: output folder by cell name (none: NVTX ranges), ``roots`` as in ``sample_lines``."""
+    """Profiling request: output folder by cell name (none: NVTX ranges), ``roots`` as in ``sample_calls``.
+
+    ``sampled_cpu_s`` are the CPU seconds for which lines are sampled; None leaves them to the profiler.
+    """
 
     folders: Mapping[str, str]
     roots: Mapping[str, str]
+    sampled_cpu_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,5 +253,9 @@ def _cell_message(
         "cache_dir": cache,
         "setup_cache_timeout_s": cell.setup_cache_timeout_s,
         "profile": profiles
-        and {"folder": profiles.folders.get(cell.name, ""), "roots": dict(profiles.roots)},
+        and {
+            "folder": profiles.folders.get(cell.name, ""),
+            "roots": dict(profiles.roots),
+            "sampled_cpu_s": profiles.sampled_cpu_s,
+        },
     }

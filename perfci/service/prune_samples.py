@@ -1,4 +1,4 @@
-"""Prune raw samples of old processes, in transactions short enough not to delay uploads."""
+"""Prune raw samples of old processes and files of old profiles, in short transactions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from perfci.store import Store
+from perfci.store.explanations import delete_old_profile_files
 from perfci.store.maintenance.reduce_old_samples import ReducedSamples, reduce_old_samples
 from perfci.store.projects import Project, load_projects
 from perfci.verdicts.process_levels import process_level
@@ -16,22 +17,29 @@ BATCH_SIZE = 500
 
 @dataclass(frozen=True, slots=True)
 class PruneCounts:
-    """Processes pruned and samples deleted."""
+    """Processes pruned, samples deleted, and files of profiles deleted."""
 
     processes: int = 0
     samples: int = 0
+    profile_files: int = 0
 
 
 def prune_raw_samples(
     store: Store, older_than: datetime, *, now: datetime, dry_run: bool = False
 ) -> PruneCounts:
-    """Reduce processes that started before ``older_than`` to their levels; a dry run only counts."""
+    """Reduce processes that started before ``older_than`` to their levels, and delete the files of profiles
+    of that time; a dry run only counts.
+    """
     with store.read() as tx:
         projects = load_projects(tx)
     steps = [
         step for project in projects for step in _prune_project(store, project, older_than, now, dry_run)
     ]
-    return PruneCounts(sum(step.processes for step in steps), sum(step.samples for step in steps))
+    with store.begin() as tx:
+        files = delete_old_profile_files(tx, older_than)
+        if dry_run:
+            tx.rollback()
+    return PruneCounts(sum(step.processes for step in steps), sum(step.samples for step in steps), files)
 
 
 def _prune_project(

@@ -13,6 +13,7 @@ from perfci.store.tables import (
     access,
     chart_notes,
     deletions,
+    explanations,
     github,
     incidents,
     measurement_orders,
@@ -41,6 +42,7 @@ TABLE_MODULES = (
     variant_comparisons,
     chart_notes,
     series_archive,
+    explanations,
 )
 """The modules that define all tables; comparing them with the migrations needs all of them imported."""
 

@@ -22,7 +22,7 @@ from perfci.store.transactions import (
     translate_errors,
 )
 
-SCHEMA = "0034"
+SCHEMA = "0035"
 """The newest migration, and the only schema this program reads and writes."""
 
 BUSY_TIMEOUT_S = 30.0

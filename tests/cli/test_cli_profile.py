@@ -15,9 +15,14 @@ from pathlib import Path
 import pytest
 from cli.test_cli_interrupts import start, wait_for
 
-from perfci.cli import profile as verb
 from perfci.cli import run_cli
-from perfci.measure.profile_cells_to_files import ProfiledCell, ProfileReport, ProfileRow, profile_folder_name
+from perfci.cli.profiles import profile as verb
+from perfci.measure.profiles.profile_cells_to_files import (
+    ProfiledCell,
+    ProfileReport,
+    ProfileRow,
+    profile_folder_name,
+)
 from perfci.model import Status
 from perfci.runner.suite_cells import Cell
 from tests.support.git_project import GitProject

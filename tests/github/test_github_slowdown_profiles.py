@@ -13,7 +13,7 @@ from perfci.cli.compare.variants import ComparisonOptions
 from perfci.cli.github.slowdown_profiles import find_worst_slowdown_cells, profile_slowdowns
 from perfci.cli.shared.repository_and_config import current_repository
 from perfci.config import load_config
-from perfci.measure.profile_cells_to_files import ProfiledCell, ProfileReport, ProfileRow
+from perfci.measure.profiles.profile_cells_to_files import ProfiledCell, ProfileReport, ProfileRow
 from perfci.model import Commit, Status, Verdict, VerdictKind
 from perfci.report.pulls.comparison_findings import Findings
 from perfci.runner.suite_cells import Cell

@@ -23,6 +23,7 @@ from perfci.store import (
     verdicts_and_change_points,
 )
 from perfci.store.chart_notes import add_chart_note
+from perfci.store.explanations import NewProfile, ProfilePart, add_explanation, add_profile
 from perfci.store.series_archive import archive_series
 from perfci.store.tables.access import AuditRow, SecretRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow, UsedTokenRow
@@ -77,6 +78,22 @@ ORDERED = {
     "dedupe_key": "2" * 64,
     "state": "queued",
 }
+
+
+def a_profile() -> NewProfile:
+    """A profile with a part and three small files."""
+    return NewProfile(
+        "b" * 40,
+        "train.step",
+        "setup",
+        {"torch": "2.13.0"},
+        0.02,
+        0.01,
+        [ProfilePart("phase", "forward", 0.01, 1.0)],
+        b"tree",
+        b"tables",
+        b"trace",
+    )
 
 
 def fill(url: str) -> None:
@@ -152,6 +169,18 @@ def fill(url: str) -> None:
         tx.add(ShortLinkRow(project_id=project_id, **shared))
         _add_variants(tx)
         archive_series(tx, project_id, [series_id], "retired", by="ada", at=NOON)
+        add_profile(tx, project_id, a_profile(), at=NOON)
+        add_explanation(
+            tx,
+            project_id,
+            base="a" * 40,
+            head="b" * 40,
+            cell="train.step",
+            metric="time",
+            conclusion="explained",
+            document={"sentence": "It grew."},
+            at=NOON,
+        )
         add_chart_note(tx, project_id, "a" * 40, series_id, "new driver", author="ada", at=NOON)
         tx.add(PointBlockRow(series_id=series_id, block=0, levels=b"\0" * 17, details=b"\0" * 33))
         scheduled = {

@@ -14,7 +14,9 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from perfci.bench.devices.torch_devices import Device, this_device
-from perfci.bench.profiles.line_sampler import sample_lines
+from perfci.bench.profiles.call_tree import build_call_tree
+from perfci.bench.profiles.line_sampler import SourceLocator, sample_calls
+from perfci.bench.profiles.operators_by_line import OperatorKey, OperatorUse, count_operators
 from perfci.bench.profiles.profile_tables import (
     CALL_RANGE,
     PHASE_PREFIX,
@@ -72,12 +74,15 @@ def profile_work(
     warmup_calls: int = WARMUP_CALLS,
     before_call: Callable[[], object] = lambda: None,
     roots: Mapping[str, str] | None = None,
+    sampled_cpu_s: float | None = None,
 ) -> Profile:
-    """Profile a few warm calls; write ``trace.json`` (Chrome's format) and ``profile.json`` into ``folder``.
+    """Profile a few warm calls; write ``trace.json`` (Chrome's format), ``profile.json`` and
+    ``call_tree.json`` into ``folder``.
 
     Phases are ranges of torch's profiler, and of NVTX where CUDA is. Lines are sampled in calls of their
-    own (see ``sample_lines``, which also says what ``roots`` are), without phases, so that neither disturbs
-    the other. ``before_call`` runs before every call and is no part of it.
+    own (see ``sample_calls``, which also says what ``roots`` are), for ``sampled_cpu_s`` CPU seconds, and
+    operators are counted by line in further ones, so that none disturbs another. ``before_call`` runs
+    before every call and is no part of it.
     """
     device = device or this_device()
     call_s = _warm_up(work, device, warmup_calls, before_call)
@@ -90,10 +95,22 @@ def profile_work(
         device.synchronize()
         before_call()
 
-    lines = sample_lines(lambda: work(null_phase), before_call=between, roots=roots)
-    profiled = _build_profile(recorded.events(), device, calls, lines)
+    sampled = sample_calls(work, before_call=between, roots=roots, min_cpu_s=sampled_cpu_s)
+    operators, missing = _try_to_count_operators(work, sampled.locator, device, before_call)
+    profiled = _build_profile(recorded.events(), device, calls, sampled.shares_by_line())
+    (folder / "call_tree.json").write_text(json.dumps(build_call_tree(sampled, operators, missing)))
     (folder / "profile.json").write_text(json.dumps(asdict(profiled), indent=1))
     return profiled
+
+
+def _try_to_count_operators(
+    work: ProfiledWork, locator: SourceLocator, device: Device, before_call: Callable[[], object]
+) -> tuple[dict[OperatorKey, OperatorUse], str]:
+    """Count operators by line; where a model does not run while it is watched, say why."""
+    try:
+        return count_operators(work, locator, before_call=before_call, synchronize=device.synchronize), ""
+    except Exception as error:
+        return {}, f"{type(error).__name__}: {error}"
 
 
 def choose_recorded_call_count(call_s: float, events: int = 0) -> int:

@@ -10,12 +10,12 @@ from pathlib import Path
 import click
 
 from perfci.cli.compare.options_and_exit_code import ComparisonOptions
-from perfci.cli.profile import format_profile_tables
+from perfci.cli.profiles.profile import format_profile_tables
 from perfci.cli.shared.store_and_machine_lock import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
-from perfci.measure.profile_cells_to_files import TRACE_FILE, profile_cells, profile_folder_name
+from perfci.measure.profiles.profile_cells_to_files import TRACE_FILE, profile_cells, profile_folder_name
 from perfci.model import Commit, PerfciError, VerdictKind
 from perfci.report.escaping import make_printable
 from perfci.report.pulls.comment_row_selection import SECTION_TITLES, sort_verdicts_by_attention

@@ -22,7 +22,11 @@ def profile_benchmark(benchmark: Any, request: JsonMessage) -> JsonMessage:
         return {"status": "failed", "reason": missing_profiler_reason(error)}
     work, prepare = resolve_profiled_work(benchmark)
     if request["folder"]:
-        tools.profile_work(work, Path(request["folder"]), before_call=prepare, roots=request["roots"])
+        # An older perfci in the measured environment knows no such argument.
+        sampled = {"sampled_cpu_s": request["sampled_cpu_s"]} if request.get("sampled_cpu_s") else {}
+        tools.profile_work(
+            work, Path(request["folder"]), before_call=prepare, roots=request["roots"], **sampled
+        )
     else:
         tools.run_nvtx_ranges(work, before_call=prepare)
     return {"status": "ok", "metrics": []}

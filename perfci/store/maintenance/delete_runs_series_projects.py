@@ -22,6 +22,7 @@ from perfci.store.tables.access import MembershipRow, TokenRow
 from perfci.store.tables.base import TableBase
 from perfci.store.tables.chart_notes import ChartNoteRow
 from perfci.store.tables.deletions import DeletionRow
+from perfci.store.tables.explanations import ArtifactRow, CallProfileRow, ExplanationRow, ProfilePartRow
 from perfci.store.tables.github import RepositoryRow, RunEventRow, RunTokenRow
 from perfci.store.tables.incidents import (
     EvaluationRow,
@@ -205,10 +206,11 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
     alone: list[Any] = [OutboxRow, RunEventRow, RunTokenRow, RepositoryRow, MembershipRow, TokenRow]
     alone += [SeriesCountRow, EvaluationRow, ExpectedChangeRow, MutedBenchmarkRow, ReportingScheduleRow]
     alone += [InvalidMarkRow, OrderRequestRow, MeasurementOrderRow, ShortLinkRow, ChartNoteRow]
-    alone += [ArchivedSeriesRow]
+    alone += [ArchivedSeriesRow, ExplanationRow]
     return [
         *((table, table.project_id == project_id) for table in alone),
         *variants,
+        *_list_profile_tables(project_id),
         (GoalClauseRow, GoalClauseRow.project_id == project_id),
         (DeliveryRow, DeliveryRow.destination_id.in_(destinations)),
         (DestinationRow, DestinationRow.project_id == project_id),
@@ -216,6 +218,18 @@ def _list_project_tables(project_id: int) -> list[tuple[Row, Condition]]:
         (IncidentMemberRow, IncidentMemberRow.incident_id.in_(incidents)),
         (ImpactRow, ImpactRow.project_id == project_id),
         (IncidentRow, IncidentRow.project_id == project_id),
+    ]
+
+
+def _list_profile_tables(project_id: int) -> list[tuple[Row, Condition]]:
+    """List profiles, and then the files that no profile of another project has."""
+    profiles = sa.select(CallProfileRow.id).where(CallProfileRow.project_id == project_id)
+    columns = (CallProfileRow.tree_id, CallProfileRow.tables_id, CallProfileRow.trace_id)
+    used = sa.union_all(*(sa.select(column).where(column.is_not(None)) for column in columns))
+    return [
+        (ProfilePartRow, ProfilePartRow.profile_id.in_(profiles)),
+        (CallProfileRow, CallProfileRow.project_id == project_id),
+        (ArtifactRow, ArtifactRow.id.not_in(used)),
     ]
 
 

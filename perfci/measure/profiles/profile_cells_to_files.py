@@ -1,4 +1,4 @@
-"""Profile cells instead of measuring them: write their files and parse them. Nothing is stored."""
+"""Profile cells instead of measuring them: write their files and parse their tables."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ TRACE_FILE = "trace.json"
 
 TABLES_FILE = "profile.json"
 """The tables of a profiled cell, which ``parse_profile_report`` reads."""
+
+TREE_FILE = "call_tree.json"
+"""The time of a profiled cell by open lines, which ``parse_call_profile`` reads."""
 
 MAX_NAME_LENGTH = 120
 """Longest folder name, in characters."""
@@ -64,13 +67,17 @@ class ProfiledCell:
 
 
 def profile_cells(
-    runner: MeasurementRunner, commit: Commit, cells: Sequence[Cell], out: Path | None
+    runner: MeasurementRunner,
+    commit: Commit,
+    cells: Sequence[Cell],
+    out: Path | None,
+    sampled_cpu_s: float | None = None,
 ) -> Iterator[ProfiledCell]:
     """Profile one cell after the other into ``out/<cell>/``; without ``out`` they run in NVTX ranges only."""
     folders = {} if out is None else {cell.name: out.resolve() / profile_folder_name(cell) for cell in cells}
     if out is not None:
         _remove_old_profiles(out, folders.values())
-    for outcome in runner.profile_cells(commit.sha, cells, folders):
+    for outcome in runner.profile_cells(commit.sha, cells, folders, sampled_cpu_s):
         folder = folders.get(outcome.cell.name)
         if outcome.status is not Status.OK or folder is None:
             yield ProfiledCell(outcome.cell, outcome.status, outcome.reason)
@@ -100,7 +107,7 @@ def _remove_old_profiles(out: Path, folders: Iterable[Path]) -> None:
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
-        for file in (folder / name for folder in folders for name in (TRACE_FILE, TABLES_FILE)):
+        for file in (folder / name for folder in folders for name in (TRACE_FILE, TABLES_FILE, TREE_FILE)):
             file.unlink(missing_ok=True)
     except OSError as error:
         raise PerfciError(

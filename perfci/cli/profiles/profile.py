@@ -23,7 +23,7 @@ from perfci.cli.shared.repository_and_config import current_repository, load_rep
 from perfci.cli.shared.store_and_machine_lock import lock_machine
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.measure.open_measurement_session import create_suite_runner, prepare_session_scope
-from perfci.measure.profile_cells_to_files import (
+from perfci.measure.profiles.profile_cells_to_files import (
     TABLES_FILE,
     TRACE_FILE,
     ProfiledCell,

@@ -1,0 +1,1 @@
+"""Verbs that profile benchmarks, and explain what grew between two profiles."""

@@ -1,0 +1,1 @@
+"""Profiles of commits, and what two of them explain."""

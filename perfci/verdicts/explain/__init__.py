@@ -1,0 +1,1 @@
+"""What a slower commit does that its base did not: two profiles compared."""
