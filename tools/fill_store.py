@@ -12,7 +12,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import timedelta
+from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -61,7 +63,7 @@ def fill_to_sample_count(store: Store, samples: int, *, first_commit: int = 0) -
     return last_commit
 
 
-def add_commits(store: Store, numbers: Iterable[int], series: int) -> None:
+def add_commits(store: Store, numbers: Iterable[int], series: int, *, hours_apart: int = 1) -> None:
     """Add commits at which so many series were measured, each always near its own level."""
     dice = random.Random(0)
     levels = [dice.uniform(0.01, 10.0) for _ in range(series)]
@@ -70,7 +72,7 @@ def add_commits(store: Store, numbers: Iterable[int], series: int) -> None:
         with store.begin() as tx:
             if tx.get_bind().dialect.name == "postgresql":
                 tx.connection().exec_driver_sql("SET LOCAL session_replication_role = replica")
-            _add_commit(tx, number, levels, dice)
+            _add_commit(tx, number, levels, dice, hours_apart)
 
 
 def commit_sha(number: int) -> str:
@@ -90,9 +92,12 @@ def store_verdicts_between(tx: Session, base: int, head: int) -> None:
     bulk_insert(tx, VerdictRow.__table__, VERDICT, rows)
 
 
-def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.Random) -> None:
+def _add_commit(
+    tx: Session, number: int, levels: Sequence[float], dice: random.Random, hours_apart: int
+) -> None:
+    hours = number * hours_apart
     commit = a_commit(
-        number, sha=commit_sha(number), position=number, committed_at=NOON + timedelta(hours=number)
+        number, sha=commit_sha(number), position=number, committed_at=NOON + timedelta(hours=hours)
     )
     empty = a_run(commit=commit, session=f"session-{number}", suite="none")
     ingest_run(tx, empty, f"{number}", "body", kind="history")
@@ -100,7 +105,7 @@ def _add_commit(tx: Session, number: int, levels: Sequence[float], dice: random.
     for suite, first in enumerate(range(0, len(levels), SUITE)):
         cells = range(first, min(first + SUITE, len(levels)))
         run_id = reserve_ids(tx, ingest.RUNS, 1)[0]
-        started = (NOON - EPOCH) // MILLISECOND + 3_600_000 * number + suite
+        started = (NOON - EPOCH) // MILLISECOND + 3_600_000 * hours + suite
         named = {"id": run_id, "suite": f"suite_{suite:02}", "key": f"{number}-{suite}"}
         changed = {**named, "started_at": started, "processes": len(cells) * PROCESSES}
         row = {**run._mapping, "origin": "{}", **changed}
@@ -120,6 +125,9 @@ def _add_results(
     )
     result_ids = reserve_ids(tx, RESULTS, len(cells))
     bulk_insert(tx, RESULTS, ingest.RESULT_COLUMNS, _results(run_id, series_ids, result_ids, levels))
+    if tx.get_bind().dialect.name == "postgresql":
+        _copy_processes(tx, result_ids, levels, started, dice.getrandbits(32))
+        return
     bulk_insert(
         tx, PROCESSES_TABLE, ingest.PROCESS_COLUMNS, list(_processes(result_ids, levels, started, dice))
     )
@@ -158,6 +166,54 @@ def _processes(
                 "[]",
                 samples,
             )
+
+
+COPY_HEADER, COPY_END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
+
+COPY_TYPES = {
+    "result_id": ">i8",
+    "index": ">i4",
+    "role": "S7",
+    "status": "S2",
+    "clock": "S4",
+    "pair": ">i4",
+    "round": ">i4",
+    "order": ">i4",
+    "started_at": ">i8",
+    "duration_s": ">f8",
+    "reason": "S0",
+    "exit_code": ">i4",
+    "stderr_tail": "S0",
+    "flags": "S2",
+    "samples": f"({SAMPLES},)<f8",
+}
+"""Every process here has fields of the same lengths, so that rows for COPY are one array."""
+
+
+def _copy_processes(
+    tx: Session, result_ids: Sequence[int], levels: Sequence[float], started: int, seed: int
+) -> None:
+    """Write processes as PostgreSQL's binary COPY takes them, all at once."""
+    fields = [("fields", ">i2")]
+    for name in ingest.PROCESS_COLUMNS:
+        fields += [(f"length of {name}", ">i4"), (name, COPY_TYPES[name])]
+    rows = np.zeros((len(result_ids), PROCESSES), np.dtype([field for field in fields if field[1] != "S0"]))
+    rows["fields"] = len(ingest.PROCESS_COLUMNS)
+    for name in ingest.PROCESS_COLUMNS:
+        rows[f"length of {name}"] = 0 if COPY_TYPES[name] == "S0" else np.dtype(COPY_TYPES[name]).itemsize
+    rows["result_id"] = np.array(result_ids)[:, None]
+    rows["index"] = rows["round"] = rows["order"] = np.arange(PROCESSES)
+    rows["role"], rows["status"], rows["clock"], rows["flags"] = "history", "ok", "wall", "[]"
+    rows["pair"], rows["started_at"], rows["duration_s"] = -1, started, 1.5
+    noise = np.random.default_rng(seed).random(rows["samples"].shape)
+    rows["samples"] = np.array(levels)[:, None, None] * (1 + 0.02 * noise)
+    names = ", ".join(f'"{name}"' for name in ingest.PROCESS_COLUMNS)
+    connection: Any = tx.connection().connection.driver_connection
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(f"COPY processes ({names}) FROM STDIN (FORMAT BINARY)") as copy,
+    ):
+        copy.write(COPY_HEADER + rows.tobytes() + COPY_END)
 
 
 if __name__ == "__main__":

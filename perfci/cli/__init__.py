@@ -48,7 +48,7 @@ VERB_HELP = {
     "archive": "archive series that nobody looks at any more, or bring them back",
     "delete": "delete runs, series or a project",
     "mcp": "serve read-only MCP tools over the stored results",
-    "db": "upgrade, check, back up, restore or prune the database",
+    "db": "upgrade, check, back up, restore, prune or partition the database",
 }
 
 

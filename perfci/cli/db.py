@@ -1,4 +1,4 @@
-"""``perfci db``: upgrade, check, back up, restore or prune the database."""
+"""``perfci db``: upgrade, check, back up, restore, prune or partition the database."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from perfci.cli.shared.repository_and_config import current_config
 from perfci.cli.shared.store_and_machine_lock import open_store_to_write
 from perfci.history.load_series_points import find_wrong_series_points
 from perfci.model import PerfciError
+from perfci.service.partition_samples import drop_old_partitions
 from perfci.service.prune_samples import prune_raw_samples
 from perfci.store import backup, check_integrity, open_store, restore, upgrade
+from perfci.store.maintenance.partition_processes import RESULTS_PER_PARTITION, partition_processes
 
 
 @click.group("db")
 @global_options
 def db_group() -> None:
-    """Upgrade, check, back up, restore or prune the database."""
+    """Upgrade, check, back up, restore, prune or partition the database."""
 
 
 @db_group.command("upgrade")
@@ -72,6 +74,51 @@ def restore_command(file: Path) -> None:
     config = current_config()
     restore(config.database_url, file)
     click.echo(f"{config.database_url} is restored from {file}")
+
+
+@db_group.command("partition")
+@click.option(
+    "--results",
+    type=click.IntRange(min=1),
+    default=RESULTS_PER_PARTITION,
+    show_default=True,
+    metavar="N",
+    help="results whose samples share a partition",
+)
+@global_options
+def partition_command(results: int) -> None:
+    """Divide the samples of a PostgreSQL database into partitions, of which old ones can be dropped at once.
+
+    No row is copied, but the table is read once and locked meanwhile: stop the server, or let uploads wait.
+    """
+    with closing(open_store_to_write(current_config())) as store, store.begin() as tx:
+        is_new = partition_processes(tx, results)
+    click.echo("samples are in partitions now" if is_new else "samples are in partitions already")
+
+
+@db_group.command("drop-partitions")
+@click.option("--older-than", "age", metavar="DAYSd", required=True, help="such as 400d")
+@click.option("--dry-run", is_flag=True, help="only count")
+@json_option
+@global_options
+def drop_partitions_command(age: str, dry_run: bool, json_file: str | None) -> None:
+    """Drop partitions of samples that are older than a time, and give their disk space back.
+
+    Levels stay, so that histories and their verdicts do. Samples that verdicts rest on, and comparisons, are
+    kept.
+    """
+    days = parse_days(age)
+    if days is None:
+        raise PerfciError(f"--older-than takes days such as 400d, found {age!r}")
+    with closing(open_store_to_write(current_config())) as store:
+        dropped = drop_old_partitions(store, datetime.now(UTC) - timedelta(days=days), dry_run=dry_run)
+    if json_file:
+        write_json(json_file, dropped)
+    if json_file != "-":
+        done = "would be dropped" if dry_run else "dropped"
+        megabytes = sum(partition.bytes for partition in dropped) / 1e6
+        kept = sum(partition.kept_processes for partition in dropped)
+        click.echo(f"{len(dropped)} partitions {done}, {megabytes:,.0f} MB; {kept} processes kept")
 
 
 @db_group.command("prune")

@@ -19,6 +19,7 @@ from perfci.service.delete_runs_series_projects import DeletionJob
 from perfci.service.notify.deliver_notifications import deliver_notifications
 from perfci.service.notify.destination_encryption import reencrypt_destinations
 from perfci.service.notify.senders import build_sender_config
+from perfci.service.partition_samples import SamplePartitionJob
 from perfci.service.prune_samples import SamplePruningJob
 from perfci.service.pulls.build_github_app import build_github_app
 from perfci.service.pulls.github_inbox import build_github_inbox
@@ -48,6 +49,7 @@ def judge_worker_command(once: bool) -> None:
         periodic_jobs = (
             PeriodicJobs(store, load_policies),
             SamplePruningJob(store, config.settings.retention.raw_days),
+            SamplePartitionJob(store, config.settings.retention.partition_days),
             DeletionJob(store),
         )
         worker = JudgeWorker(store, load_policies, periodic_jobs=periodic_jobs)

@@ -338,6 +338,7 @@ class RetentionTable(ConfigTable):
     """``[retention]``: how long data is kept."""
 
     raw_days: int = Field(default=0, ge=0)  # then raw samples become summaries; 0 keeps them for ever
+    partition_days: int = Field(default=0, ge=0)  # then whole partitions of samples are dropped; 0: never
 
 
 class Secrets(ConfigTable):

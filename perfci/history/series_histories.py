@@ -304,8 +304,10 @@ def _join_results(
     for key, group in groups.items():
         newest = max(group, key=lambda row: (row.is_ok, row.started_at, row.id))
         summary = known_summaries.get(key) or summarize_processes(
-            [process for row_id in usable[key] for process in processes[row_id]]
+            [process for row_id in usable[key] for process in processes.get(row_id, ())]
         )
+        if summary is None and newest.id in summaries:
+            summary = summaries[newest.id]  # the processes were dropped with their partition
         every_reading = ReadingSet().union(*(readings.get(row.id, ()) for row in group))
         points[key] = (newest, summary, every_reading)
     return points

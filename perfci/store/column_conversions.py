@@ -183,11 +183,13 @@ def build_process(row: Any) -> Process:
     )
 
 
-def build_sample_summary(row: Any) -> SampleSummary | None:
-    """Build the summary of a result that came without samples; None if there is none."""
-    return (
-        None if row.value is None else SampleSummary(row.value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)
-    )
+def build_sample_summary(row: Any, *, has_processes: bool = True) -> SampleSummary | None:
+    """Build the summary of a result that came without samples; None if there is none.
+
+    Of a result whose processes were dropped with their partition, the computed level is left.
+    """
+    value = row.level if row.value is None and not has_processes else row.value
+    return None if value is None else SampleSummary(value, row.ci_lo, row.ci_hi, row.q25, row.q75, row.n)
 
 
 def build_interval(lo: float | None, hi: float | None) -> Interval | None:

@@ -22,7 +22,8 @@ from perfci.store.transactions import in_chunks
 
 
 class PointResult(NamedTuple):
-    """A result of a history; ``is_thinned`` says that old samples of it were dropped."""
+    """A result of a history; ``is_thinned`` says that old samples of it were dropped, or all with their
+    partition."""
 
     id: int
     run_id: int
@@ -42,14 +43,17 @@ def load_point_results(
     tx: Session, commit_ids_by_series: Mapping[int, Collection[int]]
 ) -> Iterator[PointResult]:
     """Load the results behind some points of histories, given as commit ids by series id."""
+    is_thinned = sa.or_(
+        ResultRow.thinned_at.is_not(None), ~sa.exists().where(ProcessRow.result_id == ResultRow.id)
+    )
     query = restrict_to_history(
-        sa.select(ResultRow.id, ResultRow.run_id, ResultRow.series_id, RunRow.commit_id, ResultRow.thinned_at)
+        sa.select(ResultRow.id, ResultRow.run_id, ResultRow.series_id, RunRow.commit_id, is_thinned)
     )
     for some in in_chunks(commit_ids_by_series):
         of_series = query.where(ResultRow.series_id.in_(some)).order_by(ResultRow.id)
-        for row_id, run_id, series_id, commit_id, thinned_at in tx.execute(of_series):
-            if commit_id in commit_ids_by_series[series_id]:
-                yield PointResult(row_id, run_id, series_id, commit_id, thinned_at is not None)
+        for row in tx.execute(of_series):
+            if row.commit_id in commit_ids_by_series[row.series_id]:
+                yield PointResult(*row)
 
 
 def load_series_of_same_cells_in_sessions(

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, aliased
 from perfci.model import Status
 from perfci.store.column_conversions import series_identity, unpack_samples
 from perfci.store.maintenance import job_incident_access_checks
+from perfci.store.maintenance.partition_processes import is_partitioned, list_partitions
 from perfci.store.open_database import open_store
 from perfci.store.queries import (
     history_conditions,
@@ -69,11 +70,19 @@ def _check_samples(tx: Session) -> Iterator[str]:
 def _check_results(tx: Session) -> Iterator[str]:
     measured = sa.select(ProcessRow.result_id).where(ProcessRow.status == Status.OK.value)
     ok = sa.select(ResultRow.id).where(ResultRow.status == Status.OK.value, ResultRow.value.is_(None))
-    for row_id in tx.scalars(ok.where(ResultRow.id.not_in(measured))):
+    for row_id in tx.scalars(ok.where(ResultRow.id.not_in(measured), _should_have_processes(tx))):
         yield f"Result {row_id} is ok but has neither a process that ended ok nor a summary."
     failed = sa.select(ResultRow.id).where(ResultRow.status != Status.OK.value, ResultRow.id.in_(measured))
     for row_id in tx.scalars(failed):
         yield f"Result {row_id} is not ok although one of its processes ended ok."
+
+
+def _should_have_processes(tx: Session) -> sa.ColumnElement[bool]:
+    """Whether a result has no level, or its partition of processes was not dropped."""
+    if not is_partitioned(tx):
+        return sa.true()
+    oldest = min(partition.first for partition in list_partitions(tx))
+    return sa.or_(ResultRow.level.is_(None), ResultRow.id >= oldest)
 
 
 def _check_run_projects(tx: Session) -> Iterator[str]:
