@@ -22,7 +22,8 @@ from perfci.config import Settings
 from perfci.history.load_series_points import load_series_points
 from perfci.history.series_histories import SeriesHistories
 from perfci.project_policies import build_policy
-from perfci.store import Store, open_store
+from perfci.service.incidents.evaluate_project import evaluate_project
+from perfci.store import Store, backup, open_store
 from perfci.store.dialects import database_size
 from perfci.store.maintenance.partition_processes import (
     add_partitions_ahead,
@@ -57,6 +58,8 @@ def measure_partitions(samples: int) -> None:
             judge_and_analyze(store, commits)
         measure_questions(store, commits)
         measure_judge(store)
+        with timed("backed up"):
+            backup(url, Path(folder) / "copy.gz")
         drop_oldest_month(store)
         print_sizes(store)
 
@@ -96,6 +99,8 @@ def measure_judge(store: Store) -> None:
     print(f"  {'stored points of a series':40}{asked}")
     with timed(f"judged {JUDGED_SERIES} series again"), store.read() as tx:
         SeriesHistories.load(tx, series_ids).find_change_points(policy)
+    with timed(f"evaluated the incidents of {SERIES} series"), store.read() as tx:
+        evaluate_project(tx, PROJECT, policy, Settings().history)
 
 
 def drop_oldest_month(store: Store) -> None:
