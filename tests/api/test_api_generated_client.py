@@ -44,6 +44,7 @@ PACKAGE = "generated_perfci_client"
 CONFIG = """\
 content_type_overrides:
   application/jsonl: application/octet-stream
+  application/gzip: application/octet-stream
   application/x-tar: application/octet-stream
 post_hooks: []
 """

@@ -29,9 +29,10 @@ from perfci.model import PerfciError, Stage
 from perfci.service.evidence.export_evidence import export_evidence
 from perfci.service.evidence.verify_evidence import EvidenceVerification, verify_evidence
 from perfci.store import open_store
+from perfci.store.explanations import NewProfile, ProfilePart, add_explanation, add_profile
 from perfci.store.incidents.incident_lists import list_incidents
-from tests.support.builders import PROJECT, a_commit
-from tests.support.confirmed_step import store_confirmed_step
+from tests.support.builders import NOON, PROJECT, a_commit
+from tests.support.confirmed_step import STEP_AT, store_confirmed_step
 from tests.support.databases import fresh_database
 from tests.support.django_store import PROJECT as DJANGO
 from tests.support.django_store import extract_sample, needs_django, open_django_store
@@ -57,6 +58,39 @@ def _export_step(kind: str, folder: Path) -> bytes:
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return _export_step("sqlite", tmp_path_factory.mktemp("evidence"))
+
+
+def test_carries_profiles_traces_and_explanations(tmp_path: Path) -> None:
+    cell, trace = "training.Step.time_step(1)", b'{"traceEvents": []}'
+    shas = a_commit(STEP_AT - 1).sha, a_commit(STEP_AT).sha
+    with fresh_database("sqlite", tmp_path) as url, closing(open_store(url, create=False)) as store:
+        store_confirmed_step(store)
+        with store.begin() as tx:
+            for sha in shas:
+                line = ProfilePart("line", "model.py:12 loss.item()", 0.25, 1.0)
+                profile = NewProfile(
+                    sha, cell, "cpu", {"torch": "2.13.0"}, 1.0, 0.9, [line], b"{}", b"{}", trace
+                )
+                add_profile(tx, 1, profile, at=NOON)
+            document = {"sentence": "model.py:12 takes 0.3 s more"}
+            question = {"base": shas[0], "head": shas[1], "cell": cell, "metric": "time"}
+            add_explanation(tx, 1, **question, conclusion="explained", document=document, at=NOON)
+        evidence = export_evidence(store, PROJECT, 1, Settings())
+
+    read = read_bundle(evidence)
+    assert [(profile.commit, profile.trace) for profile in read.profiles] == [
+        (shas[0], "trace-1.json"),
+        (shas[1], "trace-2.json"),
+    ]
+    assert read.profiles[0].parts == (("line", "model.py:12 loss.item()", 0.25, 1.0),)
+    assert [explanation.document for explanation in read.explanations] == [document]
+    assert read.traces == {"trace-1.json": trace, "trace-2.json": trace}
+    assert verify_evidence(read).stands
+    contents = unpack(evidence) | {"trace-2.json": b"{}"}
+    with pytest.raises(PerfciError, match=r"was changed after it was written: trace-2.json"):
+        read_bundle(pack(contents))
+    with pytest.raises(PerfciError, match=r"does not have the files of perfci.evidence/1"):
+        read_bundle(pack(unpack(evidence) | {"trace-3.json": trace}))
 
 
 def unpack(bundle: bytes) -> dict[str, bytes]:

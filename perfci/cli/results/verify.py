@@ -59,6 +59,12 @@ def format_verification(bundle: EvidenceBundle, verification: EvidenceVerificati
     for difference in (*verification.level_differences, *verification.history_differences):
         yield f"  {difference.series.label}: {difference.description}"
     yield _count_computed(verification)
+    if bundle.profiles or bundle.explanations:
+        yield (
+            f"Carried, not computed: {format_count(len(bundle.profiles), 'profile')}, "
+            f"{format_count(len(bundle.traces), 'trace')}, "
+            f"{format_count(len(bundle.explanations), 'explanation')}."
+        )
     if verification.other_versions:
         yield (
             f"Computed here by {SOFTWARE_VERSIONS}; the evidence is by "

@@ -9,9 +9,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +23,8 @@ from perfci.formats.bounded_files import DAMAGE_ERRORS, MIB, decompress, read_de
 from perfci.formats.evidence.evidence_schema import (
     EVIDENCE_SCHEMA,
     AARunsPart,
+    EvidenceExplanationPart,
+    EvidenceProfilePart,
     EvidenceSeriesPart,
     HistoryPart,
     IncidentPart,
@@ -39,9 +42,25 @@ MANIFEST, README = "manifest.json", "README.txt"
 INCIDENT, SERIES, SESSIONS = "incident.json", "series.jsonl", "sessions.jsonl"
 HISTORIES, VERDICTS, AA_RUNS = "histories.jsonl", "verdicts.jsonl", "aa_runs.jsonl"
 RUNS, ROW_IDS = "runs.jsonl", "row_ids.jsonl"
+PROFILES, EXPLANATIONS = "profiles.jsonl", "explanations.jsonl"
 
-FILES = (README, INCIDENT, SERIES, SESSIONS, HISTORIES, VERDICTS, AA_RUNS, RUNS, ROW_IDS)
-"""The files beside the manifest, in their order in the archive."""
+FILES = (
+    README,
+    INCIDENT,
+    SERIES,
+    SESSIONS,
+    HISTORIES,
+    VERDICTS,
+    AA_RUNS,
+    RUNS,
+    ROW_IDS,
+    PROFILES,
+    EXPLANATIONS,
+)
+"""The files beside the manifest that every bundle has, in their order in the archive."""
+
+TRACE = re.compile(r"trace-[0-9]{1,6}\.json")
+"""Further files: traces of profiles, which are carried and not read."""
 
 MAX_BUNDLE_BYTES = 256 * MIB
 """Size of a bundle, unpacked: an incident of 500 series with their histories is some 50 MiB."""
@@ -70,6 +89,9 @@ class EvidenceBundle:
     aa_runs: Sequence[AARunsPart]
     runs: Sequence[Run]
     row_ids: Sequence[RunIdsPart]
+    profiles: Sequence[EvidenceProfilePart] = ()
+    explanations: Sequence[EvidenceExplanationPart] = ()
+    traces: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def write_bundle(bundle: EvidenceBundle) -> bytes:
@@ -84,6 +106,9 @@ def write_bundle(bundle: EvidenceBundle) -> bytes:
         AA_RUNS: _dump_lines(bundle.aa_runs),
         RUNS: b"".join(dump_run(run).encode() + b"\n" for run in bundle.runs),
         ROW_IDS: _dump_lines(bundle.row_ids),
+        PROFILES: _dump_lines(bundle.profiles),
+        EXPLANATIONS: _dump_lines(bundle.explanations),
+        **bundle.traces,
     }
     manifest = build_manifest(bundle.project, bundle.incident.number, bundle.made_by, contents)
     archive = pack_files({MANIFEST: manifest, **contents})
@@ -144,6 +169,9 @@ def read_bundle(source: Path | bytes) -> EvidenceBundle:
         aa_runs=_parse_lines(AARunsPart, contents, AA_RUNS),
         runs=[read_untrusted_run(line, place) for place, line in _split_lines(contents, RUNS)],
         row_ids=_parse_lines(RunIdsPart, contents, ROW_IDS),
+        profiles=_parse_lines(EvidenceProfilePart, contents, PROFILES),
+        explanations=_parse_lines(EvidenceExplanationPart, contents, EXPLANATIONS),
+        traces={name: body for name, body in contents.items() if TRACE.fullmatch(name)},
     )
     _check_references(bundle, name)
     return bundle
@@ -154,7 +182,8 @@ def _unpack_files(archive: bytes, name: str) -> dict[str, bytes]:
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as opened:
             for entry in opened:
-                if entry.name not in (MANIFEST, *FILES) or not entry.isreg() or entry.issparse():
+                is_named = entry.name in (MANIFEST, *FILES) or TRACE.fullmatch(entry.name)
+                if not is_named or not entry.isreg() or entry.issparse():
                     raise PerfciError(
                         f"{name} holds {entry.name[:80]!r}, which is no file of {EVIDENCE_SCHEMA}: "
                         "nothing of it was used."
@@ -189,9 +218,10 @@ def _read_manifest(contents: Mapping[str, bytes], name: str) -> ManifestPart:
 def _check_files(manifest: ManifestPart, contents: Mapping[str, bytes], name: str) -> None:
     """Refuse a bundle whose files are not those of its manifest."""
     listed = [file.name for file in manifest.files]
-    if sorted(listed) != sorted(FILES):
+    traces = sorted(name for name in contents if TRACE.fullmatch(name))
+    if sorted(listed) != sorted([*FILES, *traces]):
         raise PerfciError(
-            f"{name} does not have the files of {EVIDENCE_SCHEMA}: its manifest lists {listed!r:.200}."
+            f"{name} does not have the files of {EVIDENCE_SCHEMA}: its manifest lists {listed!r:.400}."
         )
     for file in manifest.files:
         if file.name not in contents:

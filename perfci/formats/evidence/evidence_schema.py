@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
@@ -19,6 +19,7 @@ from perfci.formats.run_document_schema import (
     DocumentText,
     DocumentTime,
     MachinePart,
+    ObservedPairs,
     SeriesPart,
 )
 from perfci.model import Clock, Stage, VerdictKind
@@ -229,3 +230,32 @@ class RunIdsPart(DocumentPart):
     """The row ids of the results of the run on the same line of ``runs.jsonl``, in its order."""
 
     results: Annotated[tuple[ResultIdsPart, ...], Field(max_length=10_000)]
+
+
+class EvidenceProfilePart(DocumentPart):
+    """A profile of one cell at a commit: seconds and calls by phase, operator, kernel or line.
+
+    ``trace`` is the file of the bundle with its trace, absent where it was pruned or left out for its size.
+    """
+
+    commit: DocumentSha
+    cell: DocumentText
+    setup: DocumentText
+    environment: ObservedPairs = {}
+    created_at: DocumentTime
+    parts: Annotated[
+        tuple[tuple[DocumentName, DocumentText, FiniteFloat, FiniteFloat], ...], Field(max_length=MAX_POINTS)
+    ] = ()
+    trace: DocumentName | None = None
+
+
+class EvidenceExplanationPart(DocumentPart):
+    """What profiles or counts of two commits say of one cell and metric, as it was stored."""
+
+    base: DocumentSha
+    head: DocumentSha
+    cell: DocumentText
+    metric: DocumentText
+    conclusion: DocumentText
+    created_at: DocumentTime
+    document: dict[str, Any]

@@ -31,6 +31,7 @@ from perfci.history.decision_records import METHOD_SEPARATE_RUNS, SOFTWARE_VERSI
 from perfci.history.series_histories import JudgedHistories
 from perfci.model import ChangePoint, Interval, PerfciError, Run, Series
 from perfci.report.incidents.incident_text import format_compare_command
+from perfci.service.evidence.collect_profiles import collect_explanations, collect_profiles
 from perfci.service.incidents.triage import require_incident
 from perfci.store.incidents.evidence_rows import (
     PointResult,
@@ -105,6 +106,11 @@ class _EvidenceCollector:
         results: dict[tuple[int, int], list[int]] = defaultdict(list)
         for point in points:
             results[point.series_id, point.commit_id].append(point.id)
+        cells = {series.cell for series in self.moved.values()}
+        ranges = [(member.last_good, member.commit) for member in self.members]
+        ranges = list(dict.fromkeys([(self.record.last_good, self.record.commit), *ranges]))
+        shas = dict.fromkeys(sha for pair in ranges for sha in pair)
+        profiles, traces = collect_profiles(self.tx, self.project.id, shas, cells)
         sessions = {run.session for run in runs} | {record.session_uid for record in self.verdicts}
         return EvidenceBundle(
             project=self.project.slug,
@@ -129,6 +135,9 @@ class _EvidenceCollector:
             aa_runs=self._build_aa_runs(),
             runs=runs,
             row_ids=row_ids,
+            profiles=profiles,
+            explanations=collect_explanations(self.tx, self.project.id, ranges, cells),
+            traces=traces,
         )
 
     def _find_sampled_points(self) -> list[PointResult]:
