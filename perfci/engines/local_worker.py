@@ -57,7 +57,7 @@ class LocalWorker:
         while not self.stop.is_set():
             claimed = self._repeat(lambda: self.queue.claim(OrderClaim(worker=self.name)))
             if claimed is not None:
-                self._carry_out(claimed)
+                self.carry_out(claimed)
                 count += 1
             elif until_empty:
                 break
@@ -65,7 +65,8 @@ class LocalWorker:
                 self.stop.wait(self.poll_s)
         return count
 
-    def _carry_out(self, claimed: ClaimedOrder) -> None:
+    def carry_out(self, claimed: ClaimedOrder) -> None:
+        """Measure an order that was claimed, and close it or give it back."""
         order, lease = claimed.order, claimed.lease
         self.terminal.report(f"order {order.id}: {describe_order(order)}")
         with HeldOrder(self.queue, claimed) as held:

@@ -230,6 +230,18 @@ def test_a_comment_becomes_a_measurement_and_its_answer(server: Server, tmp_path
     assert server.kinds()["pairs-900"] == "pull_request"
 
 
+def test_a_comment_orders_a_bisect_of_the_pull_request(server: Server) -> None:
+    server.hub.pulls = [pull()]
+
+    say(server, "/perfci bisect `^model.*measure_training` 60")
+    work(server)
+
+    [order] = orders(server)
+    assert (order.content.kind, order.content.base_sha, order.content.head_sha) == ("bisect", BASE, HEAD)
+    assert (order.content.engine, order.content.max_processes) == ("local", 60)
+    assert order_line(server) == "> **Ordered** by `bob`: `bisect ^model.*measure_training` · queued"
+
+
 def test_a_later_report_of_the_pull_request_keeps_the_answer(ordered: Server, tmp_path: Path) -> None:
     ordered.hub.artifact, ordered.hub.measured = results(tmp_path, CANDIDATE, *same(1)), [HEAD]
     end_run(ordered, results(tmp_path, REFUTED, run=900))

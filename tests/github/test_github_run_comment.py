@@ -21,6 +21,7 @@ from perfci.model import PerfciError
         ("/perfci run --budget", RunCommand("--budget")),
         ("/perfci run 9999999", RunCommand("9999999")),
         ("/perfci run ٤", RunCommand("٤")),
+        ("/perfci bisect ^train 60", RunCommand("^train", is_bisect=True, max_processes=60)),
     ],
 )
 def test_reads_expression_and_pairs(body: str, command: RunCommand) -> None:
@@ -33,6 +34,13 @@ def test_reads_expression_and_pairs(body: str, command: RunCommand) -> None:
 )
 def test_other_comments_order_nothing(body: str) -> None:
     assert not is_run_comment(body)
+
+
+def test_a_bisect_names_its_benchmark() -> None:
+    with pytest.raises(PerfciError) as failure:
+        parse_run_command("/perfci bisect 60")
+
+    assert str(failure.value) == "A benchmark was expected, as in /perfci bisect ^training."
 
 
 def test_several_words_are_no_expression() -> None:

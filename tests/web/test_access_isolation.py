@@ -102,6 +102,8 @@ OPERATIONS = {
         "mark_point_valid",
         "place_order",
         "cancel_order",
+        "bisect_incident",
+        "backfill_incident",
     },
     AccessRequirement.ADMIN: {
         "change_project",
@@ -266,6 +268,7 @@ PAGES = {
         "chart_notes.add_note",
         "chart_notes.remove_note",
         "measurement_orders.place_ordered_pairs",
+        "measurement_orders.order_incident",
         "measurement_orders.cancel_one_order",
         "short_links.create_short_link",
         "unresolved_results.resolve_result",

@@ -15,16 +15,24 @@ from perfci.cli.shared.repository_and_config import current_repository, load_rep
 from perfci.cli.shared.store_and_machine_lock import lock_machine_and_open_store
 from perfci.cli.shared.terminal_progress import TerminalProgress
 from perfci.config import Config
+from perfci.engines.engine import EngineWorker
 from perfci.engines.local_measurement import LocalMeasurement
-from perfci.engines.local_worker import LocalWorker
+from perfci.engines.local_worker import LocalWorker, name_worker
+from perfci.engines.ray_engine import RayEngine
 from perfci.number_format import format_count
-from perfci.service.orders.check_order_content import LOCAL_ENGINE
+from perfci.service.orders.check_order_content import LOCAL_ENGINE, RAY_ENGINE
 from perfci.service.uploads.send_to_server import build_api_client
 from perfci.store import Store
 
 
 @click.command("work")
-@click.option("--engine", type=click.Choice((LOCAL_ENGINE,)), default=LOCAL_ENGINE, show_default=True)
+@click.option(
+    "--engine",
+    type=click.Choice((LOCAL_ENGINE, RAY_ENGINE)),
+    default=LOCAL_ENGINE,
+    show_default=True,
+    help="measure here, or hand the orders of ray to the cluster of [engines] ray_address",
+)
 @click.option("--once", is_flag=True, help="end when no order waits")
 @backend_option
 @global_options
@@ -39,11 +47,34 @@ def work_command(engine: str, once: bool, server: str) -> int:
     repository = current_repository()
     config, progress = load_repository_config(repository), TerminalProgress()
     address = resolve_backend_address(server)
+    if engine == RAY_ENGINE:
+        return _work_through_ray(config, server, address, progress, once=once)
     with ExitStack() as stack:
         queue = stack.enter_context(open_order_queue(server, writes=True))
         client = stack.enter_context(closing(build_api_client(config, address))) if address else None
         measurement = LocalMeasurement(repository, config, lambda: _open_machine(config, progress), client)
         worker = LocalWorker(queue, measurement, progress)
+        terminated = _stop_on_sigterm(worker)
+        try:
+            count = worker.run(until_empty=once)
+        except KeyboardInterrupt:
+            if not terminated:
+                raise
+            return 0
+    click.echo(f"{format_count(count, 'order')} carried out")
+    return 0
+
+
+def _work_through_ray(
+    config: Config, server: str, address: str, progress: TerminalProgress, *, once: bool
+) -> int:
+    """Hand orders to the configured Ray cluster and follow them."""
+    folder = config.settings.engines.ray_folder or str(config.root)
+    db = "" if address else config.database_url
+    ray = RayEngine(config.settings, folder, config.project, address, db)
+    ray.connect()
+    with closing(ray), open_order_queue(server, writes=True) as queue:
+        worker = EngineWorker(queue, ray, name_worker(), progress.report)
         terminated = _stop_on_sigterm(worker)
         try:
             count = worker.run(until_empty=once)
@@ -61,7 +92,7 @@ def _open_machine(config: Config, progress: TerminalProgress) -> Iterator[Store]
         yield store
 
 
-def _stop_on_sigterm(worker: LocalWorker) -> list[int]:
+def _stop_on_sigterm(worker: LocalWorker | EngineWorker) -> list[int]:
     """Let SIGTERM stop the worker as the keyboard does; the list that is returned holds the signal then."""
     terminated: list[int] = []
 

@@ -110,7 +110,7 @@ def _describe_finding(bisect: BisectShape) -> str:
         return _describe_likeliest(bisect)
     lo, hi = bisect.interval or (0.0, 0.0)
     change, certainty = format_change(bisect.change or 0.0, lo, hi), format_certainty(bisect.probability or 0)
-    between = f"after {bisect.after[:10]}, not later than {bisect.commit[:10]}"
+    between = f"between {bisect.after[:10]} and {bisect.commit[:10]}"
     sentences: Mapping[str, Callable[[], str]] = {
         "named": lambda: f"{_name(bisect)} moved it by {change}, {certainty}",
         "narrowed": lambda: f"one of several commits moved it by {change}, {certainty}: {between}",

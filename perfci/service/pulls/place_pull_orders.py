@@ -17,7 +17,7 @@ from perfci.github.run_comment import RunCommand, is_run_comment, parse_run_comm
 from perfci.model import PerfciError
 from perfci.report.escaping import MAX_REASON_LENGTH, code_span
 from perfci.service.audit_context import AuditContext
-from perfci.service.orders.check_order_content import COMPARE
+from perfci.service.orders.check_order_content import BISECT, COMPARE
 from perfci.service.orders.place_orders import place_order
 from perfci.service.pulls.pull_order_text import GITHUB_ACTOR
 from perfci.service.pulls.pull_reporter import PullReporter
@@ -167,7 +167,17 @@ class PullOrderPlacer:
         base = self._find_merge_base(event, bound, pull)
         if base == pull.head.sha:
             raise OrderRefused("This pull request has no commit that its target branch lacks.")
-        engine = self.reporter.settings.app.order_engine
+        settings = self.reporter.settings
+        if command.is_bisect:
+            return OrderContent(
+                BISECT,
+                base,
+                pull.head.sha,
+                command.bench,
+                engine=settings.engines.ranges,
+                max_processes=command.max_processes,
+            )
+        engine = settings.app.order_engine
         return OrderContent(COMPARE, base, pull.head.sha, command.bench, command.pairs, "", engine)
 
     def _find_merge_base(self, event: StoredGitHubEvent, bound: BoundRepository, pull: PullRequest) -> str:

@@ -8,6 +8,9 @@ from perfci.report.pulls.comparison_findings import Findings
 from perfci.report.pulls.order_lines import OrderLine, render_order_lines
 from perfci.report.verdict_text import most_severe_verdict
 from perfci.service.orders.carry_out_orders import OrderResult
+from perfci.service.orders.check_order_content import BISECT
+from perfci.service.orders.order_text import describe_bisect
+from perfci.service.orders.serialize_orders import serialize_order
 from perfci.service.pulls.report_pull import format_comparison_page_url
 from perfci.store.jobs.measurement_orders import DISPATCHED, DONE, QUEUED, RUNNING, MeasurementOrder
 
@@ -52,7 +55,7 @@ def _describe_order(order: MeasurementOrder, pull_number: int, server: str) -> O
         state = "queued again, as its run ended without a result"
     return OrderLine(
         list(names)[:MAX_SHOWN_NAMES],
-        order.content.bench,
+        f"bisect {order.content.bench}" if order.content.kind == BISECT else order.content.bench,
         order.content.pairs,
         state,
         _describe_outcome(order),
@@ -70,5 +73,7 @@ def _describe_outcome(order: MeasurementOrder) -> str:
         return order.progress
     if order.state != DONE or not order.result:
         return order.problem
+    if (bisect := serialize_order(order).bisect) is not None:
+        return describe_bisect(bisect)
     counts: dict[str, int] = order.result.get("counts", {})
     return ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items()) or "no difference"
