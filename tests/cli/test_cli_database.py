@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from perfci.cli import run_cli
+from perfci.store import open_store
+from tests.support.databases import postgres_url as postgres_url
 from tests.support.git_project import GitProject
 
 
@@ -74,3 +77,38 @@ def test_checks_and_backs_up(measured: Path, tmp_path: Path, capsys: pytest.Capt
     assert "all checks passed" in out
     assert "suite.track_one" in out
     assert not stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) & stat.S_IWOTH
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["partition"], "perfci: Partitions are for PostgreSQL: a SQLite database has none."),
+        (
+            ["drop-partitions", "--older-than", "400d"],
+            "perfci: This database has no partitions: `perfci db partition` makes them, on PostgreSQL.",
+        ),
+        (
+            ["drop-partitions", "--older-than", "long"],
+            "perfci: --older-than takes days such as 400d, found 'long'",
+        ),
+    ],
+)
+def test_sqlite_has_no_partitions_to_make_or_drop(
+    working_folder: Path, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(open_store(f"sqlite:///{working_folder}/perfci.db", create=True)):
+        assert (
+            complaint(["db", *arguments, "--db", f"sqlite:///{working_folder}/perfci.db"], capsys) == sentence
+        )
+
+
+def test_partitions_are_made_and_dropped(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["db", "partition", "--results", "1000", "--db", postgres_url]) == 0
+    assert run_cli(["db", "partition", "--db", postgres_url]) == 0
+    assert run_cli(["db", "drop-partitions", "--older-than", "400d", "--db", postgres_url]) == 0
+
+    assert capsys.readouterr().out.splitlines() == [
+        "samples are in partitions now",
+        "samples are in partitions already",
+        "0 partitions dropped, 0 MB; 0 processes kept",
+    ]

@@ -68,6 +68,9 @@ MAX_BUNDLE_BYTES = 256 * MIB
 MAX_LINES = 100_000
 """Lines of one part."""
 
+MAX_HISTORY_POINTS = 2_000_000
+"""Points of all histories: as many are segmented in some minutes."""
+
 Part = TypeVar("Part", bound=DocumentPart)
 
 
@@ -244,6 +247,10 @@ def _check_references(bundle: EvidenceBundle, name: str) -> None:
     ]
     if any(number >= len(bundle.series) for number in numbers):
         raise PerfciError(f"{name} names a series that is not in its {SERIES}.")
+    if sum(len(history.commits) for history in bundle.histories) > MAX_HISTORY_POINTS:
+        raise PerfciError(f"{name} has more than {MAX_HISTORY_POINTS:,} points in its {HISTORIES}.")
+    if len({history.series for history in bundle.histories}) < len(bundle.histories):
+        raise PerfciError(f"{name} has two histories of one series.")
     if [len(run.results) for run in bundle.runs] != [len(ids.results) for ids in bundle.row_ids]:
         raise PerfciError(f"{name} has other results in {RUNS} than in {ROW_IDS}.")
     results = [ids.result for run in bundle.row_ids for ids in run.results]

@@ -26,8 +26,11 @@ from perfci.model import Clock, Stage, VerdictKind
 
 EVIDENCE_SCHEMA: Literal["perfci.evidence/1"] = "perfci.evidence/1"
 
-MAX_POINTS = 100_000
-"""Commits of one history."""
+MAX_POINTS = 20_000
+"""Commits of one history: five years of ten a day."""
+
+MAX_MEMBERS = 10_000
+"""Series of one incident."""
 
 MAX_LOOKS, MAX_PAIRS_PER_VERDICT = 10_000, 1_000_000
 
@@ -106,7 +109,7 @@ class IncidentPart(DocumentPart):
     commit: DocumentSha
     first_seen: DocumentTime
     gone_at: DocumentTime | None = None
-    members: Annotated[tuple[MemberPart, ...], Field(max_length=MAX_POINTS)]
+    members: Annotated[tuple[MemberPart, ...], Field(max_length=MAX_MEMBERS)]
 
 
 class RulePart(DocumentPart):

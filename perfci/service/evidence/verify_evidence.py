@@ -56,6 +56,9 @@ from perfci.verdicts.history.step_evidence import MAX_SIDE_POINTS, LevelPoint
 MAX_LATER_POINTS = 200
 """Points after a change with which its detection is repeated, where the whole history does not show it."""
 
+MAX_REPEATED_POINTS = 2_000_000
+"""Points that these repetitions may segment, over all members."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberCheck:
@@ -104,15 +107,7 @@ class EvidenceVerification:
 
 def verify_evidence(bundle: EvidenceBundle) -> EvidenceVerification:
     """Compute the levels, the change points, the verdicts and the members of an incident again."""
-    evidence = _EvidenceReader(
-        bundle,
-        [
-            series_from_part(
-                part, Machine(**vars(part.machine)), Variant(freeze_named_values(part.variant)), part.harness
-            )
-            for part in bundle.series
-        ],
-    )
+    evidence = _EvidenceReader.index(bundle)
     verdicts = [evidence.build_verdict_record(part) for part in bundle.verdicts]
     verdict_differences = list(evidence.find_verdict_differences())
     wrong = {difference.record.id for difference in verdict_differences}
@@ -148,6 +143,24 @@ class _EvidenceReader:
 
     bundle: EvidenceBundle
     series: Sequence[Series]
+    histories: Mapping[int, HistoryPart]
+    processes: Mapping[int, Sequence[Process]]
+
+    @classmethod
+    def index(cls, bundle: EvidenceBundle) -> _EvidenceReader:
+        """Build the series, and look-ups of histories by series and of processes by result."""
+        series = [
+            series_from_part(
+                part, Machine(**vars(part.machine)), Variant(freeze_named_values(part.variant)), part.harness
+            )
+            for part in bundle.series
+        ]
+        processes = {
+            ids.result: result.processes
+            for run, row_ids in zip(bundle.runs, bundle.row_ids, strict=True)
+            for result, ids in zip(run.results, row_ids.results, strict=True)
+        }
+        return cls(bundle, series, {history.series: history for history in bundle.histories}, processes)
 
     def iter_results(self) -> Iterator[tuple[Run, Result, int, Sequence[int]]]:
         """Every result with its run, its row id and those of its processes."""
@@ -157,16 +170,12 @@ class _EvidenceReader:
 
     def compare_levels(self, history: HistoryPart) -> Iterator[EvidenceDifference]:
         """Compare the levels of a history with those of its samples, where these are in the bundle."""
-        needed = {number for point in history.results for number in point}
-        processes: dict[int, Sequence[Process]] = {
-            number: result.processes for _, result, number, _ in self.iter_results() if number in needed
-        }
         columns = history.commits, history.levels, history.clocks, history.spreads, history.results
         for sha, level, clock, spread, results in zip(*columns, strict=True):
             if not results:
                 continue
             stored = ResultSummary(level, Clock(clock) if clock else None, spread)
-            again = summarize_processes([process for number in results for process in processes[number]])
+            again = summarize_processes([process for number in results for process in self.processes[number]])
             if again != stored:
                 recomputed = "no level" if again is None else f"{again.level!r}"
                 yield EvidenceDifference(
@@ -221,7 +230,7 @@ class _EvidenceReader:
         series = self.series[member.series]
         change = _build_change(member, series)
         own = [verdict for verdict in verdicts if verdict.series == series and verdict.kind in MOVE_KINDS]
-        history = next((part for part in self.bundle.histories if part.series == member.series), None)
+        history = self.histories.get(member.series)
         own_changes = changes.get(series, ())
         basis = _find_in_history(change, own_changes) or _find_in_verdicts(change, own_changes, own)
         if not basis and history is not None:
@@ -245,7 +254,8 @@ class _EvidenceReader:
             for start in range(oldest, max(0, end - MIN_POINTS_BEFORE)):
                 if self._is_jump(change, levels[start:end], changes, rule):
                     return f"a jump of its newest points, by {end - start} points up to {shas[end - 1][:10]}"
-        for end in range(index + 1, min(len(levels), index + MAX_LATER_POINTS)):
+        repeats = MAX_REPEATED_POINTS // (len(levels) * len(self.bundle.incident.members))
+        for end in range(index + 1, min(len(levels), index + min(repeats, MAX_LATER_POINTS))):
             earlier = self._segment(history, levels[:end])
             if any(_is_same_size(item, change) for item in earlier):
                 return (
