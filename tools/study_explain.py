@@ -57,15 +57,29 @@ for tree in trees:
     sys.path.remove(tree)
     for name in [name for name in sys.modules if name.partition(".")[0] == "lm"]:
         del sys.modules[name]
-null = lambda phase: contextlib.nullcontext()
+phases = {}
+
+@contextlib.contextmanager
+def mark(phase):
+    wall, cpu = time.perf_counter(), time.process_time()
+    yield
+    spent = phases.setdefault(phase, [0.0, 0.0])
+    spent[0] += time.perf_counter() - wall
+    spent[1] += time.process_time() - cpu
+
 took = [[] for _ in works]
 began = time.perf_counter()
 while len(took[0]) < 20 or time.perf_counter() - began < 8:
     for times, work in zip(took, works):
+        phases.clear()
         wall, cpu = time.perf_counter(), time.process_time()
-        work(null)
-        times.append((time.perf_counter() - wall, time.process_time() - cpu))
-print(json.dumps([[statistics.median(row[k] for row in times[3:]) for k in (0, 1)] for times in took]))
+        work(mark)
+        whole = [time.perf_counter() - wall, time.process_time() - cpu]
+        times.append({"": whole, **{name: list(spent) for name, spent in phases.items()}})
+print(json.dumps([
+    {name: [statistics.median(row[name][k] for row in times[3:]) for k in (0, 1)] for name in times[0]}
+    for times in took
+]))
 """
 """Three trees in one process, whose calls take turns: the machine is as fast for one as for the others."""
 
@@ -79,11 +93,19 @@ WAITING = ("loader starved",)
 
 
 @dataclass(frozen=True)
+class Truth:
+    """What part of the slowdown goes away when the cause alone is taken back, and the phase of most of it."""
+
+    share: float
+    phase: str
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What an explanation said of a case, held against what was injected."""
 
     name: str
-    truth: float | None
+    truth: Truth | None
     explanation: Explanation
     phase: bool = False
     operator: bool = False
@@ -100,7 +122,7 @@ class Outcome:
         if self.truth is None:
             return not self.explanation.causes
         share = self.cause.share if self.cause else 0.0
-        return self.phase and self.operator and self.line and abs(share - self.truth) <= MAX_SHARE_ERROR
+        return self.phase and self.operator and self.line and abs(share - self.truth.share) <= MAX_SHARE_ERROR
 
 
 @dataclass
@@ -110,7 +132,7 @@ class Study:
 
     def run_cause(self, case: InjectedCause) -> Outcome:
         trees = self._write_trees(case)
-        truth = measure_true_share(case, trees)
+        truth = measure_truth(case, trees)
         profiles, seconds = profile_trees(trees["base"], trees["head"], case.benchmark)
         return judge_outcome(case, truth, explain_profiles(*profiles), seconds)
 
@@ -137,16 +159,21 @@ class Study:
         return Outcome(name, None, explain_profiles(*profiles), seconds=seconds)
 
 
-def measure_true_share(case: InjectedCause, trees: dict[str, Path]) -> float:
-    """What part of the slowdown goes away when the cause alone is taken back."""
+def measure_truth(case: InjectedCause, trees: dict[str, Path]) -> Truth:
+    """Time the trees without a profiler; each figure is the median of the processes."""
     clock = 0 if case.name in WAITING else 1
     levels = [time_trees(case.benchmark, list(trees.values())) for _ in range(ROUNDS)]
-    base, head, without = (statistics.median(rows[tree][clock] for rows in levels) for tree in range(3))
-    return float((head - without) / (head - base))
+
+    def level(tree: int, phase: str) -> float:
+        return statistics.median(rows[tree][phase][clock] for rows in levels)
+
+    grown = {phase: level(1, phase) - level(2, phase) for phase in levels[0][1]}
+    share = grown.pop("") / (level(1, "") - level(0, ""))
+    return Truth(share, max(grown, key=lambda phase: grown[phase]))
 
 
-def time_trees(benchmark: str, trees: Sequence[Path]) -> list[list[float]]:
-    """Wall and CPU seconds of a call of each tree."""
+def time_trees(benchmark: str, trees: Sequence[Path]) -> list[dict[str, list[float]]]:
+    """Wall and CPU seconds of a call of each tree and, by their names, of its phases."""
     done = subprocess.run(
         [sys.executable, "-c", TIME_TREES, benchmark, *map(str, trees)],
         capture_output=True,
@@ -197,7 +224,7 @@ def make_repository(base: Path, head: Path) -> tuple[GitRepository, list[Commit]
     return repository, [repository.read_commit(sha) for sha in shas]
 
 
-def judge_outcome(case: InjectedCause, truth: float, explanation: Explanation, seconds: float) -> Outcome:
+def judge_outcome(case: InjectedCause, truth: Truth, explanation: Explanation, seconds: float) -> Outcome:
     cause = explanation.causes[0] if explanation.causes else None
     if cause is None:
         return Outcome(case.name, truth, explanation, seconds=seconds)
@@ -206,7 +233,7 @@ def judge_outcome(case: InjectedCause, truth: float, explanation: Explanation, s
         case.name,
         truth,
         explanation,
-        phase=cause.phase == case.phase,
+        phase=cause.phase == truth.phase,
         operator=not case.operators or cause.operator in case.operators,
         line=any(line.text.startswith(case.lines) for line in named),
         seconds=seconds,
@@ -250,7 +277,7 @@ def list_innocents(study: Study) -> dict[str, Callable[[], Outcome]]:
 def format_row(outcome: Outcome) -> str:
     cause, explanation = outcome.cause, outcome.explanation
     change = f"{explanation.change:+.0%}"
-    truth = "none" if outcome.truth is None else f"{outcome.truth:.0%}"
+    truth = "none" if outcome.truth is None else f"{outcome.truth.share:.0%} in {outcome.truth.phase}"
     if cause is None:
         cells = [str(explanation.conclusion), "", "", ""]
     else:
@@ -272,7 +299,7 @@ def mark(text: str, right: bool) -> str:
 
 
 HEADING = [
-    "| cause | slowdown in the profile | phase | operator | line | share claimed | true share | right |",
+    "| cause | slowdown in the profile | phase | operator | line | share claimed | truth | right |",
     "|---|---|---|---|---|---|---|---|",
 ]
 

@@ -123,7 +123,9 @@ class AssistantTools:
         return _first_items((incident for incident in incidents if incident.open), most)
 
     def get_incident(self, number: int, project: str = "") -> dict[str, Any]:
-        """Show one incident by its number: changed series, candidate commits, event history."""
+        """Show one incident by its number: changed series, candidate commits, event history, and which line
+        of the code explains it where that is stored.
+        """
         return _serialize_response(self._client.get_incident(project or self._project, number))
 
     def compare_commits(

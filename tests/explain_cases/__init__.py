@@ -22,7 +22,6 @@ class InjectedCause:
 
     name: str
     benchmark: str
-    phase: str
     lines: tuple[str, ...]
     operators: frozenset[str]
     edits: tuple[Edit, ...]
@@ -60,7 +59,6 @@ CAUSES = (
     InjectedCause(
         "cache dropped",
         "suite.time_generate",
-        "decode",
         ("logits = model(tokens, None)[:, -1]",),
         frozenset({"aten::addmm", "aten::mm", "aten::_scaled_dot_product_flash_attention_for_cpu"}),
         (
@@ -75,7 +73,6 @@ CAUSES = (
     InjectedCause(
         "fused optimizer off",
         "suite.Training.measure_training",
-        "optimizer",
         ("return torch.optim.AdamW(", "fused=False"),
         frozenset(
             {
@@ -94,7 +91,6 @@ CAUSES = (
     InjectedCause(
         "attention fallback",
         "suite.time_attention",
-        "backward",
         ("scores = ", "weights = ", "y = weights @ v"),
         frozenset(),
         (
@@ -112,7 +108,6 @@ CAUSES = (
     InjectedCause(
         "item per step",
         "suite.time_step",
-        "optimizer",
         ("norms = [",),
         frozenset({"aten::linalg_vector_norm", "aten::_local_scalar_dense"}),
         (
@@ -129,7 +124,6 @@ CAUSES = (
     InjectedCause(
         "graph break",
         "suite.time_compiled",
-        "forward",
         ("if gate.isnan().any():",),
         frozenset(),
         (
@@ -145,7 +139,6 @@ CAUSES = (
     InjectedCause(
         "loader starved",
         "suite.time_epoch",
-        "data",
         ("loader = ", "batch = next(batches)", "time.sleep", "self.read(index)"),
         frozenset({""}),
         ((DATA, "    return Prefetched(dataset, depth=8)\n", "    return Plain(dataset)\n"),),
@@ -154,7 +147,6 @@ CAUSES = (
     InjectedCause(
         "checkpointing on",
         "suite.Training.measure_training",
-        "backward",
         ("x = checkpoint(",),
         frozenset(
             {"aten::addmm", "aten::mm", "aten::gelu", "aten::_scaled_dot_product_flash_attention_for_cpu"}
@@ -176,7 +168,6 @@ CAUSES = (
     InjectedCause(
         "dtype upcast",
         "suite.Training.measure_training",
-        "backward",
         ("hidden = functional.gelu", "return functional.linear(hidden"),
         frozenset({"aten::mm", "aten::addmm", "aten::_to_copy"}),
         (
@@ -192,7 +183,6 @@ CAUSES = (
     InjectedCause(
         "second forward",
         "suite.Training.measure_training",
-        "forward",
         ("reference = model(tokens)",),
         frozenset(
             {"aten::addmm", "aten::mm", "aten::gelu", "aten::_scaled_dot_product_flash_attention_for_cpu"}
@@ -212,7 +202,6 @@ CAUSES = (
     InjectedCause(
         "contiguous copies",
         "suite.Training.measure_training",
-        "forward",
         ("x = x.transpose(1, 2).contiguous()",),
         COPIES,
         (
@@ -229,7 +218,6 @@ CAUSES = (
     InjectedCause(
         "slower tokenizer",
         "suite.time_text",
-        "data",
         ("for merge in MERGES", "word = word.replace("),
         frozenset({""}),
         (
@@ -248,7 +236,6 @@ CAUSES = (
     InjectedCause(
         "debug hook",
         "suite.Training.measure_training",
-        "forward",
         ("module.seen = ", "def watch", "layer.register_forward_hook"),
         frozenset({"aten::histc", "aten::sort", "aten::abs", "aten::std", "aten::median"}),
         (

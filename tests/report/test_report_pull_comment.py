@@ -417,3 +417,11 @@ def test_order_lines_are_replaced_and_leave_with_an_older_head() -> None:
     assert render_outdated_comment(shown, a_commit(19)) == render_outdated_comment(report, a_commit(19))
     assert render_outdated_comment(first, a_commit(19)).count("\n") == 1
     assert len(render_order_lines([OrderLine(["bob"], "", None, "queued")] * 9).splitlines()) == 5
+
+
+def test_says_why_below_the_regressions() -> None:
+    sentence = "`net.py:10` takes 3.000 ms more of each call: 92 % of the slowdown [85, 97]."
+
+    text = render_pull_comment(build_findings([slower()], explanations=[sentence]))
+
+    assert f"\n**Why**: {sentence}\n" in text

@@ -13,16 +13,26 @@ from flask.testing import FlaskClient
 from web_builders import NOW
 
 from perfci.model import CandidateCommit, ChangePoint
+from perfci.report.commits.explanation_text import serialize_explanation
 from perfci.store import Store
+from perfci.store.explanations import add_explanation
 from perfci.store.incidents.incident_records import DATA_KIND
 from perfci.store.incidents.incident_store import add_incident
 from perfci.store.projects import find_project
 from perfci.verdicts.expected_change import ExpectedChange, MergedExpectedChange
+from perfci.verdicts.explain.explanation import (
+    Cause,
+    CauseKind,
+    CodeLine,
+    Conclusion,
+    Explanation,
+    GrowthRow,
+)
 from perfci.verdicts.incidents.paging_budget import ExpectedChangeMatch
 from perfci_web import create_app
 from perfci_web.incidents.incident_list_view_model import load_queue
 from perfci_web.incidents.incident_view_model import find_queue_place
-from tests.support.builders import a_commit, a_sha
+from tests.support.builders import PROJECT, a_commit, a_sha
 from tests.support.evaluations import a_budgeted_incident, a_move, a_project, reconcile
 
 P = "/acme:model/incidents"
@@ -251,3 +261,53 @@ def test_shows_no_forms_on_a_read_only_server(client: FlaskClient, empty_store: 
 
     assert 'method="post"' not in page
     assert shown.post(f"{P}/1", data={"revision": 1, "state": "invalid"}).status_code == 405
+
+
+def an_explanation() -> Explanation:
+    """A line of hostile text that takes 3 ms more."""
+    line = CodeLine("net.py", 10, "x = sort(x)  # <script>", "model")
+    cause = Cause(CauseKind.CHANGED_CODE, "forward", "aten::sort", line, 0.003, 0.92, 0.85, 0.97)
+    rows = (GrowthRow("net.py:10: <b>sort</b>", 0.0, 0.003),)
+    return Explanation(Conclusion.EXPLAINED, 0.015, 0.018, 4, causes=(cause,), lines=rows)
+
+
+def store_explanation(store: Store, base: str, head: str) -> None:
+    with store.begin() as tx:
+        project = find_project(tx, PROJECT)
+        assert project is not None
+        add_explanation(
+            tx,
+            project.id,
+            base=base,
+            head=head,
+            cell="x",
+            metric="time",
+            conclusion="explained",
+            document=serialize_explanation(an_explanation()),
+            at=NOW,
+        )
+
+
+def test_tells_how_to_explain_an_incident_that_is_not_explained(client: FlaskClient) -> None:
+    page = text(client, f"{P}/1")
+
+    command = r"perfci explain 1 --bench '^x\.<script>$'"
+    assert command in page[page.index("Profiles of both commits say it:") :]
+
+
+def test_shows_the_line_that_explains_an_incident(empty_store: Store) -> None:
+    reconcile(empty_store, NOW, a_budgeted_incident("e1", a_move("x", at=20), good=17, bad=20))
+    store_explanation(empty_store, a_sha(17), a_sha(20))
+    client = create_app(empty_store).test_client()
+    raw = client.get(f"{P}/1").get_data(as_text=True)
+    fields = client.get(f"{P}/1.json").get_json()["explanations"][0]
+
+    sentence = (
+        "net.py:10 x = sort(x)  # <script> takes 3.000 ms more of each call in forward, most of it "
+        "aten::sort: 92 % of the slowdown [85, 97]."
+    )
+    assert sentence in unescape(raw).replace("<wbr>", "")
+    assert "<script> takes" not in raw
+    assert "<b>sort</b>" not in raw
+    assert "perfci explain" not in raw
+    assert (fields["sentence"], fields["causes"][0]["line"]["number"]) == (sentence, 10)

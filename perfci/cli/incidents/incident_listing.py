@@ -120,6 +120,8 @@ def format_stored_incident(project: str, incident: IncidentDetail) -> Iterator[s
             tail = incident.tails.get(member.series_id)
             name = format_change_id(series_identity(project, series), member.commit)
             yield f"  {name}  {words.member_change_detail(member.to_change_point(series), tail)}"
+    for explanation in incident.explanations:
+        yield from ("", f"Why, by profiles of {explanation.cell}", f"  {explanation.sentence}")
     if candidates := record.detail.get("candidate_commits"):
         yield from ("", "Candidate commits, most likely first")
         for candidate in candidates:

@@ -122,13 +122,36 @@ class DeliveryShape(Shape):
     problem: str = ""
 
 
+class ExplanationShape(Shape):
+    """Why a benchmark got slower between two commits, as `perfci explain` stored it.
+
+    Each of ``causes`` has its line, phase, operator and share of the slowdown; the tables hold what grew.
+    """
+
+    benchmark: str
+    metric: str
+    base: str
+    head: str
+    conclusion: str
+    sentence: str
+    explained_at: datetime
+    causes: tuple[dict[str, Any], ...] = ()
+    counts: tuple[dict[str, Any], ...] = ()
+    phases: tuple[dict[str, Any], ...] = ()
+    lines: tuple[dict[str, Any], ...] = ()
+    operators: tuple[dict[str, Any], ...] = ()
+    kernels: tuple[dict[str, Any], ...] = ()
+    environment: tuple[dict[str, Any], ...] = ()
+
+
 class IncidentDetailShape(IncidentShape):
-    """One incident with its series, its activity log and its notifications."""
+    """One incident with its series, its activity log, its notifications and what explains it."""
 
     members: tuple[IncidentSeriesShape, ...] = ()
     candidate_commits: tuple[dict[str, Any], ...] = ()
     events: tuple[IncidentEventShape, ...] = ()
     deliveries: tuple[DeliveryShape, ...] = ()
+    explanations: tuple[ExplanationShape, ...] = ()
     next_measurement: str | None = None
 
 

@@ -63,6 +63,7 @@ class Findings:
     - ``reproduce_command`` measures the same again, where naming the two commits does not.
     - ``report_url`` is the page of the comparison on the dashboard, the only link that is written.
     - ``profiled_cells`` have profiles of base and head in the artifact.
+    - ``explanations`` say, as Markdown, which line of the code a slowdown comes from.
     - ``identical_inputs``: no file that the benchmarks depend on differs.
     """
 
@@ -90,6 +91,7 @@ class Findings:
     report_url: str = ""
     profiled_cells: Sequence[str] = ()
     identical_inputs: bool = False
+    explanations: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.bars and len(self.bars) != len(self.verdicts):

@@ -40,6 +40,7 @@ MAX_COMMENT_BYTES = 60_000
 MAX_GOAL_LINES = 40
 MAX_REJECTED = 10
 MAX_PROFILED = 3
+MAX_EXPLAINED = 3
 MAX_TAILS = 3
 
 MAX_COMMAND_BENCHMARKS = 10
@@ -97,6 +98,7 @@ def render_pull_comment(findings: Findings) -> str:
         ),
         *_limited_rows(rejected, MAX_REJECTED, "rejected variant"),
         *tables.regression_blocks(findings),
+        *(CommentBlock(f"**Why**: {sentence}") for sentence in findings.explanations[:MAX_EXPLAINED]),
         *_profile_blocks(findings),
         *_limited_rows(goal_markdown_lines(goals), MAX_GOAL_LINES, "line"),
         *tables.main_drift_blocks(findings),

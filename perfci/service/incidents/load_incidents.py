@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session as Transaction
 from perfci.model import Series, TailVerdict
 from perfci.report.incidents import incident_sections
 from perfci.service.incidents.triage import require_incident
+from perfci.store.explanations import StoredExplanation, load_explanations
 from perfci.store.incidents import incident_store as stored
 from perfci.store.incidents.incident_lists import SECTIONS, list_incidents_of_section
 from perfci.store.incidents.incident_records import (
@@ -24,12 +25,16 @@ from perfci.store.projects import Project
 from perfci.store.queries.series_commits_machines import load_series_by_ids
 from perfci.store.verdicts_and_change_points import load_tail_verdicts_of_changes
 
+MAX_EXPLAINED_RANGES = 5
+"""Ranges of an incident's members whose explanations are loaded; most incidents have one."""
+
 
 @dataclass(frozen=True, slots=True)
 class IncidentDetail:
     """One incident with its members, history and notifications.
 
-    ``tails`` are what the tails did in the pairs that members were measured on, by series id.
+    ``tails`` are what the tails did in the pairs that members were measured on, by series id;
+    ``explanations`` the newest of each benchmark between the commits of the incident or of a member.
     """
 
     record: IncidentRecord
@@ -37,6 +42,7 @@ class IncidentDetail:
     events: Sequence[IncidentEvent]
     deliveries: Sequence[Delivery]
     tails: Mapping[int, TailVerdict]
+    explanations: Sequence[StoredExplanation] = ()
 
 
 def load_incident_detail(tx: Transaction, project: Project, number: int) -> IncidentDetail:
@@ -53,7 +59,22 @@ def load_incident_detail(tx: Transaction, project: Project, number: int) -> Inci
         load_tail_verdicts_of_changes(
             tx, {member.series_id: member.to_change_point(of_member) for member, of_member in named}
         ),
+        _load_explanations(tx, project, record, moved),
     )
+
+
+def _load_explanations(
+    tx: Transaction, project: Project, record: IncidentRecord, members: Sequence[IncidentMember]
+) -> list[StoredExplanation]:
+    ranges = dict.fromkeys(
+        [(record.last_good, record.commit), *((member.last_good, member.commit) for member in members)]
+    )
+    rows = [
+        row
+        for base, head in list(ranges)[:MAX_EXPLAINED_RANGES]
+        for row in load_explanations(tx, project.id, base, head)
+    ]
+    return sorted(rows, key=lambda row: -row.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from perfci.report.incidents import incident_text as words
 from perfci.report.serializers import serialize_change_size, serialize_series, serialize_tail_verdict
 from perfci.service.incidents.load_incidents import IncidentDetail, IncidentOverview
 from perfci.store.column_conversions import series_identity
+from perfci.store.explanations import StoredExplanation
 from perfci.store.incidents.incident_records import (
     ImpactRecord,
     IncidentEvent,
@@ -83,6 +84,21 @@ def serialize_incident_detail(project: Project, detail: IncidentDetail) -> dict[
         ],
         "events": [serialize_incident_event(event) for event in detail.events],
         "deliveries": [serialize_delivery(delivery) for delivery in detail.deliveries],
+        "explanations": [serialize_stored_explanation(row) for row in detail.explanations],
+    }
+
+
+def serialize_stored_explanation(row: StoredExplanation) -> dict[str, Any]:
+    """Serialize why a benchmark got slower: the sentence, its causes, and what grew most."""
+    fields = ("sentence", "causes", "counts", "phases", "lines", "operators", "kernels", "environment")
+    return {
+        "benchmark": row.cell,
+        "metric": row.metric,
+        "base": row.base,
+        "head": row.head,
+        "conclusion": row.conclusion,
+        "explained_at": _format_time(row.created_at),
+        **{name: row.document.get(name) for name in fields},
     }
 
 

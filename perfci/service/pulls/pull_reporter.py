@@ -28,6 +28,7 @@ from perfci.service.pulls.report_uploads import load_upload_report
 from perfci.service.pulls.results_artifact_files import PullResults
 from perfci.service.pulls.worker_answers import load_worker_answer
 from perfci.store import Store
+from perfci.store.explanations import load_explanations
 from perfci.store.jobs.measurement_orders import DONE, MeasurementOrder, list_orders_of_pull
 from perfci.store.projects import Project
 
@@ -65,6 +66,7 @@ class PullReporter:
         if combined is None:
             self.write_order_lines(client, pull, project)
             return None
+        combined = self._add_explanations(project, combined)
         has_page = combined.findings is not None and (has_page or bool(answers))
         return report_to_pull(
             client,
@@ -77,6 +79,15 @@ class PullReporter:
             log_url=log_url,
             order_lines=self._format_order_lines(orders, pull),
         )
+
+    def _add_explanations(self, project: Project, results: PullResults) -> PullResults:
+        """Add what the store says of why these two commits differ."""
+        if results.findings is None:
+            return results
+        with self.store.read() as tx:
+            rows = load_explanations(tx, project.id, results.base.sha, results.head.sha)
+        sentences = [str(row.document["markdown"]) for row in rows]
+        return replace(results, findings=replace(results.findings, explanations=sentences))
 
     def fetch_own_results(self, client: GitHubClient, pull: PullRef, project: Project) -> PullResults | None:
         """Fetch what was measured of the newest commit: by its own run, else uploaded for it."""

@@ -139,6 +139,7 @@ class _Growth:
         same_s += self._grown_of(key for key in times.keys if self._is_control(key))
         self.same_work_share = same_s / grown_s if grown_s > 0 else 0.0
         self._own_unchanged_lines()
+        self.side_effects = {key for key in times.keys if self._is_far_slower_everywhere(key)}
 
     @property
     def code_s(self) -> float:
@@ -264,6 +265,13 @@ class _Growth:
         base_s = sum(self.times.base_s.get(key, 0.0) for key in keys)
         return self._grown_of(keys) >= (MIN_SLOWER_FACTOR - 1) * base_s
 
+    def _is_far_slower_everywhere(self, key: StackKey) -> bool:
+        """Whether a stack took far longer in each process of the head than in any of the base."""
+        slowest_base = max(process.get(key, 0.0) for process in self.times.bases)
+        fastest_head = min(process.get(key, 0.0) for process in self.times.heads)
+        is_large = fastest_head - slowest_base >= MIN_CAUSE_CHANGE * self.base_s
+        return is_large and fastest_head >= MIN_SLOWER_FACTOR * slowest_base
+
     def _innermost_dominant_line(self, keys: Iterable[StackKey], whole_s: float) -> AlignedLine | None:
         grown: Counter[AlignedLine] = Counter()
         head_s: Counter[AlignedLine] = Counter()
@@ -288,9 +296,13 @@ class _Growth:
         return self._grown_of(self._keys_of(owner))
 
     def _whole_growth(self, base: Mapping[StackKey, float], head: Mapping[StackKey, float]) -> float:
-        """What the code took longer: lines of the same work differ by the machine alone, and have no part."""
+        """What the code took longer: lines of the same work differ by the machine alone, and have no part,
+        unless they grew far more than others in every process.
+        """
         grown_s = sum(
-            head.get(key, 0.0) - base.get(key, 0.0) for key in self.times.keys if not self._is_control(key)
+            head.get(key, 0.0) - base.get(key, 0.0)
+            for key in self.times.keys
+            if not self._is_control(key) or key in self.side_effects
         )
         return max(grown_s, self.expected_change * sum(base.values()))
 

@@ -42,6 +42,7 @@ from perfci.store.queries.project_counts import find_last_result_time
 from perfci.store.queries.series_commits_machines import load_commits_by_sha, load_series_of_same_cells
 from perfci_web.application_context import may_triage, web_context
 from perfci_web.incidents import incident_list_view_model, incident_view_model
+from perfci_web.incidents.explanation_view import build_explain_command, build_explanation_views
 from perfci_web.incidents.incident_list_view_model import IncidentEntry
 from perfci_web.incidents.parse_change_form import NOT_REJECTED, RejectedForm
 from perfci_web.incidents.range_orders import load_range_orders
@@ -176,6 +177,8 @@ def render_incident(project: str, number: int, rejected: RejectedForm) -> str:
         "incidents/incident.html",
         page=page,
         candidates=incident_view_model.list_candidate_commits(page),
+        explanations=build_explanation_views(incident.explanations),
+        explain_command=build_explain_command(page),
         bisect_command=incident_view_model.build_bisect_command(page),
         ends=ends,
         range_orders=range_orders,
