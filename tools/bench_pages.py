@@ -1,12 +1,13 @@
 """What pages of the dashboard cost: CPU of one request, compressed size, elements, growth over commits.
 
     python -m tools.bench_pages [--series 10000] [--flat-commits 50]
-        [--deep-series 2000] [--commits 500 1700 5000] [--store URL] [--clients 8]
+        [--deep-series 2000] [--commits 500 1700 5000] [--store URL] [--clients 8] [--folder FOLDER]
 
-A flat store has many series over few commits, a deep one fewer series over many; ``--store`` measures one
-that exists, such as an imported history, and ``--clients 0`` leaves out requests at the same time. Requests
-go to the application itself, in this process: no socket and no other process is in the figures, and CPU time
-depends less on neighbours than the clock.
+A flat store has many series over few commits, a deep one fewer series over many; ``--folder`` keeps both for
+the next time. ``--store`` measures one that exists, such as an imported history, and ``--clients 0`` leaves
+out requests at the same time. Requests go to the application itself, in this process and with the garbage
+collector set as the server sets it: no socket and no other process is in the figures, and CPU time depends
+less on neighbours than the clock.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from perfci.history.point_columns import DETAILS, LEVELS, PointColumns
 from perfci.history.store_series_points import build_series_points_records
 from perfci.model import ChangePoint, Variant
 from perfci.project_policies import build_project_policies
+from perfci.service.gc_tuning import tune_gc
 from perfci.service.incidents.evaluate_project import evaluate_project
 from perfci.service.incidents.reconcile_incidents import reconcile_incidents
 from perfci.store import Store, open_store
@@ -73,6 +75,11 @@ class Cost:
 
 def measure_store(name: str, store: Store, clients: int) -> Iterator[tuple[str, Cost]]:
     """Request every page of the project of a store."""
+    with tune_gc():
+        yield from _measure_pages(name, store, clients)
+
+
+def _measure_pages(name: str, store: Store, clients: int) -> Iterator[tuple[str, Cost]]:
     client = create_app(store).test_client()
     with store.read() as tx:
         project = load_projects(tx)[0].slug
@@ -247,9 +254,12 @@ def measure_all(arguments: argparse.Namespace, folder: Path) -> Iterator[Figure]
     stores += [(f"deep {commits}", arguments.deep_series, commits) for commits in arguments.commits]
     cpu: dict[str, list[float]] = {}
     for name, series, commits in stores:
-        with closing(open_store(f"sqlite:///{folder / f'{series}-{commits}.db'}", create=True)) as store:
-            fill_deep_store(store, series, commits)
-            store_incidents(store)
+        path = folder / f"{series}-{commits}.db"
+        is_filled = path.exists()
+        with closing(open_store(f"sqlite:///{path}", create=True)) as store:
+            if not is_filled:
+                fill_deep_store(store, series, commits)
+                store_incidents(store)
             costs = list(measure_store(name, store, arguments.clients))
             for page, cost in costs:
                 if name != "flat":
@@ -269,9 +279,11 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--commits", type=int, nargs="*", default=[500, 1_700, 5_000])
     parser.add_argument("--store", nargs="*", default=[])
     parser.add_argument("--clients", type=int, default=CLIENTS)
+    parser.add_argument("--folder", type=Path)
     return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="perfci-bench-") as temporary:
-        print_figures_and_exit(measure_all(parse_arguments(), Path(temporary)))
+        parsed = parse_arguments()
+        print_figures_and_exit(measure_all(parsed, parsed.folder or Path(temporary)))

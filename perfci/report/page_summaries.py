@@ -15,7 +15,8 @@ from perfci.number_format import (
     format_signed_percent,
 )
 from perfci.report.escaping import MAX_REASON_LENGTH, make_printable
-from perfci.report.series_trend import ChangeMark, Dot, Trend
+from perfci.report.series_trend import ChangeMark, Trend
+from perfci.report.trend_dots import Dot
 from perfci.report.verdict_text import (
     change_levels_phrase,
     most_severe_verdict,
@@ -163,7 +164,7 @@ def _last_change_phrase(trend: Trend, mark: ChangeMark, incident_numbers: Mappin
     """A change and how sure it is: ``+38.0 % since c9eb16a (3 Aug 2026, not confirmed, #19)``."""
     states = {"confirmed": "confirmed by A/B rerun", "candidate": "not confirmed", "refuted": ""}
     number = incident_numbers.get(mark.commit)
-    commit = next((dot.commit for dot in trend.dots if dot.index == mark.index), None)
+    commit = trend.find_commit(mark.index)
     moment = commit.committed_at if commit else None
     notes = [format_day(moment) if moment else "", states[mark.state], f"#{number}" if number else ""]
     return (

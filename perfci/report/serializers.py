@@ -23,7 +23,8 @@ from perfci.report.incidents.retest_and_creep_text import (
     retest_command,
 )
 from perfci.report.page_summaries import trend_summary
-from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence
+from perfci.report.series_trend import ChangeMark, Trend, change_mark_sentence
+from perfci.report.trend_dots import Dot
 from perfci.report.verdict_text import change_levels_phrase, status_label, tail_phrase, verdict_sentence
 from perfci.verdicts.history.release_creep import Creep
 from perfci.verdicts.incidents.paging_budget import BudgetedIncident
@@ -100,7 +101,7 @@ def serialize_trend(trend: Trend) -> JsonFields:
         "series": serialize_series(trend.series),
         "sentence": str(trend_summary(trend)),
         "scale": {"factor": scale.factor, "symbol": scale.symbol},
-        "axis": value_axis_range(trend) if trend.measured_dots else None,
+        "axis": value_axis_range(trend.dots) if trend.measured_dots else None,
         "commits": trend.commit_count,
         "points": [_serialize_dot(dot, scale) for dot in trend.dots],
         "levels": [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,32 +24,23 @@ from perfci.model import (
     Verdict,
     VerdictKind,
 )
-from perfci.report.merge_points import classify_point, merge_neighbours
+from perfci.report.trend_dots import (
+    FAILED,
+    MEASURED,
+    Dot,
+    DotColumns,
+    Places,
+    clip_dots,
+    merge_dots,
+    merge_neighbours,
+    take_dots,
+)
 from perfci.report.verdict_text import CHANGE_KINDS, change_size_phrase, classify_change
 from perfci.verdicts.process_levels import displayed_point_level, displayed_point_spread
 from perfci.verdicts.usable_processes import disqualifying_flags, select_displayed_processes
 
 MarkState = Literal["confirmed", "candidate", "refuted"]
 """The state of a change mark: confirmed on new pairs, a candidate, or refuted by new pairs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """One commit, or several merged neighbours: the level and the interquartile range of its processes.
-
-    An ``invalid`` one was marked so: it is shown, with who marked it and why as its reason.
-    """
-
-    index: int
-    commit: Commit
-    status: Status
-    level: float | None = None
-    lo: float | None = None
-    hi: float | None = None
-    processes: int = 0
-    reason: str = ""
-    merged: int = 1
-    invalid: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,40 +100,72 @@ class Trend:
     """One series over its commits, in commit order."""
 
     series: Series
-    dots: tuple[Dot, ...]
+    dots: Sequence[Dot]
     levels: tuple[TrendLevel, ...]
     marks: tuple[ChangeMark, ...]
 
     @cached_property
-    def measured_dots(self) -> tuple[Dot, ...]:
+    def columns(self) -> DotColumns:
+        """What charts compute with of the dots."""
+        return DotColumns.read(self.dots)
+
+    @cached_property
+    def measured_dots(self) -> Sequence[Dot]:
         """The dots that have a level."""
-        return tuple(dot for dot in self.dots if dot.level is not None)
+        return take_dots(self.dots, self._measured_numbers)
+
+    @cached_property
+    def _measured_numbers(self) -> Places:
+        return np.flatnonzero(self.columns.kinds == MEASURED)
 
     @property
-    def failed_dots(self) -> tuple[Dot, ...]:
+    def measured_levels(self) -> NDArray[np.float64]:
+        """The levels of the dots that have one."""
+        return self.columns.levels[self._measured_numbers]
+
+    @property
+    def failed_dots(self) -> Sequence[Dot]:
         """The dots without a level, except skipped ones."""
-        return tuple(dot for dot in self.dots if dot.level is None and dot.status is not Status.SKIPPED)
+        return take_dots(self.dots, np.flatnonzero(self.columns.kinds == FAILED))
 
     @property
     def failed_commit_count(self) -> int:
         """The number of commits without a level, except skipped ones."""
-        return sum(dot.merged for dot in self.failed_dots)
+        return int(self.columns.merged[self.columns.kinds == FAILED].sum())
 
     @property
-    def dots_since_last_value(self) -> tuple[Dot, ...]:
+    def dots_since_last_value(self) -> Sequence[Dot]:
         """The failed dots after the newest measured one: where there are any, the benchmark is broken."""
-        newest = self.measured_dots[-1].index if self.measured_dots else -1
-        return tuple(dot for dot in self.failed_dots if dot.index > newest)
+        measured, failed = self._measured_numbers, np.flatnonzero(self.columns.kinds == FAILED)
+        newest = measured[-1] if len(measured) else -1
+        return take_dots(self.dots, failed[failed > newest])
 
     @property
     def commit_count(self) -> int:
         """The number of commits, those of merged dots included."""
-        return sum(dot.merged for dot in self.dots)
+        return int(self.columns.merged.sum())
 
     @property
     def newest_measured_level(self) -> float | None:
         """The newest measured level."""
-        return self.measured_dots[-1].level if self.measured_dots else None
+        levels = self.measured_levels
+        return float(levels[-1]) if len(levels) else None
+
+    def find_measured_before(self, number: int) -> Dot | None:
+        """The last dot with a level before that of a number."""
+        place = int(np.searchsorted(self._measured_numbers, number))
+        return self.dots[int(self._measured_numbers[place - 1])] if place else None
+
+    def find_number(self, sha: str) -> int | None:
+        """The number of the dot of a commit, whose sha may be short."""
+        commits = enumerate(self.columns.commits)
+        return next((number for number, commit in commits if sha and commit.sha.startswith(sha)), None)
+
+    def find_commit(self, index: int) -> Commit | None:
+        """The commit at a place of the history; None where no dot is drawn there."""
+        number = int(np.searchsorted(self.columns.indexes, index))
+        has_place = number < len(self.columns) and self.columns.indexes[number] == index
+        return self.columns.commits[number] if has_place else None
 
     @property
     def current_level(self) -> float | None:
@@ -172,8 +193,7 @@ def build_trend_from_dots(
     """Build a trend from dots that are already aggregated."""
     index_by_sha = {dot.commit.sha: dot.index for dot in dots}
     marks = build_marks(series, index_by_sha, change_points, verdicts)
-    values = np.array([math.nan if dot.level is None else dot.level for dot in dots])
-    return Trend(series, dots, build_levels(values, marks), marks)
+    return Trend(series, dots, build_levels(DotColumns.read(dots).levels, marks), marks)
 
 
 def build_dots(points: Iterable[Point]) -> tuple[Dot, ...]:
@@ -207,16 +227,15 @@ def keep_commits_between(trend: Trend, first_sha: str, last_sha: str) -> Trend:
     if not first_sha and not last_sha:
         return trend
     start, end = 0, len(trend.dots)
-    for dot in trend.dots:
-        if first_sha and dot.commit.sha.startswith(first_sha):
-            start = dot.index
-        if last_sha and dot.commit.sha.startswith(last_sha):
-            end = dot.index + 1
+    for number, commit in enumerate(trend.columns.commits):
+        if first_sha and commit.sha.startswith(first_sha):
+            start = number
+        if last_sha and commit.sha.startswith(last_sha):
+            end = number + 1
     if start >= end:
         return trend
-    dots = tuple(replace(dot, index=dot.index - start) for dot in trend.dots[start:end])
     levels, marks = clip_levels(trend.levels, start, end), clip_marks(trend.marks, start, end)
-    return Trend(trend.series, dots, levels, marks)
+    return Trend(trend.series, clip_dots(trend.dots, start, end), levels, marks)
 
 
 def downsample_trend(trend: Trend, max_dots: int) -> Trend:
@@ -226,21 +245,19 @@ def downsample_trend(trend: Trend, max_dots: int) -> Trend:
     with each other alone. Both sides of a mark, the first and the last commit are never merged, so that these
     are drawn at their exact position.
     """
-    return replace(trend, dots=tuple(merge_dots(group) for group in group_neighbours(trend, max_dots)))
+    return replace(trend, dots=merge_dots(trend.dots, group_neighbours(trend, max_dots)))
 
 
-def group_neighbours(trend: Trend, max_dots: int, unmerged_shas: Iterable[str] = ()) -> list[list[Dot]]:
-    """Group neighbouring commits that are drawn as one dot, see ``downsample_trend``."""
-    if len(trend.dots) <= max_dots:
-        return [[dot] for dot in trend.dots]
-    kinds = np.array([classify_point(dot.level is not None, dot.status) for dot in trend.dots])
-    marked = {index for mark in trend.marks for index in (mark.index, mark.last_good_index)}
-    shas = set(unmerged_shas)
-    unmerged = {
-        place for place, dot in enumerate(trend.dots) if dot.index in marked or dot.commit.sha in shas
-    }
-    groups = merge_neighbours(kinds, {0, len(trend.dots) - 1, *unmerged}, max_dots)
-    return [[trend.dots[int(place)] for place in group] for group in groups]
+def group_neighbours(trend: Trend, max_dots: int, unmerged_shas: Iterable[str] = ()) -> list[Places]:
+    """Group the numbers of neighbouring commits that are drawn as one dot, see ``downsample_trend``."""
+    columns, shas = trend.columns, set(unmerged_shas) - {""}
+    unmerged: set[int] = set()
+    if len(columns) > max_dots:
+        marked = [index for mark in trend.marks for index in (mark.index, mark.last_good_index)]
+        unmerged = {0, len(columns) - 1, *np.flatnonzero(np.isin(columns.indexes, marked)).tolist()}
+        if shas:
+            unmerged |= {number for number, commit in enumerate(columns.commits) if commit.sha in shas}
+    return merge_neighbours(columns.kinds, unmerged, max_dots)
 
 
 def list_unmerged_places(count: int, marks: Iterable[ChangeMark]) -> set[int]:
@@ -380,20 +397,6 @@ def _build_level(
         start = median_of(values) if end is None else end
     is_labelled = ended_by is None or not ended_by.on_pairs
     return TrendLevel(first, last, start, start if end is None else end, is_labelled)
-
-
-def merge_dots(group: Sequence[Dot]) -> Dot:
-    """Merge neighbours into one dot: the median of their levels, with the whole spread."""
-    if len(group) == 1:
-        return group[0]
-    middle = group[len(group) // 2]
-    merged = replace(middle, processes=sum(dot.processes for dot in group), merged=len(group))
-    levels = [dot.level for dot in group if dot.level is not None]
-    if not levels:
-        return merged
-    lows = [dot.lo for dot in group if dot.lo is not None]
-    highs = [dot.hi for dot in group if dot.hi is not None]
-    return replace(merged, level=statistics.median(levels), lo=min(lows), hi=max(highs))
 
 
 def change_mark_sentence(mark: ChangeMark, metric: Metric) -> str:

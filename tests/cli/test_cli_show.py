@@ -14,7 +14,7 @@ from perfci.cli import run_cli
 from perfci.model import Clock, Status, Variant
 from perfci.report.commits.commit_results import CommitReport, CommitResult
 from perfci.report.commits.commit_results_text import format_commit_report, format_unavailable
-from perfci.report.series_trend import Dot
+from perfci.report.trend_dots import Dot
 from perfci.store import open_store
 from perfci.store.verdicts_and_change_points import add_verdicts
 from tests.support.builders import (

@@ -24,7 +24,8 @@ from perfci.history.result_summaries import summarize_processes
 from perfci.history.series_histories import update_change_points, update_result_summaries
 from perfci.model import ChangePoint, InvalidMark, Role, Run, Status
 from perfci.project_policies import build_policy
-from perfci.report.series_trend import Dot, build_dots
+from perfci.report.series_trend import build_dots
+from perfci.report.trend_dots import Dot
 from perfci.store import Store, open_store
 from perfci.store.maintenance.delete_runs_series_projects import delete_next_batch, record_deletion_request
 from perfci.store.projects import find_project
@@ -163,9 +164,9 @@ def test_parts_of_a_trend_are_numbered_from_zero(store: Store) -> None:
 
     with store.read() as tx:
         trends = load_series_trends(tx, project, [series_id])
-        [last] = show_last_commits(tx, trends, 30).values()
-        [around] = show_commits_around(tx, trends, {series_id: change.commit}, 5).values()
-        [absent] = show_commits_around(tx, trends, {series_id: "absent"}, 5).values()
+        [last] = show_last_commits(tx, project, trends, 30).values()
+        [around] = show_commits_around(tx, project, trends, {series_id: change.commit}, 5).values()
+        [absent] = show_commits_around(tx, project, trends, {series_id: "absent"}, 5).values()
 
     assert [dot.index for dot in last.dots] == list(range(30))
     assert [(mark.index, mark.last_good_index) for mark in last.marks] == [(10, 9)]
@@ -240,13 +241,13 @@ def find_project_record(store: Store, project: str):
 def read_drawn_dots(store: Store, project: str) -> dict[int, tuple[Dot, ...]]:
     with store.read() as tx:
         trends = load_series_trends(tx, project, load_project_series(tx, project))
-        ends = show_last_commits(tx, trends)
+        ends = show_last_commits(tx, project, trends)
         charts = draw_charts(tx, project, trends, sys.maxsize)
     for series_id, chart in charts.items():
         assert [dot.level for dot in ends[series_id].dots] == [dot.level for dot in chart.dots]
         assert [dot.status for dot in ends[series_id].dots] == [dot.status for dot in chart.dots]
         assert trends[series_id].record.commits == len(chart.dots)
-    return {series_id: chart.dots for series_id, chart in charts.items()}
+    return {series_id: tuple(chart.dots) for series_id, chart in charts.items()}
 
 
 def read_dots_of_results(store: Store, project: str) -> dict[int, tuple[Dot, ...]]:

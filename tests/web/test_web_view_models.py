@@ -57,7 +57,8 @@ from perfci.report.comparisons.comparison_rows import (
     choose_axis_span,
 )
 from perfci.report.comparisons.row_table import RowTable
-from perfci.report.series_trend import Dot, Trend, build_trend
+from perfci.report.series_trend import Trend, build_trend
+from perfci.report.trend_dots import Dot
 from perfci.store.projects import Project
 from perfci.store.queries.project_status import DecisionCounts, HeadStatus, UnmeasuredSeries
 from perfci.store.queries.query_records import ProjectRecord, SeriesRecord, VerdictRecord

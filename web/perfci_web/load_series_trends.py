@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from statistics import median
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from sqlalchemy.orm import Session as Transaction
@@ -18,10 +17,8 @@ from perfci.history.incident_inputs import group_by_series
 from perfci.history.load_series_points import load_point_columns, load_series_points
 from perfci.history.point_columns import STATUS_CODES, STATUS_OF_CODE, Columns, PointColumns, PointKey
 from perfci.model import ChangePoint, Commit, Point, Series, Status, Verdict
-from perfci.report.merge_points import FAILED, MEASURED, SKIPPED, Places, merge_neighbours
 from perfci.report.series_trend import (
     ChangeMark,
-    Dot,
     Trend,
     TrendLevel,
     build_dots,
@@ -32,12 +29,22 @@ from perfci.report.series_trend import (
     clip_marks,
     list_unmerged_places,
 )
+from perfci.report.trend_dots import (
+    FAILED,
+    MEASURED,
+    SKIPPED,
+    Dot,
+    DotColumns,
+    LazyDots,
+    Places,
+    merge_dots,
+    merge_neighbours,
+)
 from perfci.store.queries.branch_commits import load_commits_of_history
 from perfci.store.queries.measured_samples import load_points_at_commits, load_points_of_results
 from perfci.store.queries.project_status import load_change_points_of_series, load_current_verdicts
 from perfci.store.queries.series_commits_machines import (
     load_commit_ids_by_sha,
-    load_commits_by_id,
     load_series_by_ids,
 )
 from perfci.store.queries.series_points import SeriesPointsRecord
@@ -128,18 +135,18 @@ def find_places(columns: Columns, commit_ids: Mapping[str, int]) -> dict[str, in
 
 
 def show_last_commits(
-    tx: Transaction, trends: Mapping[int, SeriesTrend], count: int = SPARKLINE_COMMITS
+    tx: Transaction, project: str, trends: Mapping[int, SeriesTrend], count: int = SPARKLINE_COMMITS
 ) -> dict[int, Trend]:
     """The ends of trends, a dot for each commit."""
     windows = {}
     for series_id, trend in trends.items():
         commits = len(trend.columns)
         windows[series_id] = _Window(trend, _single_places(max(0, commits - count), commits))
-    return _draw_windows(tx, windows)
+    return _draw_windows(tx, project, windows)
 
 
 def show_commits_around(
-    tx: Transaction, trends: Mapping[int, SeriesTrend], shas: Mapping[int, str], count: int
+    tx: Transaction, project: str, trends: Mapping[int, SeriesTrend], shas: Mapping[int, str], count: int
 ) -> dict[int, Trend]:
     """The commit of each trend that ``shas`` gives by series id, with ``count`` commits on either side; a
     trend without a change there ends it."""
@@ -149,19 +156,19 @@ def show_commits_around(
         place = len(trend.columns) - 1 if place is None else place
         end = min(len(trend.columns), place + count + 1)
         windows[series_id] = _Window(trend, _single_places(max(0, place - count), end))
-    return _draw_windows(tx, windows)
+    return _draw_windows(tx, project, windows)
 
 
 def show_whole_histories(
-    tx: Transaction, trends: Mapping[int, SeriesTrend], max_dots: int = SPARKLINE_DOTS
+    tx: Transaction, project: str, trends: Mapping[int, SeriesTrend], max_dots: int = SPARKLINE_DOTS
 ) -> dict[int, Trend]:
     """The whole histories of trends in a word's size, with neighbours merged."""
     windows = {}
     for series_id, trend in trends.items():
         unmerged = list_unmerged_places(len(trend.columns), trend.marks)
         groups = merge_neighbours(classify_points(trend.columns), unmerged, max_dots)
-        windows[series_id] = _Window(trend, [group.tolist() for group in groups])
-    return _draw_windows(tx, windows)
+        windows[series_id] = _Window(trend, groups)
+    return _draw_windows(tx, project, windows)
 
 
 def classify_points(columns: Columns) -> Places:
@@ -176,30 +183,31 @@ class _Window:
     """The part of a trend that a list draws: a dot for each group of places."""
 
     trend: SeriesTrend
-    groups: Sequence[Sequence[int]]
+    groups: Sequence[Places]
 
     @property
     def middles(self) -> list[int]:
         """The place that stands for each group."""
-        return [group[len(group) // 2] for group in self.groups]
+        return [int(group[len(group) // 2]) for group in self.groups]
 
     def draw(self, commits: Mapping[int, Commit]) -> Trend:
         """Build the trend, its dots numbered from zero."""
         middles = self.middles
-        start, end = min(group[0] for group in self.groups), max(group[-1] for group in self.groups)
-        columns = self.trend.columns[start : end + 1]
-        values, codes = columns["level"].tolist(), columns["status"].tolist()
-        commit_ids = columns["commit_id"].tolist()
-        dots = []
-        for index, (group, middle) in enumerate(zip(self.groups, middles, strict=True)):
-            place, merged = middle - start, len(group)
-            level = values[place] if merged == 1 else median([values[each - start] for each in group])
-            shown = None if math.isnan(level) else level
-            commit, status = commits[commit_ids[place]], STATUS_OF_CODE[codes[place]]
-            dots.append(Dot(index, commit, status, shown, shown, shown, merged=merged))
+        start, end = min(int(group[0]) for group in self.groups), max(int(group[-1]) for group in self.groups)
+        points = _read_level_dots(self.trend.columns[start : end + 1], commits)
+        merged = merge_dots(points, [group - start for group in self.groups])
+
+        def build(number: int) -> Dot:
+            dot = merged[number]
+            return replace(dot, index=number, lo=dot.level, hi=dot.level)
+
+        # So small a picture shows no spread.
+        levels = merged.columns.levels
+        numbers = np.arange(len(merged))
+        dots = LazyDots(replace(merged.columns, indexes=numbers, lows=levels, highs=levels), build)
         return Trend(
             self.trend.series,
-            tuple(dots),
+            dots,
             tuple(
                 replace(level, first=_renumber(middles, level.first), last=_renumber(middles, level.last))
                 for level in self.trend.levels
@@ -222,18 +230,18 @@ def _renumber(middles: Sequence[int], place: int) -> int:
     return min(bisect_left(middles, place), len(middles) - 1)
 
 
-def _single_places(start: int, end: int) -> list[list[int]]:
-    return [[place] for place in range(start, end)]
+def _single_places(start: int, end: int) -> list[Places]:
+    return list(np.arange(start, end)[:, np.newaxis])
 
 
-def _draw_windows(tx: Transaction, windows: Mapping[int, _Window]) -> dict[int, Trend]:
+def _draw_windows(tx: Transaction, project: str, windows: Mapping[int, _Window]) -> dict[int, Trend]:
     """Draw windows; the commits of all of them are loaded together."""
     commit_ids = {
-        int(row_id)
+        row_id
         for window in windows.values()
-        for row_id in window.trend.columns["commit_id"][window.middles]
+        for row_id in window.trend.columns["commit_id"][window.middles].tolist()
     }
-    commits = load_commits_by_id(tx, ids=commit_ids)
+    commits = load_commits_of_history(tx, project, commit_ids)
     return {series_id: window.draw(commits) for series_id, window in windows.items()}
 
 
@@ -293,63 +301,98 @@ class _Chart:
     columns: PointColumns
     range: tuple[int, int]
     max_dots: int
-    groups: Sequence[Sequence[int]] = field(init=False)
-    """The places of each dot."""
-    commit_ids: Sequence[int] = field(init=False)
-    """The commit of each dot."""
+    groups: Sequence[Places] | None = field(init=False)
+    """The places of each dot; None where each place is one."""
 
     def __post_init__(self) -> None:
         start, end = self.range
-        if end - start <= self.max_dots:
-            groups, middles = _single_places(start, end), list(range(start, end))
-        else:
+        groups = None
+        if end - start > self.max_dots:
             marks = clip_marks(self.trend.marks, start, end)
             kinds = classify_points(self.trend.columns[start:end])
-            merged = merge_neighbours(kinds, list_unmerged_places(end - start, marks), self.max_dots)
-            groups = [(group + start).tolist() for group in merged]
-            middles = [group[len(group) // 2] for group in groups]
+            groups = merge_neighbours(kinds, list_unmerged_places(end - start, marks), self.max_dots)
         object.__setattr__(self, "groups", groups)
-        object.__setattr__(self, "commit_ids", self.columns.levels["commit_id"][middles].tolist())
+
+    @property
+    def commit_ids(self) -> list[int]:
+        """The commit of each dot."""
+        ids = self.columns.levels["commit_id"][slice(*self.range)]
+        if self.groups is not None:
+            ids = ids[[group[len(group) // 2] for group in self.groups]]
+        commit_ids: list[int] = ids.tolist()
+        return commit_ids
 
     @property
     def remarked_keys(self) -> list[PointKey]:
         """The points that are a dot alone and have a reason or a flag to read."""
-        has_remark = self.columns.details["has_remark"].tolist()
-        places = [group[0] for group in self.groups if len(group) == 1 and has_remark[group[0]]]
-        return self.columns.list_keys(places)
+        start, end = self.range
+        places = np.arange(start, end)
+        if self.groups is not None:
+            places = start + np.array([group[0] for group in self.groups if len(group) == 1], np.int64)
+        return self.columns.list_keys(places[self.columns.details["has_remark"][places] > 0].tolist())
 
     def draw(self, commits: Mapping[int, Commit], points: Mapping[int, Point]) -> Trend:
         """Build the trend."""
-        dots = list(self._build_dots(commits))
-        numbers = {commit_id: index for index, commit_id in enumerate(self.commit_ids)} if points else {}
-        for commit_id, point in points.items():
-            index = numbers[commit_id]
-            [dot] = build_dots([point])
-            dots[index] = replace(dot, index=self.groups[index][0])
         start, end = self.range
+        dots = self._read_dots(commits, points)
         levels = tuple(
             replace(level, first=level.first + start, last=level.last + start)
             for level in clip_levels(self.trend.levels, start, end)
         )
         marks = tuple(mark for mark in self.trend.marks if start <= mark.index < end)
-        return Trend(self.trend.series, tuple(dots), levels, marks)
+        return Trend(
+            self.trend.series, dots if self.groups is None else merge_dots(dots, self.groups), levels, marks
+        )
 
-    def _build_dots(self, commits: Mapping[int, Commit]) -> Iterator[Dot]:
-        """Build the dots; a number of a column is read as fast as one of a list only once it is one."""
-        levels, details = self.columns.levels, self.columns.details
-        values, statuses = levels["level"].tolist(), levels["status"].tolist()
-        lows, highs = details["lo"].tolist(), details["hi"].tolist()
-        processes = details["processes"].tolist()
-        for places, commit_id in zip(self.groups, self.commit_ids, strict=True):
-            count = len(places)
-            middle = places[count // 2]
-            level, lo, hi, total = values[middle], lows[middle], highs[middle], processes[middle]
-            if count > 1:
-                total = sum(processes[place] for place in places)
-            if level != level:  # faster than math.isnan, once for each commit
-                level = lo = hi = None
-            elif count > 1:
-                level = median([values[place] for place in places])
-                lo, hi = min(lows[place] for place in places), max(highs[place] for place in places)
-            status = STATUS_OF_CODE[statuses[middle]]
-            yield Dot(middle, commits[commit_id], status, level, lo, hi, total, merged=count)
+    def _read_dots(self, commits: Mapping[int, Commit], points: Mapping[int, Point]) -> LazyDots:
+        start, end = self.range
+        details = self.columns.details[start:end]
+        plain = _read_level_dots(self.columns.levels[start:end], commits, start, details)
+        ids = self.columns.levels["commit_id"][start:end]
+
+        def build(number: int) -> Dot:
+            point = points.get(int(ids[number]))
+            if point is None:
+                return plain[number]
+            [dot] = build_dots([point])
+            return replace(dot, index=start + number)
+
+        return LazyDots(plain.columns, build) if points else plain
+
+
+class _CommitsOfPoints(Sequence[Commit]):
+    """The commits of points, looked up as they are read: a merged history reads few of them."""
+
+    def __init__(self, ids: Columns, commits: Mapping[int, Commit]) -> None:
+        self._ids, self._commits = ids.tolist(), commits
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._commits[self._ids[number]]
+
+
+def _read_level_dots(
+    levels: Columns, commits: Mapping[int, Commit], start: int = 0, details: Columns | None = None
+) -> LazyDots:
+    """The dots of points, the first at the place ``start``; without details, none has a spread."""
+    kinds, values, statuses = classify_points(levels), levels["level"], levels["status"]
+    lows, highs = (values, values) if details is None else (details["lo"], details["hi"])
+    nothing = np.zeros(len(levels), np.int64)
+    processes = nothing if details is None else details["processes"].astype(np.int64)
+    columns = DotColumns(
+        np.arange(start, start + len(levels)),
+        _CommitsOfPoints(levels["commit_id"], commits),
+        *(values, lows, highs, kinds, processes, nothing + 1),
+    )
+
+    def build(number: int) -> Dot:
+        status, total = STATUS_OF_CODE[int(statuses[number])], int(processes[number])
+        commit, index = columns.commits[number], start + number
+        if kinds[number] != MEASURED:
+            return Dot(index, commit, status, processes=total)
+        level, lo, hi = float(values[number]), float(lows[number]), float(highs[number])
+        return Dot(index, commit, status, level, lo, hi, total)
+
+    return LazyDots(columns, build)

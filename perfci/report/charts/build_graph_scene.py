@@ -19,7 +19,8 @@ from perfci.report.charts.label_placement import text_width_px
 from perfci.report.charts.plot_axes import tick_count
 from perfci.report.charts.scene import Anchor, Scene, SceneDot, SceneFrame, SceneSegment, SceneText
 from perfci.report.charts.scene_axes import CommitAxis, ValueAxis, build_commit_axis
-from perfci.report.series_trend import Dot, Trend, group_neighbours, keep_commits_between, merge_dots
+from perfci.report.series_trend import Trend, group_neighbours, keep_commits_between
+from perfci.report.trend_dots import Dot, DotColumns, merge_dots
 
 MAX_LINES, MAX_DOTS_OF_LINE = 8, 120
 
@@ -57,7 +58,7 @@ def _keep_range(trend: Trend, commits: Sequence[Commit], view: ChartView) -> Tre
     if not commits or not (view.first_sha or view.last_sha):
         return keep_commits_between(trend, view.first_sha, view.last_sha)
     inside = {commit.sha for commit in commits}
-    shas = [dot.commit.sha for dot in trend.dots if dot.commit.sha in inside]
+    shas = [commit.sha for commit in trend.columns.commits if commit.sha in inside]
     if not shas:
         return Trend(trend.series, (), (), ())
     return keep_commits_between(trend, shas[0], shas[-1])
@@ -80,7 +81,11 @@ class _GraphSceneBuilder:
             group_neighbours(replace(trend, dots=trend.measured_dots), MAX_DOTS_OF_LINE) for trend in trends
         ]
         metric = trends[0].series.metric
-        levels = [dot.level for trend in trends for dot in trend.measured_dots if dot.level is not None]
+        self.dots = [
+            list(merge_dots(trend.measured_dots, groups))
+            for trend, groups in zip(trends, self.groups, strict=True)
+        ]
+        levels = [level for trend in trends for level in trend.measured_levels.tolist()]
         scale = choose_display_scale(levels, metric.unit, metric.name)
         kind = view.y_kind if not normalized else "ratio"
         values = [level / self.references[line] for line, level in self._levels()]
@@ -119,15 +124,14 @@ class _GraphSceneBuilder:
         )
 
     def _levels(self) -> Iterator[tuple[int, float]]:
-        for line, groups in enumerate(self.groups):
-            for group in groups:
-                level = merge_dots(group).level
-                if level is not None:
-                    yield line, level
+        for line, dots in enumerate(self.dots):
+            for dot in dots:
+                if dot.level is not None:
+                    yield line, dot.level
 
     def _place_commits(self, commits: Sequence[Commit]) -> CommitAxis:
         """Place the commits of the branch from the first to the last of any line."""
-        drawn = {dot.commit.sha: dot.commit for trend in self.trends for dot in trend.dots}
+        drawn = {commit.sha: commit for trend in self.trends for commit in trend.columns.commits}
         branch = [commit for commit in commits if commit.sha in drawn]
         if len(branch) == len(drawn):
             order: Mapping[str, int] = {commit.sha: k for k, commit in enumerate(commits)}
@@ -203,18 +207,19 @@ class _GraphSceneBuilder:
         return self.values.position_of(value / self.references[line])
 
     def _build_dots(self) -> Iterator[SceneDot]:
-        for line, groups in enumerate(self.groups):
-            for group in groups:
-                yield self._build_dot(line, group, merge_dots(group))
+        for line, (trend, groups, dots) in enumerate(zip(self.trends, self.groups, self.dots, strict=True)):
+            commits = DotColumns.read(trend.measured_dots).commits
+            for group, dot in zip(groups, dots, strict=True):
+                ends = commits[int(group[0])].sha, commits[int(group[-1])].sha
+                yield self._build_dot(line, ends, dot)
 
-    def _build_dot(self, line: int, group: Sequence[Dot], dot: Dot) -> SceneDot:
+    def _build_dot(self, line: int, ends: tuple[str, str], dot: Dot) -> SceneDot:
         assert dot.level is not None
         y = self._position(line, dot.level)
         metric = self.trends[line].series.metric
         scale = choose_display_scale([dot.level], metric.unit, metric.name)
         merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
         title = f"{scale.format_with_unit(dot.level)}{merged} · {self.names[line]} · {dot.commit.sha[:10]}"
-        ends = group[0].commit.sha, group[-1].commit.sha
         x = self.axis.positions[dot.commit.sha]
         return SceneDot(x, y, y, y, dot.commit.sha, *ends, dot.merged, title, line)
 
@@ -222,7 +227,8 @@ class _GraphSceneBuilder:
         for line, trend in enumerate(self.trends):
             for level in trend.levels:
                 x0, x1 = (
-                    self.axis.positions[trend.dots[index].commit.sha] for index in (level.first, level.last)
+                    self.axis.positions[trend.columns.commits[index].sha]
+                    for index in (level.first, level.last)
                 )
                 y0, y1 = self._position(line, level.value), self._position(line, level.end)
                 yield SceneSegment(x0, y0, x1, y1, line=line)
@@ -237,7 +243,5 @@ class _GraphSceneBuilder:
 
 def first_level(trend: Trend) -> float:
     """What a normalized line starts at; 1 where it has no value, or one that no ratio can be made of."""
-    values = [level.value for level in trend.levels[:1]] or [
-        dot.level for dot in trend.measured_dots[:1] if dot.level is not None
-    ]
+    values = [level.value for level in trend.levels[:1]] or trend.measured_levels[:1].tolist()
     return values[0] if values and math.isfinite(values[0]) and values[0] else 1.0

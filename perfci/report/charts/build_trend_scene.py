@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise, zip_longest
+from itertools import islice, pairwise, zip_longest
 
 import numpy as np
 
@@ -32,13 +32,8 @@ from perfci.report.charts.scene import (
 )
 from perfci.report.escaping import make_printable
 from perfci.report.page_summaries import trend_summary
-from perfci.report.series_trend import (
-    ChangeMark,
-    Dot,
-    Trend,
-    change_mark_sentence,
-    keep_commits_between,
-)
+from perfci.report.series_trend import ChangeMark, Trend, change_mark_sentence, keep_commits_between
+from perfci.report.trend_dots import MEASURED, SKIPPED
 from perfci.report.verdict_text import direction_arrow, status_label
 
 FAILURE_SLOT_PX = 5.0
@@ -157,7 +152,7 @@ class _TrendSceneBuilder:
 
     def _value_range(self) -> tuple[float, float]:
         """The range of positions on the value axis."""
-        low, high = value_axis_range(replace(self.trend, dots=tuple(self.dots)))
+        low, high = value_axis_range(self.dots)
         if self.values.kind == "zero":
             return min(0.0, low), max(0.0, high)
         if self.values.kind == "log":
@@ -194,8 +189,8 @@ class _TrendSceneBuilder:
 
     def _label_commits(self) -> tuple[list[SceneText], list[float]]:
         """Label commits at even distances with sha and date, always the first and the last."""
-        commits = [dot.commit for dot in self.trend.dots]
-        pixels = np.array([self.frame.x_at(x) for x in self.drawn.positions])
+        commits = self.trend.columns.commits
+        pixels = self.frame.x_at(np.array(self.drawn.positions))
         count = min(len(commits), max(2, int((self.frame.right - self.frame.left) / X_LABEL_WIDTH_PX)))
         steps = max(1, count - 1)
         wanted = [pixels[0] + (pixels[-1] - pixels[0]) * k / steps for k in range(count)]
@@ -327,7 +322,8 @@ class _TrendSceneBuilder:
         if any(sha in self.axis.positions for sha in self.context.notes):
             return True
         marked = {*self.context.environment_changes, *self.context.breaks}
-        return bool(marked) and any(dot.commit.sha in marked for dot in self.trend.dots[1:])
+        later = islice(self.trend.columns.commits, 1, None)
+        return bool(marked) and any(commit.sha in marked for commit in later)
 
     def _merge_near_marks(self) -> tuple[SceneMark, ...]:
         """Changes of the environment and breaks, several as one where they lie close together."""
@@ -335,13 +331,13 @@ class _TrendSceneBuilder:
             return ()
         marks: list[SceneMark] = []
         counts: dict[int, int] = defaultdict(int)
-        for dot in self.trend.dots[1:]:
-            text = self.context.breaks.get(dot.commit.sha)
+        for number, commit in islice(enumerate(self.trend.columns.commits), 1, None):
+            text = self.context.breaks.get(commit.sha)
             kind = "break" if text else "environment"
-            text = text or self.context.environment_changes.get(dot.commit.sha)
+            text = text or self.context.environment_changes.get(commit.sha)
             if not text:
                 continue
-            x = self._x(dot.index - 0.5)
+            x = self._x(number - 0.5)
             is_near = marks and self.frame.x_at(x) - self.frame.x_at(marks[-1].x) < MARK_DISTANCE_PX
             if is_near and kind == "environment":
                 counts[len(marks) - 1] += 1
@@ -376,17 +372,18 @@ class _TrendSceneBuilder:
 
     def _build_failures(self) -> Iterator[SceneFailure]:
         """Commits without a value, as one mark where they fall into one slot of the lane."""
-        slots: dict[tuple[int, bool], list[Dot]] = defaultdict(list)
-        for dot in self.trend.dots:
-            if dot.level is None:
-                slot = round(self.frame.x_at(self._x(dot.index)) / FAILURE_SLOT_PX)
-                slots[slot, dot.status.value == "skipped"].append(dot)
-        for (_, is_skipped), dots in slots.items():
-            middle, newest = dots[len(dots) // 2], dots[-1]
+        slots: dict[tuple[int, bool], list[int]] = defaultdict(list)
+        kinds = self.trend.columns.kinds
+        for number in np.flatnonzero(kinds != MEASURED).tolist():
+            slot = round(self.frame.x_at(self._x(number)) / FAILURE_SLOT_PX)
+            slots[slot, bool(kinds[number] == SKIPPED)].append(number)
+        for (_, is_skipped), numbers in slots.items():
+            newest, total = self.trend.dots[numbers[-1]], len(numbers)
             note = make_printable(newest.reason or newest.commit.subject, 90)
-            count = f"{len(dots)} commits, the last of them " if len(dots) > 1 else ""
+            count = f"{total} commits, the last of them " if total > 1 else ""
             title = f"{status_label(newest.status)} · {count}{newest.commit.sha[:10]} {note}"
-            yield SceneFailure(self._x(middle.index), newest.commit.sha, len(dots), is_skipped, title)
+            x = self._x(numbers[total // 2])
+            yield SceneFailure(x, newest.commit.sha, total, is_skipped, title)
 
 
 def _tone_of_mark(mark: ChangeMark, smallest_step: float | None) -> SceneTone:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
+
+import numpy as np
 
 from perfci.model import Commit
 from perfci.number_format import format_count
@@ -15,7 +17,8 @@ from perfci.report.charts.scene import SceneBand, SceneDot, XKind, YKind
 from perfci.report.charts.scene_axes import CommitAxis, ValueAxis, build_commit_axis
 from perfci.report.escaping import make_printable
 from perfci.report.page_summaries import trend_summary
-from perfci.report.series_trend import Dot, Trend, group_neighbours, merge_dots
+from perfci.report.series_trend import Trend, group_neighbours
+from perfci.report.trend_dots import FAILED, Dot, Places, merge_dots
 
 MAX_DOTS = 300
 """The number of dots that can be distinguished on a page; beyond it neighbours are merged."""
@@ -58,14 +61,23 @@ class DrawnTrend:
 
     def __init__(self, whole: Trend, trend: Trend, view: ChartView, context: ChartContext) -> None:
         self.whole, self.trend, self.context = whole, trend, context
-        measured = replace(trend, dots=trend.measured_dots)
-        self._groups = group_neighbours(measured, MAX_DOTS, [context.pinned_sha, *context.breaks])
-        self.dots = [merge_dots(group) for group in self._groups]
+        self._measured = replace(trend, dots=trend.measured_dots)
+        unmerged = [context.pinned_sha, *context.breaks]
+        self._groups = group_neighbours(self._measured, MAX_DOTS, unmerged)
+        self.dots = list(merge_dots(trend.measured_dots, self._groups))
         self.scale = choose_trend_display_scale(trend)
         self.axis = self._place_commits(view.x_kind)
-        self.positions = [self.axis.positions[dot.commit.sha] for dot in trend.dots]
+        self.positions = [self.axis.positions[commit.sha] for commit in trend.columns.commits]
         self.values = self._choose_value_axis(view.y_kind)
-        self.break_places = {dot.index for dot in trend.dots if dot.commit.sha in context.breaks}
+        self.break_places = self._find_breaks()
+
+    def _find_breaks(self) -> set[int]:
+        """The places of the commits that another harness measured before."""
+        if not self.context.breaks:
+            return set()
+        columns = self.trend.columns
+        numbers = [k for k, commit in enumerate(columns.commits) if commit.sha in self.context.breaks]
+        return set(columns.indexes[numbers].tolist())
 
     def x(self, index: float) -> float:
         """The position of a commit of the view; a half lies between two commits."""
@@ -84,7 +96,7 @@ class DrawnTrend:
     @cached_property
     def unmeasured(self) -> tuple[float, ...]:
         """The positions of commits without a result."""
-        has_result = {dot.commit.sha for dot in self.trend.dots}
+        has_result = {commit.sha for commit in self.trend.columns.commits}
         return self.axis.unmeasured_between(self.positions[0], self.positions[-1], has_result)
 
     @cached_property
@@ -108,9 +120,8 @@ class DrawnTrend:
             parts.append(
                 f"{drawn:,} of {measured:,} commits drawn as dots, {measured - drawn:,} merged into them"
             )
-        failed = [dot for dot in self.trend.dots if dot.level is None and dot.status.value != "skipped"]
-        if failed:
-            parts.append(f"{format_count(len(failed), 'failed commit')} below the axis")
+        if failed := int(np.count_nonzero(self.trend.columns.kinds == FAILED)):
+            parts.append(f"{format_count(failed, 'failed commit')} below the axis")
         if self.unmeasured:
             parts.append(f"{format_count(len(self.unmeasured), 'commit')} not measured, ticks below the axis")
         if len(self.trend.dots) < len(self.whole.dots):
@@ -122,7 +133,7 @@ class DrawnTrend:
 
         Where the branch is not known, those of the series alone.
         """
-        shown = [dot.commit for dot in self.trend.dots]
+        shown = list(self.trend.columns.commits)
         shas = [commit.sha for commit in self.context.commits]
         branch = set(shas)
         if shown and all(commit.sha in branch for commit in shown):
@@ -139,10 +150,11 @@ class DrawnTrend:
             kind = "auto"
         return ValueAxis(kind, self.scale, reference)
 
-    def _build_dot(self, group: Sequence[Dot], dot: Dot) -> SceneDot:
+    def _build_dot(self, group: Places, dot: Dot) -> SceneDot:
         assert dot.level is not None
         assert dot.lo is not None
         assert dot.hi is not None
+        commits = self._measured.columns.commits
         subject = f" {make_printable(dot.commit.subject, 72)}" if dot.commit.subject else ""
         merged = f" (median of {dot.merged} commits)" if dot.merged > 1 else ""
         title = f"{self.scale.format_with_unit(dot.level)}{merged} · {dot.commit.sha[:10]}{subject}"
@@ -152,8 +164,8 @@ class DrawnTrend:
             self.y(dot.lo),
             self.y(dot.hi),
             dot.commit.sha,
-            group[0].commit.sha,
-            group[-1].commit.sha,
+            commits[int(group[0])].sha,
+            commits[int(group[-1])].sha,
             dot.merged,
             title,
             invalid=dot.invalid,
@@ -173,7 +185,7 @@ class DrawnTrend:
         edges = sorted(
             {mark.index for mark in self.trend.marks if mark.state != "refuted"}
             | self.break_places
-            | {dot.index for dot in self.trend.dots if dot.level is None}
+            | set(self.trend.columns.indexes[np.isnan(self.trend.columns.levels)].tolist())
         )
         runs: list[list[Dot]] = []
         edge = 0

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from perfci.model import Commit, Point, Series
 from perfci.number_format import format_count, format_number
-from perfci.report.series_trend import ChangeMark, Dot, Trend, TrendLevel
+from perfci.report.series_trend import ChangeMark, Trend, TrendLevel
+from perfci.report.trend_dots import Dot
 from perfci.verdicts.history.method_bridge import MethodBridge, link_methods
 
 EARLIER_DOTS = 60

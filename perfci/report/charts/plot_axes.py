@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from perfci.number_format import DisplayScale, choose_display_scale
 from perfci.report.series_trend import Trend, TrendLevel
+from perfci.report.trend_dots import MEASURED, Dot, DotColumns
 
 MIN_RELATIVE_SPAN = 0.06
 """The smallest height of the value axis, relative to the level, so that 0.1 % noise looks small."""
@@ -44,11 +48,13 @@ class PlotFrame:
         return self.bottom - (self.bottom - self.top) * (value - self.low) / (self.high - self.low)
 
 
-def value_axis_range(trend: Trend) -> tuple[float, float]:
-    """Compute the value range of the axis: all levels, and their spreads but for the 5 % most extreme."""
-    values = [dot.level for dot in trend.measured_dots if dot.level is not None]
-    lows = sorted(dot.lo for dot in trend.measured_dots if dot.lo is not None)
-    highs = sorted(dot.hi for dot in trend.measured_dots if dot.hi is not None)
+def value_axis_range(dots: Sequence[Dot]) -> tuple[float, float]:
+    """Compute the value range of an axis for dots: all levels, and their spreads but for the 5 % most
+    extreme."""
+    columns = DotColumns.read(dots)
+    measured = columns.kinds == MEASURED
+    values = columns.levels[measured].tolist()
+    lows, highs = (np.sort(column[measured]).tolist() for column in (columns.lows, columns.highs))
     # One noisy commit of a hundred must not flatten all others.
     trimmed = len(lows) // 20
     lows, highs = lows[trimmed:] or lows, highs[: len(highs) - trimmed] or highs
@@ -82,9 +88,7 @@ def tick_values(low: float, high: float, scale: DisplayScale, count: int) -> lis
 def choose_trend_display_scale(trend: Trend) -> DisplayScale:
     """Choose one unit for the whole chart."""
     metric = trend.series.metric
-    return choose_display_scale(
-        (dot.level for dot in trend.measured_dots if dot.level is not None), metric.unit, metric.name
-    )
+    return choose_display_scale(trend.measured_levels.tolist(), metric.unit, metric.name)
 
 
 def format_level_label(level: TrendLevel, scale: DisplayScale) -> str:

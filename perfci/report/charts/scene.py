@@ -7,7 +7,12 @@ pixels of the picture. Axes are linear in these units: a logarithmic axis holds 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+PositionT = TypeVar("PositionT", float, NDArray[np.float64])
 
 Anchor = Literal["start", "middle", "end"]
 
@@ -35,7 +40,7 @@ class SceneFrame:
     y_low: float
     y_high: float
 
-    def x_at(self, x: float) -> float:
+    def x_at(self, x: PositionT) -> PositionT:
         """Map a position on the x axis to pixels."""
         return self.left + (self.right - self.left) * (x - self.x_low) / (self.x_high - self.x_low)
 

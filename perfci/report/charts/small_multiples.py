@@ -12,7 +12,8 @@ from perfci.report.charts.build_graph_scene import first_level
 from perfci.report.charts.label_placement import text_width_px
 from perfci.report.charts.scene import Scene, SceneDot, SceneFrame, SceneSegment, SceneText
 from perfci.report.charts.scene_axes import EPOCH, ValueAxis
-from perfci.report.series_trend import Dot, Trend
+from perfci.report.series_trend import Trend
+from perfci.report.trend_dots import Dot
 
 WIDTH, HEIGHT = 340, 150
 TOP_PX, BOTTOM_PX, RIGHT_PX, INSET_PX = 8.0, 26.0, 10.0, 8.0
@@ -136,7 +137,8 @@ class _CommonAxes:
 
 
 def _dot_levels(trend: Trend) -> list[float]:
-    return [dot.level for dot in trend.measured_dots if dot.level is not None]
+    levels: list[float] = trend.measured_levels.tolist()
+    return levels
 
 
 def _ends(trend: Trend) -> list[float]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+
+import numpy as np
 
 from perfci.report.charts.build_trend_scene import build_trend_scene
 from perfci.report.charts.drawn_trend import ChartContext, ChartView
@@ -15,10 +17,11 @@ from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.charts.svg_elements import (
     svg_circle,
     svg_line,
+    svg_path_of_runs,
     svg_rect,
-    svg_relative_points,
 )
-from perfci.report.series_trend import ChangeMark, Dot, Trend, downsample_trend
+from perfci.report.series_trend import ChangeMark, Trend, downsample_trend
+from perfci.report.trend_dots import MEASURED
 from perfci.report.verdict_text import (
     Tone,
 )
@@ -44,7 +47,7 @@ def render_trend_chart(
 
 def render_common_sparklines(trends: Sequence[Trend], *, width: int = 200, height: int = 36) -> list[str]:
     """Render sparklines of several trends on one value axis, so that their levels can be compared."""
-    ranges = [value_axis_range(trend) for trend in trends if trend.measured_dots]
+    ranges = [value_axis_range(trend.dots) for trend in trends if trend.measured_dots]
     common = (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
     return [render_sparkline(trend, width=width, height=height, value_range=common) for trend in trends]
 
@@ -57,7 +60,7 @@ def render_sparkline(
     if not trend.measured_dots:
         return f'{opening} aria-hidden="true"></svg>'
     drawn = downsample_trend(trend, width // 2)
-    low, high = value_range or value_axis_range(drawn)
+    low, high = value_range or value_axis_range(drawn.dots)
     # The frame exceeds the picture by 6 px on either side, which offsets part of the inset of PlotFrame.x.
     frame = PlotFrame(width, height, -6.0, width + 6.0, 5.0, height - 5.0, len(trend.dots), low, high)
     marks = []
@@ -67,7 +70,7 @@ def render_sparkline(
             css_class = f"pc-flag pc-{_mark_tone(mark)}{_flag_fill_class(mark)}"
             marks.append(svg_circle(frame.x_at(mark.index), frame.y_at(level), 2.6, css_class))
     parts = [
-        f'<path class="pc-spark" d="{_sparkline_path(_split_into_level_runs(drawn), frame)}"/>',
+        f'<path class="pc-spark" d="{_sparkline_path(drawn, frame)}"/>',
         *_draw_level_steps(drawn, frame),
         *marks,
     ]
@@ -88,18 +91,6 @@ def render_share_bar(shares: Sequence[tuple[str, int]], *, width: int = 320, hei
         f'<svg class="pc-shares" viewBox="0 0 {width} {height}" preserveAspectRatio="none"'
         f' aria-hidden="true">{"".join(parts)}</svg>'
     )
-
-
-def _split_into_level_runs(trend: Trend) -> list[list[Dot]]:
-    """Split the measured dots into runs of neighbours on the same level."""
-    edges = {mark.index for mark in trend.marks if mark.state != "refuted"}
-    runs: list[list[Dot]] = [[]]
-    for dot in trend.dots:
-        if dot.index in edges or dot.level is None:
-            runs.append([])
-        if dot.level is not None:
-            runs[-1].append(dot)
-    return [run for run in runs if run]
 
 
 def _draw_level_steps(trend: Trend, frame: PlotFrame) -> Iterator[str]:
@@ -128,11 +119,15 @@ def _mark_tone(mark: ChangeMark) -> Tone:
     return "worse" if mark.kind.value == "regression" else "better"
 
 
-def _sparkline_path(runs: Iterable[Sequence[Dot]], frame: PlotFrame) -> str:
-    # A path of one point draws nothing: "h.01" makes it a dot, as its line caps are round.
-    pieces = []
-    for run in runs:
-        points = ((frame.x_at(dot.index), frame.y_at(dot.level)) for dot in run if dot.level is not None)
-        first, *steps = svg_relative_points(points)
-        pieces.append(f"M{first}l{' '.join(steps)}" if steps else f"M{first}h.01")
-    return "".join(pieces)
+def _sparkline_path(trend: Trend, frame: PlotFrame) -> str:
+    """Draw the measured dots, interrupted where the level changes and where a commit has no value."""
+    columns = trend.columns
+    is_measured = columns.kinds == MEASURED
+    edges = [mark.index for mark in trend.marks if mark.state != "refuted"]
+    begins_run = np.isin(columns.indexes, edges)
+    begins_run[1:] |= ~is_measured[:-1]
+    numbers = np.flatnonzero(is_measured)
+    runs = np.cumsum(begins_run)[numbers]
+    xs = [frame.x_at(index) for index in columns.indexes[numbers].tolist()]
+    ys = [frame.y_at(level) for level in columns.levels[numbers].tolist()]
+    return svg_path_of_runs(xs, ys, np.flatnonzero(np.diff(runs, prepend=-1)).tolist())

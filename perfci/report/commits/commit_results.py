@@ -17,7 +17,7 @@ from perfci.model import (
     level_matching_ratio,
 )
 from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
-from perfci.report.series_trend import Dot
+from perfci.report.trend_dots import Dot
 from perfci.report.verdict_text import (
     CHANGE_KINDS,
     SEVERITY_ORDER,

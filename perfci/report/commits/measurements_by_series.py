@@ -6,7 +6,8 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from perfci.model import Point, Process, Result, Role, Run, Series, Status
-from perfci.report.series_trend import Dot, build_dots
+from perfci.report.series_trend import build_dots
+from perfci.report.trend_dots import Dot
 
 
 def merge_runs_into_dots(runs: Iterable[Run], left_out: Container[Series] = ()) -> dict[Series, Dot]:

@@ -14,7 +14,8 @@ from perfci.report.charts.drawn_trend import MAX_DOTS
 from perfci.report.charts.plot_axes import choose_trend_display_scale, value_axis_range
 from perfci.report.color_palette import LIGHT
 from perfci.report.escaping import make_printable
-from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence, downsample_trend
+from perfci.report.series_trend import ChangeMark, Trend, change_mark_sentence, downsample_trend
+from perfci.report.trend_dots import Dot
 
 TRANSPARENT = "rgba(0,0,0,0)"
 MAX_TICKS = 3
@@ -101,7 +102,7 @@ def _choose_symbol(mark: ChangeMark) -> str:
 
 
 def _lay_out(trend: Trend, scale: DisplayScale) -> dict[str, Any]:
-    low, high = (value / scale.factor for value in value_axis_range(trend))
+    low, high = (value / scale.factor for value in value_axis_range(trend.dots))
     places = sorted({round(k * (len(trend.dots) - 1) / (MAX_TICKS - 1)) for k in range(MAX_TICKS)})
     ticks = [trend.dots[place] for place in places]
     axis = {"gridcolor": LIGHT["grid"], "linecolor": LIGHT["rule"], "zeroline": False}

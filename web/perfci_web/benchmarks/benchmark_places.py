@@ -182,7 +182,7 @@ def load_places(
     shown = groups if all_places else groups[start : start + MAX_CHARTS]
     records = [record for _, group in shown for record in group]
     trends = load_series_trends(tx, project, [record.id for record in records])
-    drawn = show_whole_histories(tx, trends)
+    drawn = show_whole_histories(tx, project, trends)
     recent = [
         commit.sha
         for commit in load_commits_newest_first(tx, project, limit=RECENT_COMMITS)

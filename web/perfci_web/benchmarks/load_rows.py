@@ -14,7 +14,7 @@ from perfci_web.load_series_trends import load_series_trends, show_last_commits
 def load_rows(tx: Session, project: str, records: Sequence[SeriesRecord]) -> dict[int, SeriesListRow]:
     """Load the rows of some series by series id."""
     trends = load_series_trends(tx, project, [record.id for record in records])
-    ends = show_last_commits(tx, trends)
+    ends = show_last_commits(tx, project, trends)
     return {
         record.id: build_series_list_row(record, trends.get(record.id), ends.get(record.id))
         for record in records

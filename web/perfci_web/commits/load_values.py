@@ -11,7 +11,7 @@ from perfci.history.comparisons.run_level_columns import RunLevels, find_judged,
 from perfci.history.comparisons.series_columns import load_series_columns
 from perfci.model import Clock, Process, Run, Series, Status
 from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
-from perfci.report.series_trend import Dot
+from perfci.report.trend_dots import Dot
 from perfci.store.queries.comparisons.results_of_runs import (
     load_plain_levels,
     load_series_of_other_results,

@@ -14,7 +14,7 @@ from perfci.history.comparisons.series_columns import Column, SeriesColumns
 from perfci.history.point_columns import STATUS_CODES
 from perfci.model import ChangePoint, Commit, Series, Stage, Status, TailVerdict, Verdict
 from perfci.number_format import format_count
-from perfci.report.series_trend import Dot
+from perfci.report.trend_dots import Dot
 from perfci.report.verdict_text import (
     CHANGE_KINDS,
     QUIET_KINDS,

@@ -173,7 +173,7 @@ def _load_ends_of_trends(tx: Session, project: str, series: Sequence[Series]) ->
     """The newest commits of the histories of some series; one without a history has none."""
     identities = {series_identity(project, item): item for item in series}
     ids = find_series_ids_by_identity(tx, identities)
-    trends = show_last_commits(tx, load_series_trends(tx, project, list(ids.values())))
+    trends = show_last_commits(tx, project, load_series_trends(tx, project, list(ids.values())))
     return {identities[text]: trends[row_id] for text, row_id in ids.items() if row_id in trends}
 
 

@@ -281,7 +281,7 @@ def _load_trends(tx: Session, project: Project, incident: IncidentDetail) -> Map
     members = incident.members[: incident_view_model.MAX_TRENDS]
     trends = load_series_trends(tx, project.slug, [member.series_id for member, _ in members])
     shas = {member.series_id: member.commit for member, _ in members}
-    around = show_commits_around(tx, trends, shas, incident_view_model.COMMITS_AROUND)
+    around = show_commits_around(tx, project.slug, trends, shas, incident_view_model.COMMITS_AROUND)
     return {trends[row_id].series: trend for row_id, trend in around.items()}
 
 

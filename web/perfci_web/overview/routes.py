@@ -168,7 +168,7 @@ def _load_overview(tx: Session, project_record: Project) -> LoadedOverview:
     )
     decisions = VerdictsAndChangePoints.load(tx, changed_series)
     changed = load_series_trends(tx, project, changed_series, decisions)
-    trends = show_whole_histories(tx, changed).values()
+    trends = show_whole_histories(tx, project, changed).values()
     trends_by_label = sorted(trends, key=lambda trend: trend.series.label)
     policies = context.load_policies(project_record)
     confirmed_only = current_lens().confirmed_only
@@ -233,5 +233,5 @@ def _load_sparklines(tx: Session, project: str, incidents: view_model.IncidentRo
     identities = [series_identity(project, series) for series in changes]
     trends = load_series_trends(tx, project, find_series_ids_by_identity(tx, identities).values())
     shas = {series_id: changes[trend.series].commit for series_id, trend in trends.items()}
-    around = show_commits_around(tx, trends, shas, COMMITS_AROUND)
+    around = show_commits_around(tx, project, trends, shas, COMMITS_AROUND)
     return {trends[series_id].series: trend for series_id, trend in around.items()}

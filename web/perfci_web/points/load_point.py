@@ -13,15 +13,14 @@ from perfci_web.series.load_series import LoadedSeries
 
 def load_point_view(tx: Session, loaded: LoadedSeries, sha: str) -> PointView | None:
     """Load the view of the result at a commit, whose sha may be short; None where there is none."""
-    place = next(
-        (place for place, dot in enumerate(loaded.trend.dots) if sha and dot.commit.sha.startswith(sha)), None
-    )
+    trend = loaded.trend
+    place = trend.find_number(sha)
     if place is None:
         return None
-    measured = [dot.commit.sha for dot in loaded.trend.dots[:place] if dot.level is not None]
-    shas = [loaded.trend.dots[place].commit.sha, *measured[-1:]]
+    previous = trend.find_measured_before(place)
+    shas = [trend.columns.commits[place].sha, *([previous.commit.sha] if previous else [])]
     points = _load_points(tx, loaded, shas)
-    return build_point_view(loaded.trend, points, shas[0], loaded.incident_numbers)
+    return build_point_view(trend, points, shas[0], loaded.incident_numbers)
 
 
 def _load_points(tx: Session, loaded: LoadedSeries, shas: list[str]) -> list[Point]:

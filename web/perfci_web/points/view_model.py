@@ -14,7 +14,8 @@ from perfci.model import NamedValues, Point, Process, Series, Status
 from perfci.number_format import DisplayScale, format_signed_percent
 from perfci.report.charts.plot_axes import choose_trend_display_scale
 from perfci.report.charts.sample_charts import render_distribution, render_sample_strips
-from perfci.report.series_trend import ChangeMark, Dot, Trend, change_mark_sentence
+from perfci.report.series_trend import ChangeMark, Trend, change_mark_sentence
+from perfci.report.trend_dots import Dot
 from perfci.report.verdict_text import status_label
 from perfci.verdicts.usable_processes import disqualifying_flags
 
@@ -144,12 +145,13 @@ def build_point_view(
     trend: Trend, points: Sequence[Point], sha: str, incident_numbers: Mapping[str, int]
 ) -> PointView | None:
     """Build the view of the result at a commit, whose sha may be short; None where there is none."""
-    dot = next((dot for dot in trend.dots if dot.commit.sha.startswith(sha)), None) if sha else None
-    if dot is None:
+    number = trend.find_number(sha)
+    if number is None:
         return None
+    dot = trend.dots[number]
     points_by_sha = {point.commit.sha: point for point in points}
     scale = choose_trend_display_scale(trend)
-    previous = next((each for each in reversed(trend.dots[: dot.index]) if each.level is not None), None)
+    previous = trend.find_measured_before(number)
     mark = next((mark for mark in trend.marks if mark.commit == dot.commit.sha), None)
     has_spread = dot.level is not None and dot.lo is not None and dot.hi is not None and dot.hi > dot.lo
     spread = (

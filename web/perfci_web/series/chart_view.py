@@ -13,7 +13,8 @@ from perfci.number_format import format_day, format_signed_percent
 from perfci.report.charts.drawn_trend import ChartView
 from perfci.report.charts.plotly_figure import build_plotly_figure
 from perfci.report.charts.scene import Scene, SceneDot, XKind, YKind
-from perfci.report.series_trend import Dot, Trend
+from perfci.report.series_trend import Trend
+from perfci.report.trend_dots import Dot
 from perfci.report.verdict_text import status_label
 
 X_KEY, Y_KEY, FIRST_KEY, LAST_KEY, PIN_KEY, OVERLAY_KEY = "x", "y", "from", "to", "pin", "overlay"
@@ -128,7 +129,8 @@ def build_view_controls(
 def _find_starts_of_ranges(trend: Trend) -> dict[str, str]:
     """The first commit of the last days of a series by the label of the range; empty where that is all of it,
     or less than two."""
-    dates = [dot.commit.committed_at for dot in trend.dots]
+    commits = trend.columns.commits
+    dates = [commit.committed_at for commit in commits]
     newest = next((moment for moment in reversed(dates) if moment), None)
     starts = dict.fromkeys(RANGE_DAYS, "")
     if newest is None:
@@ -137,7 +139,7 @@ def _find_starts_of_ranges(trend: Trend) -> dict[str, str]:
         begin = newest - timedelta(days)
         inside = [place for place, moment in enumerate(dates) if moment and moment >= begin]
         if 2 <= len(inside) < len(dates):
-            starts[label] = trend.dots[inside[0]].commit.sha[:SHORT_SHA_LENGTH]
+            starts[label] = commits[inside[0]].sha[:SHORT_SHA_LENGTH]
     return starts
 
 
@@ -170,19 +172,14 @@ class _DotReader:
     """Says of the dots of one trend what a reader sees."""
 
     def __init__(self, trend: Trend, breaks: Collection[str], notes: Mapping[str, str]) -> None:
-        self._notes = notes
-        self._dots = {dot.commit.sha: dot for dot in trend.dots}
-        self._previous: dict[str, Dot] = {}
-        previous: Dot | None = None
-        for dot in trend.dots:
-            if previous is not None and dot.commit.sha not in breaks:
-                self._previous[dot.commit.sha] = previous
-            previous = dot if dot.level is not None else previous
+        self._trend, self._breaks, self._notes = trend, breaks, notes
+        self._numbers = {commit.sha: number for number, commit in enumerate(trend.columns.commits)}
         self._marks = {mark.commit: mark for mark in trend.marks if mark.state != "refuted"}
 
     def serialize_dot(self, dot: SceneDot) -> dict[str, Any]:
-        stored = self._dots[dot.sha]
-        previous = self._previous.get(dot.sha)
+        number = self._numbers[dot.sha]
+        stored = self._trend.dots[number]
+        previous = None if dot.sha in self._breaks else self._trend.find_measured_before(number)
         facts = [f"median of {dot.merged} commits" if dot.merged > 1 else ""]
         if mark := self._marks.get(dot.sha):
             facts.append(f"{format_signed_percent(mark.ratio - 1)} here")
@@ -200,7 +197,7 @@ class _DotReader:
         }
 
     def serialize_failure(self, sha: str, count: int) -> dict[str, Any]:
-        stored = self._dots[sha]
+        stored = self._trend.dots[self._numbers[sha]]
         facts = [f"the last of {count} commits" if count > 1 else "", stored.reason, self._format_note(sha)]
         return {
             **self._serialize_commit(stored),

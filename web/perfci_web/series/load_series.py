@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import numpy as np
 from sqlalchemy.orm import Session
 
 from perfci.model import Commit
@@ -125,15 +126,13 @@ def _load_environment_changes(
     if record.series.machine not in load_changing_machines(tx, project.slug):
         return {}
     environments = load_environments_of_history(tx, record.id)
-    shas = [dot.commit.sha for dot in trend.dots if dot.commit.sha in environments]
+    shas = [commit.sha for commit in trend.columns.commits if commit.sha in environments]
     return describe_environment_changes([(sha, environments[sha]) for sha in shas])
 
 
 def estimate_sensitivity(project: Project, trend: Trend) -> TrendSensitivity | None:
     """What the noise of a trend hides, by the threshold that the project has for such series."""
     bar = web_context().load_policies(project).policy.rule_for(trend.series).bar
-    segments = [
-        [dot.level for dot in trend.dots[level.first : level.last + 1] if dot.level is not None]
-        for level in trend.levels
-    ]
-    return estimate_trend_sensitivity([segment for segment in segments if segment], bar)
+    segments = [trend.columns.levels[level.first : level.last + 1] for level in trend.levels]
+    values = [segment[~np.isnan(segment)].tolist() for segment in segments]
+    return estimate_trend_sensitivity([segment for segment in values if segment], bar)

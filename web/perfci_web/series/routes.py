@@ -84,7 +84,7 @@ def series_page(project: str, benchmark: str, metric: str) -> str | BaseResponse
         loaded = load_series(tx, stored_project, record, twin, records, trends)
         verdicts = verdicts_and_change_points.load_verdict_records(tx, project, series_id=record.id)
         places = {series_id: trend for series_id, trend in trends.items() if series_id in place_ids}
-        elsewhere = {trend.series: trend for trend in show_whole_histories(tx, places).values()}
+        elsewhere = {trend.series: trend for trend in show_whole_histories(tx, project, places).values()}
         cause = load_series_cause_evidence(tx, loaded, places.values())
         mutes = load_mutes(tx, stored_project.id, context.clock())
         marks = list_invalid_marks(tx, stored_project.id, series_id=record.id)

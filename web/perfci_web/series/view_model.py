@@ -10,7 +10,8 @@ from perfci.number_format import format_quantity
 from perfci.report.escaping import escape_csv_cell
 from perfci.report.page_summaries import PageSummary, unmeasurable_series_summary
 from perfci.report.series_places import SeriesPlaces
-from perfci.report.series_trend import ChangeMark, Dot, Trend
+from perfci.report.series_trend import ChangeMark, Trend
+from perfci.report.trend_dots import Dot
 from perfci.report.verdict_text import QUIET_KINDS, verdict_counts_sentence
 from perfci.store.queries.query_records import SeriesRecord, VerdictRecord
 from perfci_web.load_series_trends import SeriesTrend
@@ -185,7 +186,7 @@ def build_series_view(
     ``records`` are all series of its benchmark, ``elsewhere`` the trends of the same series in all places.
     """
     trend = loaded.trend
-    commits = {dot.commit.sha: dot.commit for dot in trend.dots}
+    commits = {commit.sha: commit for commit in trend.columns.commits}
     series = trend.series
     never_measured = next(
         (record for record in records if record.series == series and record.never_measured), None
@@ -259,7 +260,7 @@ def build_commit_rows(trend: Trend, count: int = MAX_ROWS) -> list[SeriesCommitR
     """Return the newest commits as table rows, newest first."""
     start = max(0, len(trend.dots) - count)
     rows = []
-    previous = next((dot for dot in reversed(trend.dots[:start]) if dot.level is not None), None)
+    previous = trend.find_measured_before(start)
     marks = {mark.index: mark for mark in trend.marks if mark.state != "refuted"}
     for dot in trend.dots[start:]:
         rows.append(SeriesCommitRow(dot, previous, marks.get(dot.index)))
