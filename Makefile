@@ -44,6 +44,7 @@ bench: ## measure perfci itself against asv and physical limits; the last figure
 	$(BIN)/python -m tools.bench_store
 	$(BIN)/python -m tools.bench_service
 	$(BIN)/python -m tools.bench_pages
+	$(BIN)/python -m tools.bench_browser
 
 gpu: ## hold the figures taken on this NVIDIA GPU against independent ways, in under ten minutes; they go to docs/studies/gpu.md (ARGS="--only steps"; without a GPU it says so and does nothing)
 	@.ci/setup dev
