@@ -12,7 +12,7 @@ from perfci.net.url_segments import encode_segment
 from perfci.service.audit_context import AuditContext
 from perfci.service.incidents.load_incidents import load_incident_detail
 from perfci.service.orders.bench_expression import build_bench_expression
-from perfci.service.orders.check_order_content import COMPARE
+from perfci.service.orders.check_order_content import BACKFILL, BISECT, COMPARE
 from perfci.service.orders.choose_engine import choose_order_engine
 from perfci.service.orders.order_incidents import place_incident_order
 from perfci.service.orders.place_orders import cancel_order, place_order
@@ -41,6 +41,7 @@ blueprint = Blueprint("measurement_orders", __name__)
 ORDERS_PATH = "/<project:project>/orders"
 PAGE_SIZE = 50
 MAX_NUMBER = 2**31 - 1
+INCIDENT_PATH = f"/<project:project>/incidents/<int(max={MAX_NUMBER}):number>"
 
 
 @blueprint.get(ORDERS_PATH)
@@ -88,8 +89,17 @@ def place_ordered_pairs(project: str) -> BaseResponse | tuple[str, int]:
     return redirect(build_project_links(project).orders(), 303)
 
 
-@blueprint.post(f"/<project:project>/incidents/<int(max={MAX_NUMBER}):number>/<any(bisect, backfill):kind>")
-def order_incident(project: str, number: int, kind: str) -> BaseResponse | tuple[str, int]:
+@blueprint.post(f"{INCIDENT_PATH}/bisect")
+def bisect_incident(project: str, number: int) -> BaseResponse | tuple[str, int]:
+    return _order_of_incident(project, number, BISECT)
+
+
+@blueprint.post(f"{INCIDENT_PATH}/backfill")
+def backfill_incident(project: str, number: int) -> BaseResponse | tuple[str, int]:
+    return _order_of_incident(project, number, BACKFILL)
+
+
+def _order_of_incident(project: str, number: int, kind: str) -> BaseResponse | tuple[str, int]:
     """Order the bisect or the backfill of an incident."""
     context, settings = _build_audit_context(), web_context().settings
 
