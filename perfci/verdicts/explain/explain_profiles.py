@@ -357,13 +357,30 @@ class _Growth:
         return max(grown, key=lambda name: grown[name], default="")
 
     def _largest_operator(self, keys: Iterable[StackKey], seconds: float) -> str:
-        """The operator whose time grew most at these lines, where operators account for what grew."""
+        """The operator whose time grew most at these lines, where operators account for what grew; of those
+        that are called more often than before, if any are.
+        """
+        keys = list(keys)
+        seconds_of: Counter[str] = Counter()
         grown: Counter[str] = Counter()
+        head_calls: Counter[str] = Counter()
+        calls: Counter[str] = Counter()
         for key in keys:
             for name, took in self.times.head_operator_s.get(key, {}).items():
+                seconds_of[name] += took  # type: ignore[assignment]
                 grown[name] += took  # type: ignore[assignment]
             for name, took in self.times.base_operator_s.get(key, {}).items():
                 grown[name] -= took  # type: ignore[assignment]
+            for (name, _), count in self.times.head_work.get(key, {}).items():
+                head_calls[name] += count  # type: ignore[assignment]
+                calls[name] += count  # type: ignore[assignment]
+            for (name, _), count in self.times.base_work.get(key, {}).items():
+                calls[name] -= count  # type: ignore[assignment]
+        # Counts are exact: what is called more often took that many calls' time more.
+        more_often = {
+            name: seconds_of[name] * calls[name] / head_calls[name] for name in calls if calls[name] > 0
+        }
+        grown = Counter(more_often) if more_often else grown
         best = max(grown, key=lambda name: grown[name], default="")
         return best if best and grown[best] >= MIN_OPERATOR_SHARE * seconds else ""
 
