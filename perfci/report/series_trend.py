@@ -245,6 +245,8 @@ def downsample_trend(trend: Trend, max_dots: int) -> Trend:
     with each other alone. Both sides of a mark, the first and the last commit are never merged, so that these
     are drawn at their exact position.
     """
+    if len(trend.dots) <= max_dots:
+        return trend
     return replace(trend, dots=merge_dots(trend.dots, group_neighbours(trend, max_dots)))
 
 

@@ -141,7 +141,7 @@ def show_last_commits(
     windows = {}
     for series_id, trend in trends.items():
         commits = len(trend.columns)
-        windows[series_id] = _Window(trend, _single_places(max(0, commits - count), commits))
+        windows[series_id] = _Window(trend, range(max(0, commits - count), commits))
     return _draw_windows(tx, project, windows)
 
 
@@ -155,7 +155,7 @@ def show_commits_around(
         place = next((mark.index for mark in trend.marks if mark.commit == shas[series_id]), None)
         place = len(trend.columns) - 1 if place is None else place
         end = min(len(trend.columns), place + count + 1)
-        windows[series_id] = _Window(trend, _single_places(max(0, place - count), end))
+        windows[series_id] = _Window(trend, range(max(0, place - count), end))
     return _draw_windows(tx, project, windows)
 
 
@@ -167,7 +167,7 @@ def show_whole_histories(
     for series_id, trend in trends.items():
         unmerged = list_unmerged_places(len(trend.columns), trend.marks)
         groups = merge_neighbours(classify_points(trend.columns), unmerged, max_dots)
-        windows[series_id] = _Window(trend, groups)
+        windows[series_id] = _Window(trend, range(len(trend.columns)), groups)
     return _draw_windows(tx, project, windows)
 
 
@@ -180,31 +180,25 @@ def classify_points(columns: Columns) -> Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Window:
-    """The part of a trend that a list draws: a dot for each group of places."""
+    """The part of a trend that a list draws: a dot for each of its places, or for each group of the whole."""
 
     trend: SeriesTrend
-    groups: Sequence[Places]
+    places: range
+    groups: Sequence[Places] | None = None
 
     @property
-    def middles(self) -> list[int]:
-        """The place that stands for each group."""
+    def middles(self) -> Sequence[int]:
+        """The place that stands for each dot."""
+        if self.groups is None:
+            return self.places
         return [int(group[len(group) // 2]) for group in self.groups]
 
     def draw(self, commits: Mapping[int, Commit]) -> Trend:
         """Build the trend, its dots numbered from zero."""
-        middles = self.middles
-        start, end = min(int(group[0]) for group in self.groups), max(int(group[-1]) for group in self.groups)
-        points = _read_level_dots(self.trend.columns[start : end + 1], commits)
-        merged = merge_dots(points, [group - start for group in self.groups])
-
-        def build(number: int) -> Dot:
-            dot = merged[number]
-            return replace(dot, index=number, lo=dot.level, hi=dot.level)
-
-        # So small a picture shows no spread.
-        levels = merged.columns.levels
-        numbers = np.arange(len(merged))
-        dots = LazyDots(replace(merged.columns, indexes=numbers, lows=levels, highs=levels), build)
+        middles, start, end = self.middles, self.places.start, self.places.stop - 1
+        dots = _read_level_dots(self.trend.columns[start : end + 1], commits)
+        if self.groups is not None:
+            dots = _without_spread(merge_dots(dots, self.groups))
         return Trend(
             self.trend.series,
             dots,
@@ -230,8 +224,15 @@ def _renumber(middles: Sequence[int], place: int) -> int:
     return min(bisect_left(middles, place), len(middles) - 1)
 
 
-def _single_places(start: int, end: int) -> list[Places]:
-    return list(np.arange(start, end)[:, np.newaxis])
+def _without_spread(dots: LazyDots) -> LazyDots:
+    """The same dots numbered from zero; so small a picture shows no spread of what was merged."""
+
+    def build(number: int) -> Dot:
+        dot = dots[number]
+        return replace(dot, index=number, lo=dot.level, hi=dot.level)
+
+    levels, numbers = dots.columns.levels, np.arange(len(dots))
+    return LazyDots(replace(dots.columns, indexes=numbers, lows=levels, highs=levels), build)
 
 
 def _draw_windows(tx: Transaction, project: str, windows: Mapping[int, _Window]) -> dict[int, Trend]:
@@ -239,7 +240,7 @@ def _draw_windows(tx: Transaction, project: str, windows: Mapping[int, _Window])
     commit_ids = {
         row_id
         for window in windows.values()
-        for row_id in window.trend.columns["commit_id"][window.middles].tolist()
+        for row_id in window.trend.columns["commit_id"][list(window.middles)].tolist()
     }
     commits = load_commits_of_history(tx, project, commit_ids)
     return {series_id: window.draw(commits) for series_id, window in windows.items()}

@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from perfci.number_format import DisplayScale, choose_display_scale
 from perfci.report.series_trend import Trend, TrendLevel
-from perfci.report.trend_dots import MEASURED, Dot, DotColumns
+from perfci.report.trend_dots import Dot, DotColumns
 
 MIN_RELATIVE_SPAN = 0.06
 """The smallest height of the value axis, relative to the level, so that 0.1 % noise looks small."""
@@ -52,9 +50,9 @@ def value_axis_range(dots: Sequence[Dot]) -> tuple[float, float]:
     """Compute the value range of an axis for dots: all levels, and their spreads but for the 5 % most
     extreme."""
     columns = DotColumns.read(dots)
-    measured = columns.kinds == MEASURED
-    values = columns.levels[measured].tolist()
-    lows, highs = (np.sort(column[measured]).tolist() for column in (columns.lows, columns.highs))
+    values = [value for value in columns.levels.tolist() if value == value]
+    lows = sorted(value for value in columns.lows.tolist() if value == value)
+    highs = sorted(value for value in columns.highs.tolist() if value == value)
     # One noisy commit of a hundred must not flatten all others.
     trimmed = len(lows) // 20
     lows, highs = lows[trimmed:] or lows, highs[: len(highs) - trimmed] or highs

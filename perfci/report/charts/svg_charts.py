@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from perfci.report.charts.build_trend_scene import build_trend_scene
 from perfci.report.charts.drawn_trend import ChartContext, ChartView
 from perfci.report.charts.plot_axes import (
@@ -17,11 +15,10 @@ from perfci.report.charts.scene_svg import render_scene_svg
 from perfci.report.charts.svg_elements import (
     svg_circle,
     svg_line,
-    svg_path_of_runs,
     svg_rect,
+    svg_relative_points,
 )
 from perfci.report.series_trend import ChangeMark, Trend, downsample_trend
-from perfci.report.trend_dots import MEASURED
 from perfci.report.verdict_text import (
     Tone,
 )
@@ -121,13 +118,17 @@ def _mark_tone(mark: ChangeMark) -> Tone:
 
 def _sparkline_path(trend: Trend, frame: PlotFrame) -> str:
     """Draw the measured dots, interrupted where the level changes and where a commit has no value."""
+    edges = {mark.index for mark in trend.marks if mark.state != "refuted"}
+    runs: list[list[tuple[float, float]]] = [[]]
     columns = trend.columns
-    is_measured = columns.kinds == MEASURED
-    edges = [mark.index for mark in trend.marks if mark.state != "refuted"]
-    begins_run = np.isin(columns.indexes, edges)
-    begins_run[1:] |= ~is_measured[:-1]
-    numbers = np.flatnonzero(is_measured)
-    runs = np.cumsum(begins_run)[numbers]
-    xs = [frame.x_at(index) for index in columns.indexes[numbers].tolist()]
-    ys = [frame.y_at(level) for level in columns.levels[numbers].tolist()]
-    return svg_path_of_runs(xs, ys, np.flatnonzero(np.diff(runs, prepend=-1)).tolist())
+    for index, level in zip(columns.indexes.tolist(), columns.levels.tolist(), strict=True):
+        if index in edges or level != level:
+            runs.append([])
+        if level == level:
+            runs[-1].append((frame.x_at(index), frame.y_at(level)))
+    # A path of one point draws nothing: "h.01" makes it a dot, as its line caps are round.
+    pieces = []
+    for run in filter(None, runs):
+        first, *steps = svg_relative_points(run)
+        pieces.append(f"M{first}l{' '.join(steps)}" if steps else f"M{first}h.01")
+    return "".join(pieces)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from html import escape
-
-import numpy as np
 
 MAX_FORMATTED_STEPS = 5000
 """Steps whose text is kept: a page with fifty small charts writes six thousand, of the same few hundred."""
@@ -135,24 +133,6 @@ def svg_relative_points(points: Iterable[tuple[float, float]]) -> Iterator[str]:
         next_x, next_y = round(10 * point_x), round(10 * point_y)
         yield f"{_format_tenths(next_x - x)},{_format_tenths(next_y - y)}"
         x, y = next_x, next_y
-
-
-def svg_path_of_runs(xs: Sequence[float], ys: Sequence[float], starts: Collection[int]) -> str:
-    """Write lines through points as one path, a new line at each number of ``starts``, of which 0 is one."""
-    across, down = (np.rint(10 * np.array(each)).astype(np.int64) for each in (xs, ys))
-    steps_x, steps_y = np.diff(across, prepend=0), np.diff(down, prepend=0)
-    first = np.array(list(starts), np.int64)
-    steps_x[first], steps_y[first] = across[first], down[first]
-    texts = [
-        f"{_format_tenths(x)},{_format_tenths(y)}"
-        for x, y in zip(steps_x.tolist(), steps_y.tolist(), strict=True)
-    ]
-    ends = [*first.tolist()[1:], len(texts)]
-    # A path of one point draws nothing: "h.01" makes it a dot, as its line caps are round.
-    return "".join(
-        f"M{texts[start]}l{' '.join(texts[start + 1 : end])}" if end - start > 1 else f"M{texts[start]}h.01"
-        for start, end in zip(first.tolist(), ends, strict=True)
-    )
 
 
 @lru_cache(MAX_FORMATTED_STEPS)

@@ -12,6 +12,7 @@ from perfci.history.comparisons.series_columns import load_series_columns
 from perfci.model import Clock, Process, Run, Series, Status
 from perfci.report.commits.measurements_by_series import collect_processes_by_series, merge_runs_into_dots
 from perfci.report.trend_dots import Dot
+from perfci.store.derived_values import load_or_derive
 from perfci.store.queries.comparisons.results_of_runs import (
     load_plain_levels,
     load_series_of_other_results,
@@ -22,7 +23,12 @@ from perfci_web.commits.view_model import CommitValues
 
 
 def load_commit_values(tx: Transaction, project: str, run_ids: Sequence[int]) -> CommitValues:
-    """Load what some runs of a commit, newest first, came to in each series."""
+    """Load what some runs of a commit, newest first, came to in each series, which all its lists share."""
+    name = f"values of runs {list(run_ids)}"
+    return load_or_derive(tx, project, name, lambda: _derive_commit_values(tx, project, run_ids))
+
+
+def _derive_commit_values(tx: Transaction, project: str, run_ids: Sequence[int]) -> CommitValues:
     series = load_series_columns(tx, project)
     other_ids, invalid_ids = load_series_of_other_results(tx, run_ids)
     others = load_levels_of_runs(tx, run_ids, other_ids - invalid_ids)

@@ -15,6 +15,7 @@ from perfci.history.load_series_points import load_noise_between_runs
 from perfci.model import ChangePoint, Commit, Series
 from perfci.report.comparisons.comparison_rows import build_verdict_rows
 from perfci.report.comparisons.row_table import RowTable
+from perfci.store.derived_values import load_or_derive
 from perfci.store.projects import Project
 from perfci.store.queries.comparisons.results_of_runs import (
     load_commits_between,
@@ -57,7 +58,7 @@ def load_comparison(
     runs = [_load_side_runs(tx, project, side, sessions) for side in (base, head)]
     run_ids = [[run.id for run in side_runs] for side_runs in runs]
     series = load_series_columns(tx, project.slug)
-    levels = [RunLevels.load(tx, ids, series) for ids in run_ids]
+    levels = [_load_run_levels(tx, project, ids, series) for ids in run_ids]
     sides = SidesOfSeries(series, *levels)
     verdicts = [record.verdict for record in records]
     paired_levels = {verdict.series: sides.find_levels(verdict.series) for verdict in verdicts}
@@ -83,6 +84,12 @@ def load_comparison(
         tuple(commits),
         count,
     )
+
+
+def _load_run_levels(tx: Session, project: Project, run_ids: list[int], series: SeriesColumns) -> RunLevels:
+    """What the runs of a side came to, which all pages, sorts and searches of its comparisons share."""
+    name = f"levels of runs {sorted(run_ids)}"
+    return load_or_derive(tx, project.slug, name, lambda: RunLevels.load(tx, run_ids, series))
 
 
 def _load_side_runs(tx: Session, project: Project, side: Side, sessions: Collection[str]) -> list[RunRecord]:
