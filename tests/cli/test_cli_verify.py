@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from perfci.cli import run_cli
+from perfci.cli.results.verify import name_apart
 from perfci.store import open_store
-from tests.support.builders import PROJECT
+from tests.support.builders import PROJECT, a_series, a_variant
 from tests.support.confirmed_step import store_confirmed_step
 from tests.support.databases import fresh_database
 
@@ -25,6 +26,17 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
         about = ["--db", url, "--project", PROJECT, "--output", str(folder / "incident-1.tar.gz")]
         assert run_cli(["export", "--format", "evidence", "--incident", "1", *about]) == 0
     return folder / "incident-1.tar.gz"
+
+
+def test_no_two_series_read_alike() -> None:
+    listed = [a_series(variant=a_variant(python=version)) for version in ("3.12", "3.13")]
+
+    names = list(map(name_apart(listed), listed))
+
+    assert names == [
+        "training.Step.time_step · time (py3.12)",
+        "training.Step.time_step · time (py3.13)",
+    ]
 
 
 def test_states_what_stands(evidence: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from perfci.cli.shared.command_output import write_json
 from perfci.cli.shared.options import global_options, json_option
 from perfci.formats.evidence.evidence_bundle import EvidenceBundle, read_bundle
 from perfci.history.decision_records import SOFTWARE_VERSIONS
-from perfci.model import Verdict
+from perfci.model import Series, Verdict
 from perfci.number_format import format_count, format_signed_percent
 from perfci.report.escaping import make_printable
 from perfci.report.serializers import serialize_change_size
+from perfci.report.series_places import SeriesPlaces
 from perfci.service.evidence.verify_evidence import EvidenceVerification, MemberCheck, verify_evidence
 
 MAX_TEXT_LENGTH = 600
@@ -49,15 +50,21 @@ def format_verification(bundle: EvidenceBundle, verification: EvidenceVerificati
         f"Incident {incident.number} of {make_printable(bundle.project)}: "
         f"{make_printable(incident.headline, MAX_TEXT_LENGTH)}"
     )
+    name = name_apart(
+        [
+            *(member.series for member in verification.members),
+            *(record.verdict.series for record in verification.verdicts),
+        ]
+    )
     for member in verification.members:
-        yield f"  {_format_member(member)}"
+        yield f"  {_format_member(member, name(member.series))}"
     differences = _differences_by_verdict(verification)
     for record in verification.verdicts:
         texts = "; ".join(differences.get(record.id, ["identical"]))
-        verdict = _format_verdict(record.verdict)
+        verdict = _format_verdict(record.verdict, name(record.verdict.series))
         yield f"  verdict {record.id}: {verdict}: {make_printable(texts, MAX_TEXT_LENGTH)}"
     for difference in (*verification.level_differences, *verification.history_differences):
-        yield f"  {difference.series.label}: {difference.description}"
+        yield f"  {name(difference.series)}: {difference.description}"
     yield _count_computed(verification)
     if bundle.profiles or bundle.explanations:
         yield (
@@ -73,19 +80,28 @@ def format_verification(bundle: EvidenceBundle, verification: EvidenceVerificati
     yield _conclude(verification)
 
 
-def _format_member(member: MemberCheck) -> str:
+def name_apart(listed: Iterable[Series]) -> Callable[[Series], str]:
+    """Name series so that no two of a list read alike: what tells them apart stands behind the name."""
+    places = SeriesPlaces(listed)
+
+    def name(series: Series) -> str:
+        place = places.label(series)
+        return f"{series.label} ({make_printable(place)})" if place else series.label
+
+    return name
+
+
+def _format_member(member: MemberCheck, name: str) -> str:
     change = member.change
     size = format_signed_percent(change.relative_change)
-    place = f"{member.series.label}  {size}  {change.last_good[:10]}..{change.commit[:10]}"
+    place = f"{name}  {size}  {change.last_good[:10]}..{change.commit[:10]}"
     if member.stands:
         return f"{place}: stands, {member.basis}"
     return f"{place}: differs, nothing in the bundle gives {change.before!r} to {change.after!r}"
 
 
-def _format_verdict(verdict: Verdict) -> str:
-    return (
-        f"{verdict.series.label}  {verdict.base[:10]}..{verdict.head[:10]}  {verdict.kind} ({verdict.stage})"
-    )
+def _format_verdict(verdict: Verdict, name: str) -> str:
+    return f"{name}  {verdict.base[:10]}..{verdict.head[:10]}  {verdict.kind} ({verdict.stage})"
 
 
 def _differences_by_verdict(verification: EvidenceVerification) -> dict[int, list[str]]:
