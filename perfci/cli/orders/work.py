@@ -54,15 +54,7 @@ def work_command(engine: str, once: bool, server: str) -> int:
         client = stack.enter_context(closing(build_api_client(config, address))) if address else None
         measurement = LocalMeasurement(repository, config, lambda: _open_machine(config, progress), client)
         worker = LocalWorker(queue, measurement, progress)
-        terminated = _stop_on_sigterm(worker)
-        try:
-            count = worker.run(until_empty=once)
-        except KeyboardInterrupt:
-            if not terminated:
-                raise
-            return 0
-    click.echo(f"{format_count(count, 'order')} carried out")
-    return 0
+        return _carry_out_orders(worker, once=once)
 
 
 def _work_through_ray(
@@ -75,13 +67,18 @@ def _work_through_ray(
     ray.connect()
     with closing(ray), open_order_queue(server, writes=True) as queue:
         worker = EngineWorker(queue, ray, name_worker(), progress.report)
-        terminated = _stop_on_sigterm(worker)
-        try:
-            count = worker.run(until_empty=once)
-        except KeyboardInterrupt:
-            if not terminated:
-                raise
-            return 0
+        return _carry_out_orders(worker, once=once)
+
+
+def _carry_out_orders(worker: LocalWorker | EngineWorker, *, once: bool) -> int:
+    """Run a worker until it is stopped, or until no order waits."""
+    terminated = _stop_on_sigterm(worker)
+    try:
+        count = worker.run(until_empty=once)
+    except KeyboardInterrupt:
+        if not terminated:
+            raise
+        return 0
     click.echo(f"{format_count(count, 'order')} carried out")
     return 0
 
